@@ -18,6 +18,7 @@ from nccldoctor.events import Event
 from nccldoctor.model import Gap, Place, Source, Unexplained
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import Batch
+from nccldoctor.patterns import lazy
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,18 +91,29 @@ class Window(Protocol):
         """True when ``text`` occurs in the next ``within`` bytes: cheaper than reading lines in vain."""
 
 
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What a line must hold: one of the literals, where there are any, and something that matches the pattern."""
+
+    literals: tuple[str, ...]
+    pattern: lazy[str]
+
+
 class LineParser(ABC):
     """Recognises events in single lines (with a look at their neighbours).
 
     ``literals``: a line is offered to this parser when it contains one of these; keep them rare in healthy logs.
     ``sampled``: true where the literals are common in healthy logs (progress): such parsers see only the head and the tail of a
     large file and the surroundings of what other parsers found; small files whole.
+    ``needs``: patterns of which one has to match the line itself (``raw``, or a part of it such as ``body``), or :meth:`parse`
+    gives nothing; None where that is not known. Lines that hold a literal and no such pattern then cost next to nothing.
     ``general``: true for a parser that reads any message of a library. On a line that a special parser reads too, its events come last.
     """
 
     literals: ClassVar[tuple[str, ...]]
     sampled: ClassVar[bool] = False
     general: ClassVar[bool] = False
+    needs: ClassVar[tuple[lazy[str] | Need, ...] | None] = None
 
     @abstractmethod
     def parse(self, line: Line) -> Iterable[Event]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from nccldoctor.events import KINDS, Event, Note
-from nccldoctor.parsers.base import Line, LineParser, common
+from nccldoctor.parsers.base import Line, LineParser, Need, common
 from nccldoctor.patterns import lazy
 
 _TYPES = {"int": int, "float": float}
@@ -78,6 +78,11 @@ def first_fit(rows: Iterable[Row], text: str) -> tuple[Row, re.Match[str]] | Non
     return next(((row, hit) for row in rows if (hit := row.first_match(text))), None)
 
 
+def needs_of(rows: Iterable[Row]) -> tuple[Need, ...]:
+    """The literals and patterns of some rows: what a parser that looks for nothing else ``needs``."""
+    return tuple(Need(row.literals, row.pattern) for row in rows)
+
+
 def _beside(module_file: str) -> Path:
     path = Path(module_file)
     return path.with_name(f"{path.stem}_table.toml")
@@ -104,6 +109,7 @@ def _short(text: str) -> str:
 class RowParser(LineParser):
     """Gives one event for a line: that of the first of its ``rows`` that fits.
 
+    A subclass with a ``parse`` of its own says itself what it ``needs``.
     ``event`` is the kind that rows give unless they name another. Its ``detail``, where it has one, is all that the
     pattern matched, unless the row or :meth:`row_fields` says otherwise. Only the first ``longest`` characters of a
     line are looked at, where that is set.
@@ -117,6 +123,8 @@ class RowParser(LineParser):
         """The literals are those of the rows, behind such as the class names for wordings that are no rows."""
         own = cls.__dict__.get("literals", ())
         cls.literals = tuple(dict.fromkeys((*own, *(literal for row in cls.rows for literal in row.literals))))
+        if "parse" not in cls.__dict__ and "needs" not in cls.__dict__:
+            cls.needs = needs_of(cls.rows)
 
     def parse(self, line: Line) -> Iterable[Event]:
         text = self.searched_text(line)

@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nccldoctor.parsers.base import LineParser
+from nccldoctor.parsers.engine.generalised import DIGITS
+from nccldoctor.parsers.engine.multipattern import one_pass
 
 _AT_ONCE = 48
 """Literals in one automaton. Up to 64 the library compares vectors; beyond that it walks byte by byte, which is
@@ -34,7 +36,7 @@ _HEALTHY = (
     b"INFO "
     b"Channel 00/0 : 1[1] -> 2[2] via P2P/CUMEM\n[rank0]: 2026-04-05 15:48:34,242 - data - INFO - loading the next "
     b"shard "
-    b"of the dataset from the cache, tokens per second and gpu\n  warnings.warn(\n"
+    b"of the dataset from the cache, tokens per second and gpu, memory allocated on device cuda:0\n  warnings.warn(\n"
 )
 """Typical lines of a healthy log: the bytes that are common in them decide where in a literal the search begins."""
 
@@ -107,13 +109,24 @@ class Literals:
             ahocorasick_rs.BytesAhoCorasick(part, matchkind=ahocorasick_rs.MatchKind.LeftmostLongest)
             for part in _evenly(_needles(owners))
         ]
+        self._one_pass = one_pass(self._texts)
 
     def hits(self, view: memoryview) -> list[int]:
         """The offsets in ``view``, ascending, of bytes that a literal holds.
 
         Not each hit stands in a literal, and of several that overlap not every one is given: ask :meth:`has_literal`
-        of the whole line.
+        of the whole line. Every line with a literal is hit, and every line with colour codes that may cut one.
         """
+        return self.found_in(view)[0]
+
+    def found_in(self, view: memoryview) -> tuple[list[int], bool]:
+        """The hits, and True where every line with a hit is known to hold a literal."""
+        if self._one_pass is None:
+            return self._needle_hits(view), False
+        exact, is_coloured = self._one_pass(view)
+        return (sorted({*exact, *self._needle_hits(view)}), False) if is_coloured else (exact, True)
+
+    def _needle_hits(self, view: memoryview) -> list[int]:
         if len(self._search) == 1:
             return [start for _, start, _ in self._search[0].find_matches_as_indexes(view)]
         return sorted({start for part in self._search for _, start, _ in part.find_matches_as_indexes(view)})
@@ -148,6 +161,25 @@ class Literals:
         if self._every is None:
             return False
         return b"\x1b" in line or bool(self._every.find_matches_as_indexes(line))
+
+    def with_literal(self, lines: Sequence[bytes]) -> list[bool]:
+        """For each line what :meth:`has_literal` says of it, by one search."""
+        if self._every is None or not lines:
+            return [False] * len(lines)
+        stops = np.cumsum([len(line) + 1 for line in lines])
+        starts = [start for _, start, _ in self._every.find_matches_as_indexes(b"\n".join(lines))]
+        found = np.zeros(len(lines), bool)
+        found[np.searchsorted(stops, starts, "right")] = True
+        return [held or b"\x1b" in line for held, line in zip(found.tolist(), lines, strict=True)]
+
+    def form_owners(self, form: str) -> list[LineParser]:
+        """The parsers that own a literal in some line of this form: of those that differ in digits alone."""
+        found = {hit for hit, _, _ in self._forms.find_matches_as_indexes(form.encode(), overlapping=True)}
+        return [self.parsers[i] for i in sorted({i for hit in found for i in self._owners[hit]})]
+
+    @functools.cached_property
+    def _forms(self) -> ahocorasick_rs.BytesAhoCorasick:
+        return ahocorasick_rs.BytesAhoCorasick([text.translate(DIGITS) for text in self._texts])
 
     def owners(self, text: str) -> list[LineParser]:
         """The parsers that own a literal in ``text``, in the order they were given."""

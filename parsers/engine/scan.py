@@ -22,6 +22,7 @@ from nccldoctor.parsers.broken_lines import rejoin
 from nccldoctor.parsers.engine.deduplicate import with_groups, without_repetitions
 from nccldoctor.parsers.engine.effort import Effort
 from nccldoctor.parsers.engine.encodings import Reader, WithHead, as_utf8
+from nccldoctor.parsers.engine.forms import Forms
 from nccldoctor.parsers.engine.literals import Literals, literals_of
 from nccldoctor.parsers.engine.retention import Retention
 from nccldoctor.parsers.engine.sampling import Sampler
@@ -34,6 +35,8 @@ FIRST = 256 << 10
 """Bytes asked for at once while it is not known how large a file is: most files of a large job are small."""
 BLOCK = 4 << 20
 HISTORY = 1 << 20
+_AT_ONCE = 512
+"""Lines whose forms are made at once."""
 
 UNSHARED = Effort()
 """What a file may cost that is read alone."""
@@ -146,6 +149,7 @@ class _Scan:
         self.literals, others = _sampled_apart(parsers)
         self.sampler = Sampler(others, self.offer, effort.sampled, one_writer=source.rank is not None)
         self.labels = Labels()
+        self.forms = Forms(self.literals)
         self.buffer = Buffer(source, size)
         self.events = Retention(effort.room)
         self.gaps: dict[str, Gap] = {}
@@ -220,24 +224,47 @@ class _Scan:
         return self.number
 
     def _scan_block(self, done: int, limit: int) -> None:
+        """Scan the lines that a literal hits in ``[done, limit)``."""
+        with memoryview(self.buffer.data) as view:
+            hits, are_certain = self.literals.found_in(
+                view[done : min(self.buffer.high, limit + self.literals.longest)]
+            )
+        lines = self.buffer.hit_lines(hits, done, limit)
+        if not are_certain:
+            held = self.literals.with_literal([line.piece or b"" for line in lines])
+            lines = [line for line, is_held in zip(lines, held, strict=True) if is_held or line.piece is None]
+        number = self._line_number_at(done)
+        resume = max(
+            self.buffer.low, done - self.literals.longest
+        )  # a literal in a line without end may have begun before
+        for at in range(0, len(lines), _AT_ONCE):
+            several = lines[at : at + _AT_ONCE]
+            for line, form in zip(several, self.forms.forms_of([line.piece or b"" for line in several]), strict=True):
+                count = self.forms.outcome(form)
+                if line.piece is None:
+                    resume = self._scan_long_line(line.hits, number + line.nth, resume, limit)
+                elif count is None:
+                    self._scan_piece(line.start, line.end, number + line.nth, form)
+                else:
+                    self.not_understood += count
+        self._line_number_at(limit)
+
+    def _scan_long_line(self, hits: list[int], number: int, resume: int, limit: int) -> int:
+        """Scan the pieces of a line that is long or redraws itself; returns where the last one ends."""
         buffer = self.buffer
-        resume = max(buffer.low, done - self.literals.longest)  # a literal in a line without end may have begun before
-        with memoryview(buffer.data) as view:
-            hits = self.literals.hits(view[done : min(buffer.high, limit + self.literals.longest)])
-        for hit in hits:
-            at = done + hit
-            if at < max(resume, done) or at >= limit:
+        for at in hits:
+            if at < resume or at >= limit:
                 continue
             begin, end, _ = buffer.bounds(at, resume)
             start = max(begin, buffer.data.rfind(b"\r", begin, at) + 1)
             cut = buffer.data.find(b"\r", at, end)
             end = end if cut < 0 else cut
             if self.literals.has_literal(buffer.data[start:end]):
-                self._scan_piece(start, end, self._line_number_at(max(begin, self.counted)))
+                self._scan_piece(start, end, number)
             resume = max(end, at + 1)
-        self._line_number_at(limit)
+        return resume
 
-    def _scan_piece(self, start: int, end: int, number: int) -> None:
+    def _scan_piece(self, start: int, end: int, number: int, form: bytes = b"") -> None:
         lines = self.buffer.lines(start, end, number)
         owners = self.literals.owners(lines[0].raw) if lines else []
         for line in lines if owners else ():
@@ -250,13 +277,21 @@ class _Scan:
                 self._keep(events)
                 self.sampler.note_events(self.buffer, start, number, events)
                 continue
-            if is_no_message(line):
-                continue
-            if not self.sampler.has_progress(line):
-                self.not_understood += 1
-                self.unknown = self.unknown or line
-            if is_failure_like(line):
-                self.failure_like.append(line)
+            count = self._count_fruitless(line)
+            if form and len(lines) == 1:
+                self.forms.note_fruitless(line, form, count)
+
+    def _count_fruitless(self, line: Line) -> int:
+        """Count a line on which no parser found anything, 1 or 0; keep it where it looks like a failure."""
+        if is_no_message(line):
+            return 0
+        count = not self.sampler.has_progress(line)
+        if count:
+            self.not_understood += 1
+            self.unknown = self.unknown or line
+        if is_failure_like(line):
+            self.failure_like.append(line)
+        return int(count)
 
     def _keep(self, events: list[Event]) -> None:
         """Keep the events of a line; the labels of lines whose events were dropped go too."""

@@ -52,6 +52,13 @@ def is_failure_like(line: Line) -> bool:
     return _FAILURE.search(line.body[:LONGEST]) is not None and _MENDED.search(line.body[:LONGEST]) is None
 
 
+def can_look_like_failure(line: Line) -> bool:
+    """True where :func:`is_failure_like` may be true of this line or of one that differs in its numbers alone."""
+    if line.mark.severity is not None and line.mark.severity not in "EF" and not line.mark.is_native:
+        return False
+    return line.mark.severity in ("E", "F") or _FAILURE.search(line.body[:LONGEST]) is not None
+
+
 def unexplained(lines: Iterable[Line], events: Iterable[Event]) -> Iterator[Unexplained]:
     """The lines that are not the end of a traceback that was understood."""
     lines = list(lines)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
 
 from nccldoctor.model import Place, Source
 from nccldoctor.parsers.base import Line, Mark
@@ -36,6 +39,19 @@ def _split_at_line_ends(text: str) -> list[str]:
     return [part for part in text.replace("\r", "\n").split("\n") if part] or [""]
 
 
+class HitLine(NamedTuple):
+    """A physical line with hits: ``nth`` counts the line ends before it in its block.
+
+    ``piece`` holds its bytes ``[start, end)``; it is None where the line is long, has no end in the block, or redraws itself.
+    """
+
+    nth: int
+    start: int
+    end: int
+    hits: list[int]
+    piece: bytes | None
+
+
 class Buffer:
     """One reused bytearray with a view on it, and the lines in ``[low, high)``; the scanner moves those two."""
 
@@ -65,6 +81,34 @@ class Buffer:
         limit = min(self.high, at + REACH // 2)
         end = self.data.find(b"\n", at, limit)
         return (start, limit, limit) if end < 0 else (start, end, end + 1)
+
+    def hit_lines(self, hits: Sequence[int], low: int, high: int) -> list[HitLine]:
+        """The physical lines in ``[low, high)`` in which these offsets stand, which ascend and count from ``low``."""
+        at = np.asarray(hits, np.int64) + low
+        at = at[at < high]
+        if not len(at):
+            return []
+        ends = np.flatnonzero(np.frombuffer(self.data, np.uint8, high - low, low) == 0x0A) + low
+        owners = np.searchsorted(ends, at)
+        first = np.flatnonzero(np.diff(owners, prepend=-1))
+        owner = owners[first]
+        starts = np.concatenate(([low], ends + 1))[owner]
+        stops = np.append(ends, high)[owner]
+        ends_here = len(ends) + (high == self.high)  # of lines whose end is known
+        begins = low == self.low or self.data[low - 1] == 0x0A
+        is_whole = (stops - starts <= REACH // 2) & (owner < ends_here) & (begins | (owner > 0))
+        data = bytes(self.data[low:high])
+        out = []
+        for index, start, end, whole in zip(
+            owner.tolist(), starts.tolist(), stops.tolist(), is_whole.tolist(), strict=True
+        ):
+            piece = data[start - low : end - low] if whole else None
+            if piece is not None and b"\r" in piece:
+                end -= 1
+                piece = piece[:-1] if piece.find(b"\r") == len(piece) - 1 else None
+            hits_inside = [] if piece is not None else at[owners == index].tolist()
+            out.append(HitLine(index, start, end, hits_inside, piece))
+        return out
 
     def pieces(self, start: int, end: int) -> list[tuple[int, int]]:
         """A physical line cut at carriage returns, as (start, end); what is empty between them is left out."""

@@ -17,7 +17,7 @@ from nccldoctor.events import Event, GpuError
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.kernel.driver import board
 from nccldoctor.parsers.kernel.xid import describe_xid
-from nccldoctor.parsers.rows import RowParser, Table
+from nccldoctor.parsers.rows import RowParser, Table, needs_of
 from nccldoctor.patterns import lazy
 
 _OWNER = lazy(
@@ -55,6 +55,7 @@ class BoardReport(RowParser):
     event = GpuError
     longest = 2_000
     rows = Table(__file__).rows
+    needs = needs_of(rows)
 
     def row_fields(self, line: Line, hit: re.Match[str]) -> dict[str, Any]:
         """The board that the block is about."""

@@ -45,6 +45,7 @@ class BoardState(LineParser):
         "| Fail - GPU",
         "ram_uncorrectable",
     )
+    needs = (_CELL, _ROW, _COUNT, _TEST)
 
     def parse(self, line: Line) -> Iterator[Event]:
         body = line.body[:1_000]

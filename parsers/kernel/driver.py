@@ -61,6 +61,7 @@ class XidParser(LineParser):
     """Errors of GPUs in the kernel log."""
 
     literals = ("NVRM: Xid", "NVRM: GPU", "NVRM: The NVIDIA GPU", "_kgsp", "Unable to determine the device handle")
+    needs = (_XID, _LOST, _HANDLE, _GSP)
 
     def parse(self, line: Line) -> Iterator[Event]:
         """One event for each Xid, lost GPU (as Xid 79), GPU that the driver cannot start, and silent GSP."""
@@ -109,6 +110,7 @@ class SxidParser(LineParser):
     """Errors of NVSwitches. ``Severity`` and ``Data`` lines repeat the number and are not counted again."""
 
     literals = ("SXid (PCI:", "detected NVSwitch")
+    needs = (_SXID,)
 
     def parse(self, line: Line) -> Iterator[Event]:
         hit = _SXID.search(line.raw)

@@ -38,6 +38,7 @@ class OomKillParser(LineParser):
     """The kernel killed a process because memory ran out: of a container (``CONSTRAINT_MEMCG``) or of the node."""
 
     literals = ("Killed process ", "oom-kill:constraint=")
+    needs = (_KILLED, _CONSTRAINT)
 
     def parse(self, line: Line) -> Iterator[Event]:
         """One event for each process; of the two lines about one, the later speaks."""
@@ -63,6 +64,7 @@ class StuckTaskParser(LineParser):
     """Tasks in uninterruptible sleep, and CPUs that never came back; ``detail`` ends in what the stack says."""
 
     literals = ("blocked for more than", "soft lockup", "state:D")
+    needs = (_BLOCKED,)
 
     def parse(self, line: Line) -> Iterator[Event]:
         if hit := _BLOCKED.search(line.raw):

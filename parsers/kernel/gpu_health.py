@@ -36,6 +36,7 @@ class GpuHealth(LineParser):
         "Pending   ",
         " by GPU node-",
     )
+    needs = (_GONE, _AMD, _REMAP)
 
     def parse(self, line: Line) -> Iterable[Event]:
         """A row of the remapping table counts only inside that table."""

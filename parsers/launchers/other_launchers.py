@@ -15,11 +15,12 @@ from collections.abc import Iterator
 from nccldoctor.events import Event, ProcessExit, TearDown
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.exit_codes import WORDS, exit_and_signal, number_of, signal_named
-from nccldoctor.parsers.rows import Row, Table, first_fit
+from nccldoctor.parsers.rows import Row, Table, first_fit, needs_of
 from nccldoctor.patterns import lazy
 
 _TABLE = Table(__file__)
 _KILLING = lazy(r"Killing subprocess (\d{1,10})")
+_DEAD_ACTOR = lazy(r"The actor is dead because its worker process has died")
 _EXIT_CODE = lazy(r"(?:Exit code|EXIT CODE|Errorcode): {1,6}(-?\d{1,6})|KILLED BY SIGNAL: {1,6}(\d{1,2})")
 _CODE_BELOW = ("mpirun", "sglang")
 """Reporters that print the exit code some lines below."""
@@ -30,6 +31,7 @@ class OtherLaunchers(LineParser):
     """One *process-exit* for each process that a parent saw end; the index of a spawned process is a local one."""
 
     literals = _TABLE.literals
+    needs = (_KILLING, _DEAD_ACTOR, *needs_of(_TABLE.rows))
 
     def parse(self, line: Line) -> Iterator[Event]:
         if killed := _KILLING.search(line.body):
@@ -53,7 +55,6 @@ def _exit(line: Line, row: Row, match: re.Match[str]) -> Event:
     return ProcessExit(**common(line) | {"pid": None} | fields | ends)
 
 
-_DEAD_ACTOR = lazy(r"The actor is dead because its worker process has died")
 _ACTOR_FIELD = lazy(r"(?:^|\s)(pid|name|ip): (\S{1,200})")
 _OF_VERL = lazy(r"_(?P<node>\d{1,5}):(?P<local>\d{1,4})$")
 """The end of a worker's name: the number of its node in the group, and its number on that node."""
@@ -111,6 +112,7 @@ class Shell(LineParser):
         "Floating point exception",
         "Terminated",
     )
+    needs = (_SHELL,)
 
     def parse(self, line: Line) -> Iterator[Event]:
         match = _SHELL.search(line.raw) if "line " in line.raw else _SHELL.search(line.body)

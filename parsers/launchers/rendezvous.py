@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from nccldoctor.events import Event, RendezvousError
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
-from nccldoctor.parsers.rows import Table, first_fit
+from nccldoctor.parsers.rows import Table, first_fit, needs_of
 from nccldoctor.patterns import lazy
 
 _TABLE = Table(__file__)
@@ -26,6 +26,7 @@ class Rendezvous(LineParser):
     """
 
     literals = _TABLE.literals
+    needs = needs_of(_TABLE.rows)
 
     def parse(self, line: Line) -> Iterator[Event]:
         if fit := first_fit(_TABLE.rows, line.body):

@@ -12,7 +12,7 @@ from typing import Any
 from nccldoctor.events import Event, Note, ProcessExit, TearDown
 from nccldoctor.parsers.base import Line, common, line_parser, ranks_in
 from nccldoctor.parsers.exit_codes import exit_and_signal, signal_named
-from nccldoctor.parsers.rows import RowParser, Table
+from nccldoctor.parsers.rows import RowParser, Table, needs_of
 from nccldoctor.patterns import lazy
 
 _TABLE = Table(__file__)
@@ -38,6 +38,7 @@ class Agent(RowParser):
     event = TearDown
     literals = _TABLE.literals
     rows = _TABLE.rows
+    needs = (_FAILED, lazy("Rendezvous complete for workers"), *needs_of(rows))
 
     def row_fields(self, line: Line, hit: re.Match[str]) -> dict[str, Any]:
         return common(line, detail=_detail(hit))

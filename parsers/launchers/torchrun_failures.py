@@ -36,6 +36,7 @@ class FailureTable(LineParser):
     """One *process-exit* for each row, and the *exception* that a row quotes."""
 
     literals = ("exitcode  : ", "exitcode: ", " exitcode : ")
+    needs = (_EXIT,)
 
     def parse(self, line: Line) -> Iterator[Event]:
         match = _EXIT.search(line.body)

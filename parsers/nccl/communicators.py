@@ -35,6 +35,7 @@ class CommunicatorParser(LineParser):
     """Start, end and identity of communicators."""
 
     literals = (*_STAGES, "Bootstrap : Using", "Bootstrap: Using", "Init timings")
+    needs = (_INIT, _BOOTSTRAP, _TIMINGS)
 
     def parse(self, line: Line) -> Iterator[Event]:
         """One event for each INIT line; the rank in it counts inside its communicator."""

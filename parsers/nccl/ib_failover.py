@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from nccldoctor.events import Event, IbError, Note
 from nccldoctor.parsers.base import Line, LineParser, line_parser
 from nccldoctor.parsers.nccl.prefix import message_fields, messages_or_line
-from nccldoctor.parsers.rows import Table, first_fit
+from nccldoctor.parsers.rows import Table, first_fit, needs_of
 
 _TABLE = Table(__file__)
 
@@ -27,6 +27,7 @@ class IbFailover(LineParser):
     """*ib-error* where no port is left, a note where the transport goes on over another one."""
 
     literals = _TABLE.literals
+    needs = needs_of(_TABLE.rows)
 
     def parse(self, line: Line) -> Iterator[Event]:
         """One event for each message; the line before a failed completion that names its peer says nothing more."""

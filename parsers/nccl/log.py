@@ -38,6 +38,7 @@ class NcclSettingParser(LineParser):
     """Variables that NCCL says it read."""
 
     literals = ("set by environment to",)
+    needs = (_SET_BY,)
 
     def parse(self, line: Line) -> Iterator[Event]:
         """The variable and its value, without the full stop that newer releases print."""

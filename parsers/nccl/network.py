@@ -8,6 +8,7 @@ are undefined and are not read; ``HINT`` lines of 2.30.7 follow from the number 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -41,6 +42,7 @@ _SPEED = lazy(
     r"(?:(?P<hca>[\w.\-]{1,40})(?::(?P<port>\d{1,3}))? ?:? ?)?speed change detected: (?P<old>\d{1,9}) ->"
     r" (?P<new>\d{1,9}) Mbps"
 )
+_FABRIC = lazy("|".join(map(re.escape, _FABRIC_TROUBLE)))
 _VERBS = lazy(r"Call to (?P<call>ibv_\w{2,40})(?:\(\))? failed\b(?P<why>.{0,300})")
 
 
@@ -118,6 +120,7 @@ class IbParser(LineParser):
     """InfiniBand, RoCE and libfabric errors."""
 
     literals = _TABLE.literals
+    needs = (_PROVIDER, _COMPLETION, _ASYNC_EVENT, _STALL, _SPEED, _VERBS, _FABRIC)
 
     def parse(self, line: Line) -> Iterator[Event]:
         if (warning := _PROVIDER.search(line.body)) and "err" in warning["what"]:

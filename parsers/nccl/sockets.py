@@ -12,7 +12,7 @@ from typing import Any
 from nccldoctor.events import Event, SocketError
 from nccldoctor.parsers.base import Line, LineParser, line_parser
 from nccldoctor.parsers.nccl.prefix import NcclMessage, host_part, message_fields, messages_or_line
-from nccldoctor.parsers.rows import Table, first_fit
+from nccldoctor.parsers.rows import Table, first_fit, needs_of
 
 _TABLE = Table(__file__)
 _HOW: dict[str, list[str]] = _TABLE.data["how"]
@@ -45,6 +45,7 @@ class SocketParser(LineParser):
     """Connections of NCCL that closed, broke or never came up."""
 
     literals = _TABLE.literals
+    needs = needs_of(_TABLE.rows)
 
     def parse(self, line: Line) -> Iterator[Event]:
         for message in messages_or_line(line):

@@ -63,6 +63,7 @@ class CudaErrorParser(LineParser):
         "cuda runtime error (",
         "CUDA_ERROR_",
     )
+    needs = (_NCCL, _TORCH)
 
     def parse(self, line: Line) -> Iterator[Event]:
         """The first error of the line; what a process says while it ends is none."""

@@ -28,6 +28,7 @@ class DebugServerParser(LineParser):
     """Ranks that did not answer the debug server, or showed it their recorder; pages that failed."""
 
     literals = ("PARTIAL DATA:", "/handler/", "<p>Message: Exception: ")
+    needs = (_PARTIAL, RANK_HEAD, _PAGE_FAILED)
 
     def parse(self, line: Line) -> Iterator[Event]:
         """One event for each rank that is named as silent, or whose answer is a recorder dump."""

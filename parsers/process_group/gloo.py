@@ -28,6 +28,7 @@ class GlooParser(LineParser):
     """*socket-error*, always an echo: Gloo names the address of the peer that is gone, not why it went."""
 
     literals = ("gloo/transport/", "Gloo connectFullMesh failed")
+    needs = (_LOST,)
 
     def parse(self, line: Line) -> Iterator[Event]:
         """One event for a line; a mesh that did not come up names the peer it tried last."""

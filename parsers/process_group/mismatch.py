@@ -13,7 +13,7 @@ from typing import Any
 
 from nccldoctor.events import CollectiveMismatch, Event
 from nccldoctor.parsers.base import Line, common, line_parser
-from nccldoctor.parsers.rows import RowParser, Table
+from nccldoctor.parsers.rows import RowParser, Table, needs_of
 from nccldoctor.patterns import lazy
 
 
@@ -69,6 +69,7 @@ class Mismatches(RowParser):
     literals = ("Detected mismatch between collectives",)
     event = CollectiveMismatch
     rows = Table(__file__).rows
+    needs = (lazy(literals[0]), *needs_of(rows))
 
     def parse(self, line: Line) -> Iterable[Event]:
         """One event for a line; the debug wrapper's record has a shape of its own."""

@@ -39,6 +39,7 @@ class NcclErrors(LineParser):
     """
 
     literals = _TABLE.literals
+    needs = (_BEGINS, _HEADLESS)
 
     def parse(self, line: Line) -> Iterator[Event]:
         match = _BEGINS.search(line.body) or (None if _has_head(line) else _HEADLESS.search(line.body))

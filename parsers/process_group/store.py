@@ -13,7 +13,7 @@ from typing import Any
 from nccldoctor.events import Event, Note, StoreError
 from nccldoctor.parsers.base import Line, common, line_parser
 from nccldoctor.parsers.event_details import BARRIER_COUNTS
-from nccldoctor.parsers.rows import RowParser, Table
+from nccldoctor.parsers.rows import RowParser, Table, needs_of
 from nccldoctor.patterns import lazy
 
 _TABLE = Table(__file__)
@@ -46,6 +46,7 @@ class StoreErrors(RowParser):
     literals = (_SET_UP, *_TABLE.literals)
     event = StoreError
     rows = _TABLE.rows
+    needs = (lazy(_SET_UP), _BARRIER, _COMPLETED, *needs_of(rows))
 
     def row_fields(self, line: Line, hit: re.Match[str]) -> dict[str, Any]:
         """With the number of clients that are missing, or the first of the keys, where the wording has them."""

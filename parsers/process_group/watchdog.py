@@ -103,6 +103,7 @@ class WatchdogTimeouts(LineParser):
     """The watchdog's, or a blocking wait's, timeout: also inside the exception that repeats it."""
 
     literals = ("aught collective op", "CCL(SeqNum=", "CCL(OpType=", " ProcessGroupNCCL.cpp:")
+    needs = (_CAUGHT, _WAITED)
 
     def parse(self, line: Line) -> Iterable[Event]:
         """A record with all its fields, or with those that were not cut off."""

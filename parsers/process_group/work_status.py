@@ -47,6 +47,7 @@ class WorkCounters(LineParser):
     """The counters of the group whose call failed; in some builds also a periodic report."""
 
     literals = ("detected by watchdog at", "Timeout at NCCL work", "Work update periodically", " ProcessGroupNCCL.cpp:")
+    needs = (_FAILED, lazy("periodically"))
 
     def parse(self, line: Line) -> Iterable[Event]:
         """The counters; a record that is cut before them still tells which call failed."""

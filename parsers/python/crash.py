@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from nccldoctor.events import Event, ProcessExit, TearDown
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.exit_codes import WORDS, exit_and_signal, signal_named
-from nccldoctor.parsers.rows import Row, first_fit
+from nccldoctor.parsers.rows import Row, first_fit, needs_of
 from nccldoctor.patterns import lazy
 
 _TERMINATE = lazy(
@@ -52,6 +52,7 @@ class Crashes(LineParser):
         *("uncaught exception of type", "Unhandled exception: ", "Fatal Python error: "),
         *(literal for row in _CRASHED for literal in row.literals),
     )
+    needs = (_TERMINATE, _FATAL, *needs_of(_CRASHED))
 
     def parse(self, line: Line) -> Iterator[Event]:
         if match := _TERMINATE.search(line.body):

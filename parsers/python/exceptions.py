@@ -76,6 +76,7 @@ class Exceptions(LineParser):
         "Expired: ",
         _UNREDUCED,
     )
+    needs = (tracebacks.NAMED_LINE, _NAMED, lazy(re.escape(tracebacks.HEADER)), lazy(_UNREDUCED))
 
     def parse(self, line: Line) -> Iterator[Event]:
         if tracebacks.is_header(line):

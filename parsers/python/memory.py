@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from nccldoctor.events import Event, Note, OutOfMemory
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
-from nccldoctor.parsers.rows import Table
+from nccldoctor.parsers.rows import Table, needs_of
 from nccldoctor.patterns import lazy
 
 _DEVICE = lazy(
@@ -38,6 +38,7 @@ class Memory(LineParser):
     """
 
     literals = _TABLE.literals
+    needs = (_DEVICE, _HOST, *needs_of(_TABLE.rows))
 
     def parse(self, line: Line) -> Iterator[Event]:
         body = line.body

@@ -152,6 +152,10 @@ _ERROR_NAME = lazy(
 )
 
 
+NAMED_LINE = lazy(rf"^\s*(?!nccl)[\w.]{{0,1700}}?{_ERROR_NAME.pattern[:-1]}(?::\s|:?\s*$)")
+"""What a line looks like that is an exception by its name alone: see :func:`exception_in`."""
+
+
 def is_header(line: Line) -> bool:
     """True when a traceback begins on this line."""
     return HEADER in line.body

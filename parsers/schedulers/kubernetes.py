@@ -12,7 +12,7 @@ from typing import Any
 from nccldoctor.events import Event, ProcessExit, SchedulerEvent
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.exit_codes import exit_and_signal
-from nccldoctor.parsers.rows import Table, first_fit
+from nccldoctor.parsers.rows import Table, first_fit, needs_of
 from nccldoctor.patterns import lazy
 
 _TABLE = Table(__file__)
@@ -37,6 +37,7 @@ class Kubernetes(LineParser):
     """*scheduler* with the reason, *process-exit* for a container's exit code that is not 0."""
 
     literals = _TABLE.literals
+    needs = (_EXIT_CODE, *needs_of(_TABLE.rows))
 
     def parse(self, line: Line) -> Iterator[Event]:
         if fit := first_fit(_TABLE.rows, line.body):

@@ -16,7 +16,7 @@ from nccldoctor.model.errors import NccldoctorError
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.exit_codes import exit_and_signal, signal_named
-from nccldoctor.parsers.rows import Table, first_fit
+from nccldoctor.parsers.rows import Table, first_fit, needs_of
 from nccldoctor.patterns import lazy
 
 _TASKS = 4096
@@ -47,7 +47,7 @@ _LISTED = 64
 """Nodes in a list of ``sinfo -R`` that are read."""
 
 _STATE = lazy(
-    r"^\s{0,8}(?P<job>\d{1,12}(?:[_.+]\w{1,20}){0,2})[\s|](?:.{0,300}[\s|])?"
+    r"\A\s{0,8}(?P<job>\d{1,12}(?:[_.+]\w{1,20}){0,2})[\s|](?:.{0,300}[\s|])?"
     rf"(?P<state>{_NAMES})(?=[\s|]|$)"
 )
 
@@ -59,6 +59,7 @@ class Scheduler(LineParser):
     """
 
     literals = (*_TABLE.literals, *(word for row in _REASONS for word in row.literals))
+    needs = (_TASK, _LAUNCH, _CANCELLED, _STATE, _JOB_STATE, _DRAINED, *needs_of(_TABLE.rows), *needs_of(_REASONS))
 
     def parse(self, line: Line) -> Iterator[Event]:
         body = line.raw  # "srun:" looks like a prefix and may have been peeled off

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from nccldoctor.events import Event, Note, Setting
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
-from nccldoctor.parsers.rows import Table
+from nccldoctor.parsers.rows import Table, needs_of
 from nccldoctor.patterns import lazy
 
 _MOST = 40
@@ -37,6 +37,7 @@ class AdviceParser(LineParser):
     """Variables and remedies that a note recommends: ``detail`` is ``NCCL_TIMEOUT=1200000`` or the remedy's name."""
 
     literals = _TABLE.literals
+    needs = (_ADVISED, *needs_of(_TABLE.rows))
 
     def parse(self, line: Line) -> Iterator[Event]:
         if _is_logged(line):
@@ -64,6 +65,7 @@ class ReadsParser(LineParser):
     """
 
     literals = ("environ.get(", "getenv(", "environ[", "${NCCL_", "$NCCL_", "${TORCH_NCCL_", "$TORCH_NCCL_")
+    needs = (_READING,)
 
     def parse(self, line: Line) -> Iterator[Event]:
         names = [match["name"] or match["shell"] for match in _READING.finditer(line.body[:4000])]
@@ -92,6 +94,7 @@ class CodeOptionParser(LineParser):
     """Options of DistributedDataParallel, and ``device_id`` of the process group, where code or a note sets them."""
 
     literals = tuple(f"{name}=" for name in _OPTIONS)
+    needs = (_OPTION,)
 
     def parse(self, line: Line) -> Iterator[Event]:
         """Each option once; lines of loggers count only where they warn of an option that is set."""

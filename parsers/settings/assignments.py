@@ -76,6 +76,10 @@ _LISTED = lazy(rf"(?P<name>{_NAME}): (?P<value>[^,\n]{{0,120}})(?:,|$)")
 _DEPRECATED = lazy(rf"Environment variable (?P<name>{_NAME}) is deprecated; use")
 
 
+NEEDS = (_ASSIGNMENT, _PYTHON, _MAPPING, _LISTED, _YAML, _SPACED, _DEPRECATED, _NAMED)
+"""Patterns of which one matches each line that sets a variable."""
+
+
 def assignments(line: Line) -> Iterator[tuple[str, str]]:
     """Names and values as written, in no particular order and perhaps twice; comments of scripts are passed over."""
     body = line.body

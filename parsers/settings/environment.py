@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from nccldoctor.events import Event, Setting
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.rows import Table
-from nccldoctor.parsers.settings.assignments import MOST, assignments
+from nccldoctor.parsers.settings.assignments import MOST, NEEDS, assignments
 from nccldoctor.words.secrets import MASK, is_secret, masked
 
 
@@ -30,6 +30,7 @@ class EnvironmentParser(LineParser):
     """One event for each variable that a line sets."""
 
     literals = Table(__file__).literals
+    needs = NEEDS
 
     def parse(self, line: Line) -> Iterator[Event]:
         """Each variable once per line, in order; the value is empty where the line says only that it is set."""

@@ -79,6 +79,7 @@ class TimeoutParser(LineParser):
     """One event for each limit that a line sets, in seconds where it can be read."""
 
     literals = Table(__file__).literals
+    needs = (_CALL, _DEFAULT, _OPTION)
 
     def parse(self, line: Line) -> Iterator[Event]:
         """Calls may run over several lines; the first ``timeout=`` before their end counts."""

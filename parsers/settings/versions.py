@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from nccldoctor.events import Event, Version
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
-from nccldoctor.parsers.rows import Table
+from nccldoctor.parsers.rows import Table, needs_of
 
 _TABLE = Table(__file__)
 
@@ -20,6 +20,7 @@ class VersionParser(LineParser):
     """At most one event of each program for a line."""
 
     literals = _TABLE.literals
+    needs = needs_of(_TABLE.rows)
 
     def parse(self, line: Line) -> Iterator[Event]:
         """The first version of each program that the line names."""

@@ -13,7 +13,7 @@ from itertools import chain
 
 from nccldoctor.events import Event, Note
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
-from nccldoctor.parsers.rows import RowParser, Table, first_fit
+from nccldoctor.parsers.rows import RowParser, Table, first_fit, needs_of
 from nccldoctor.patterns import lazy
 
 _PART = lazy(
@@ -35,6 +35,7 @@ class WorldSizeParser(RowParser):
 
     longest = 4_000
     rows = Table(__file__).rows
+    needs = needs_of(rows)
 
     def parse(self, line: Line) -> Iterable[Event]:
         """Words such as *tensor-parallel group* in front of a number say whose size it is."""
@@ -56,6 +57,7 @@ class LaunchSizes(LineParser):
     """
 
     literals = ("Starting elastic_operator", "--nproc_per_node", "--nproc-per-node")
+    needs = (lazy("launch configs"), _PROCESSES)
 
     def parse(self, line: Line) -> Iterable[Event]:
         is_told = "launch configs" in line.body

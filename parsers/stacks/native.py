@@ -28,6 +28,7 @@ class GdbParser(LineParser):
     """gdb and cuda-gdb, ``thread apply all bt``. Its thread 1 is the main thread, whose id is the process's."""
 
     literals = ("(LWP ",)
+    needs = (_GDB,)
 
     def parse(self, line: Line) -> Iterator[Event]:
         hit = _GDB.search(line.body)
@@ -53,6 +54,7 @@ class BareBacktraceParser(LineParser):
     """
 
     literals = ("#0  0x", "#0 0x")
+    needs = (_BARE,)
 
     def parse(self, line: Line) -> Iterator[Event]:
         """One stack, where no head stands above."""
@@ -70,6 +72,7 @@ class PystackParser(LineParser):
     """pystack prints the innermost frame last."""
 
     literals = ("Traceback for thread ",)
+    needs = (_PYSTACK,)
 
     def parse(self, line: Line) -> Iterator[Event]:
         hit = _PYSTACK.search(line.body)

@@ -29,6 +29,7 @@ class ProcessTableParser(LineParser):
     """``ps`` and ``top``: the processes of Python, and any other that is stopped, blocked or gone."""
 
     literals = ("PID",)
+    needs = (lazy(rf"(?:{'|'.join(_COMMANDS)})\s*$"),)
 
     def parse(self, line: Line) -> Iterator[Event]:
         """One event for each row below a head with the columns PID and state."""
@@ -62,6 +63,7 @@ class ProcStatusParser(LineParser):
     """``/proc/PID/status``: the line *State* and the *Pid* below it."""
 
     literals = ("State:\t", "State:  ")
+    needs = (_STATUS,)
 
     def parse(self, line: Line) -> Iterator[Event]:
         hit = _STATUS.search(line.body)
@@ -96,6 +98,7 @@ class ToolErrorParser(LineParser):
         *("unexpected waitpid result", "Failed to get process executable name", "ptrace: No such process"),
         *("is a zombie - the process", "given process id is not running", "Failed to open process "),
     )
+    needs = (_STOPPED, _GONE, _ZOMBIE)
 
     def parse(self, line: Line) -> Iterator[Event]:
         for state, pattern in (("stopped", _STOPPED), ("gone", _GONE), ("zombie", _ZOMBIE)):

@@ -32,6 +32,7 @@ class PySpyParser(LineParser):
     """``py-spy dump``, with or without ``--native``, ``--locals`` and ``--subprocesses``."""
 
     literals = (" (idle)", " (active)", " (active+gil)", " (idle+gil)")
+    needs = (_PYSPY,)
 
     def parse(self, line: Line) -> Iterator[Event]:
         """One stack for each thread with frames; that of a data loader's worker is no main thread of a rank."""
@@ -64,6 +65,7 @@ class FaulthandlerParser(LineParser):
     """CPython's ``faulthandler``: by signal, by timer, or as the last words of a crash."""
 
     literals = ("Current thread 0x", "Thread 0x", "Stack (most recent call first)")
+    needs = (_FAULTHANDLER,)
 
     def parse(self, line: Line) -> Iterator[Event]:
         """One stack for each thread; the main thread rests on ``<module>``, or is cut off and printed last."""
