@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Container
 from functools import lru_cache
 from typing import Any
 
@@ -25,8 +26,11 @@ def state_of(pid: int) -> str:
     return proc_text(f"/proc/{pid}/stat").rpartition(")")[2].strip()[:1]
 
 
-def look_at_process(pid: int) -> dict[str, Any] | None:
-    """What ``/proc`` says of a process; the states come first, since the rest may hang."""
+def look_at_process(pid: int, asked: Container[str] = ()) -> dict[str, Any] | None:
+    """What ``/proc`` says of a process, with the variables that the user ``asked`` for by name.
+
+    The states come first, since the rest may hang.
+    """
     head, _, tail = proc_text(f"/proc/{pid}/stat").rpartition(")")
     fields = tail.split()
     if len(fields) < 20:
@@ -45,7 +49,7 @@ def look_at_process(pid: int) -> dict[str, Any] | None:
         "comm": head.partition("(")[2],
         "words": words,
         "exe": exe,
-        "env": {name: value for name, value in pairs or () if name in USED or ALLOWED.fullmatch(name)},
+        "env": {name: value for name, value in pairs or () if name in USED or name in asked or ALLOWED.fullmatch(name)},
         "secrets": sorted(secrets_in(words, pairs or ())),
         "is_readable": pairs is not None,
     }

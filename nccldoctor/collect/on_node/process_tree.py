@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 
 from nccldoctor.collect.on_node.children import each
@@ -24,7 +25,7 @@ class ProcessTree:
         self.all: OrderedDict[int, Process] = OrderedDict()
         hidden = 0
         pids = sorted(int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != os.getpid())
-        for pid, seen in each(pids, look_at_process):
+        for pid, seen in each(pids, partial(look_at_process, asked=where)):
             if seen is None:
                 if state_of(pid) == "D":
                     answer.lacks(f"pid {pid}", "reading its /proc files hangs; it is blocked in the kernel")

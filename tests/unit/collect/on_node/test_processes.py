@@ -50,6 +50,14 @@ def test_the_launcher_is_no_rank_and_the_loader_is_a_worker(ranks: Ranks, pyspy:
     assert launcher not in {p["pid"] for p in told["processes"]}
 
 
+def test_a_process_is_chosen_by_any_variable_and_that_is_not_copied(ranks: Ranks) -> None:
+    ranks.start(0, MY_JOB="first")
+    ranks.start(1, MY_JOB="second")
+    stream = ranks.collect("--where", "MY_JOB=second")
+    assert [process["rank"] for process in stream.told()["processes"]] == [1]
+    assert b"MY_JOB" not in stream.data
+
+
 def test_a_process_that_is_gone_is_told(ranks: Ranks) -> None:
     pid, _ = ranks.start(0)
     ranks.processes[0].kill()
