@@ -66,15 +66,18 @@ def _target(link: str) -> str:
 def _read_dumps(pid: int, paths: list[str], since: float, write: Callable[[bytes], None], /) -> None:
     """Write the first good dump. For each: path, NUL, why it is left out, NUL; behind those of the good one its bytes."""
     for path in paths:
+        name = path.encode("utf-8", "surrogateescape")
         try:
             descriptor = open_inside(pid, path, os.O_RDONLY | os.O_NONBLOCK)
+        except PermissionError:
+            write(name + b"\0its process may not read it\0")
+            continue
         except OSError:
             continue
         with os.fdopen(descriptor, "rb") as file:
             found = os.fstat(file.fileno())
             if not stat.S_ISREG(found.st_mode) or not found.st_size:
                 continue
-            name = path.encode("utf-8", "surrogateescape")
             if found.st_mtime < since:
                 write(name + b"\0older than the process: of another run\0")
             elif found.st_size > MOST_REPORT:

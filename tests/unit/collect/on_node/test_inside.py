@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from nccldoctor.collect.on_node.evidence import dumps
 from nccldoctor.collect.on_node.inside import open_inside
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -92,6 +93,15 @@ def test_root_reads_nothing_for_a_user_who_may_not(top: Path, stranger: int) -> 
         assert read(os.getpid(), top / name) == b"x"
         with pytest.raises(PermissionError):
             read(stranger, top / name)
+    told: list[bytes] = []
+    dumps._read_dumps(
+        stranger, [str(top / "closed/all_0"), str(top / "none_0"), str(top / "open/all_0")], 0.0, told.append
+    )
+    closed, good = b"".join(told).split(b"\0", 2)[:2], told[-2:]
+    assert (closed, good) == (
+        [bytes(top / "closed/all_0"), b"its process may not read it"],
+        [bytes(top / "open/all_0") + b"\0\0", b"x"],
+    )
     os.chown(top / "open/own_0", 65534, 65534)
     assert read(stranger, top / "open/own_0") == b"x"
 
