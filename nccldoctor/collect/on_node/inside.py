@@ -21,6 +21,10 @@ READ, WRITE, SEARCH = 4, 2, 1
 """Bits of a mode."""
 
 
+class NotItsOwn(PermissionError):
+    """The user of the process itself may not open it."""
+
+
 def open_inside(pid: int, path: str, flags: int) -> int:
     """A descriptor for an absolute path of a process; its last part must be no link.
 
@@ -67,7 +71,7 @@ def _open_below(part: str, flags: int, folder: int, user: int, groups: set[int])
         shift = 6 if found.st_uid == user else 3 if found.st_gid in groups else 0
         is_checked_by_kernel = user in (0, os.geteuid())  # with access lists, too
         if not is_checked_by_kernel and not found.st_mode >> shift & wanted:
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+            raise NotItsOwn(errno.EACCES, os.strerror(errno.EACCES))
         return os.open(f"/proc/self/fd/{place}", flags)
     finally:
         os.close(place)

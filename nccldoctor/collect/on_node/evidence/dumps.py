@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 
 from nccldoctor.collect.on_node.children import MOST_REPORT, READ_SECONDS, Child, each, reader, run_all
-from nccldoctor.collect.on_node.inside import open_inside
+from nccldoctor.collect.on_node.inside import NotItsOwn, open_inside
 from nccldoctor.collect.on_node.process import Process
 from nccldoctor.collect.on_node.process_tree import ProcessTree, folder
 from nccldoctor.collect.on_node.tar_answer import TarAnswer
@@ -69,7 +69,7 @@ def _read_dumps(pid: int, paths: list[str], since: float, write: Callable[[bytes
         name = path.encode("utf-8", "surrogateescape")
         try:
             descriptor = open_inside(pid, path, os.O_RDONLY | os.O_NONBLOCK)
-        except PermissionError:
+        except NotItsOwn:
             write(name + b"\0its process may not read it\0")
             continue
         except OSError:
