@@ -36,13 +36,15 @@ def stuck_dump(rank: int, world: int, entries: int) -> bytes:
     """The dump of a rank whose job hangs in the last call, which rank ``world // 3`` never issued; calls take random times."""
     content = content_of(rank, world, entries)
     rng = random.Random(rank)
-    now = START_NS
-    for entry in content["entries"]:
-        now += int(rng.expovariate(1 / 3e6))
-        entry["time_created_ns"] = now
-        entry["time_discovered_completed_ns"] = now + int(rng.uniform(1e6, 9e6))
+    for number, entry in enumerate(content["entries"]):
+        made = START_NS + number * 3_000_000 + int(rng.uniform(0, 2e6))
+        entry["time_created_ns"] = made
+        entry["time_discovered_completed_ns"] = made + int(rng.uniform(1e6, 9e6))
+    status = content["pg_status"]["0"]
+    status["last_completed_collective"] -= 1
     if rank == world // 3:
         content["entries"].pop()
+        status["last_enqueued_collective"] -= 1
     else:
         content["entries"][-1] |= {"state": "scheduled", "retired": False, "time_discovered_completed_ns": None}
     return pickle.dumps(content, protocol=2)

@@ -1,0 +1,80 @@
+"""Dumps that are written to a part come back as they were, and what ranks have in common is written once."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import numpy as np
+from builders.cases import read_dump
+from builders.dumps import dump, entry, list_dump
+
+from nccldoctor.model.recorded_calls import (
+    UNSET,
+    Batch,
+    Calls,
+    CommState,
+    DumpHead,
+    GroupStatus,
+    Vocabulary,
+)
+from nccldoctor.parsers.base import Parsed
+from nccldoctor.parts import dump_slices
+from nccldoctor.parts.dump_slices import DumpSliceReader, DumpSliceWriter, StoredDump
+from nccldoctor.parts.input_records import InputRecord
+
+
+def _there_and_back(*slices: list[Batch]) -> list[tuple[Batch, StoredDump, bytes]]:
+    writer, reader, out = DumpSliceWriter(), DumpSliceReader(), []
+    for batches in slices:
+        calls, times = writer.pack(list(enumerate(batches)))
+        out += [(batch, stored, times) for batch, stored in zip(batches, reader.unpack(calls), strict=True)]
+    return out
+
+
+def _assert_equal(batch: Batch, stored: StoredDump, times: bytes) -> None:
+    found = stored.columns | stored.times(times)
+    for column in fields(Calls):
+        if column.name != "dump":
+            expected = getattr(batch.calls, column.name)
+            assert found[column.name].dtype == expected.dtype
+            assert np.array_equal(found[column.name], expected, equal_nan=column.name == "duration_ms")
+    assert stored.words == batch.vocabulary
+    assert stored.head == replace(batch.dumps[0], source=UNSET, path="")
+
+
+def test_every_form_of_dump_comes_back() -> None:
+    comm = CommState("0x7f", 3, 8, 12, 11, "ALLREDUCE", 512, "float32", uneven=True)
+    plain = read_dump(dump(), 4, "a")
+    batches = [
+        plain,
+        read_dump(list_dump(), 5, "b"),
+        read_dump(dump(entry(1, "gloo:send 0->1", is_p2p=True, p2p_seq_id=7), entry(2, frames=[])), 6, "c"),
+        Batch(
+            (replace(plain.dumps[0], comms=(comm,), status=(GroupStatus(0, 5, -1, 4),)),), plain.calls, plain.vocabulary
+        ),
+        Batch((replace(plain.dumps[0], entries=0, problem="truncated"),), Calls.empty(), Vocabulary()),
+        read_dump(dump(entry(1, duration_ms=1.25, time_created_ns=0), entry(2, state="started")), 7, "d"),
+    ]
+    for batch, stored, times in _there_and_back(batches[:3], batches[3:]):
+        _assert_equal(batch, stored, times)
+
+
+def test_ranks_with_the_same_calls_share_their_columns() -> None:
+    entries = [entry(seq) for seq in range(1, 200)]
+    later = [one | {"time_created_ns": one["time_created_ns"] + 12_345} for one in entries]
+    first, second = (read_dump(dump(*rows), 0, "") for rows in (entries, later))
+    (_, one, _), (_, other, times) = _there_and_back([first], [second])
+    writer = DumpSliceWriter()
+    writer.pack([(0, first)])
+
+    assert one.columns is other.columns
+    assert len(writer.pack([(1, second)])[0]) < 2_000
+    _assert_equal(second, other, times)
+
+
+def test_a_part_holds_every_field_of_a_dump_and_of_a_file() -> None:
+    own = {*dump_slices._AS_IT_IS, "config", "status", "comms"}
+    decided_later = {"source", "path", "only_retires", "hides_transfers", "unread"}
+    assert {one.name for one in fields(DumpHead)} == own | decided_later
+    assert {one.name for one in fields(Vocabulary)} == {"groups", *dump_slices.WORDS.values()}
+    assert {one.name for one in fields(Parsed)} - {"source", "events", "batch"} <= set(InputRecord.model_fields)
