@@ -185,13 +185,17 @@ USUAL = ("look-alike", "one", "ten")
 
 
 def write(path: Path, case: Case) -> None:
-    """A log of about this size."""
-    source, part = lines(case.look_alike, case.relevant), bytearray()
-    while len(part) < min(PART, case.size):
-        part += "\n".join(islice(source, 20_000)).encode() + b"\n"
+    """A log of about this size; little of it is in memory, for a command's peak begins with what its parent holds."""
+    source, made = lines(case.look_alike, case.relevant), 0
     with path.open("wb") as out:
-        for _ in range(max(1, round(case.size / len(part)))):
-            out.write(part)
+        while made < min(PART, case.size):
+            made += out.write("\n".join(islice(source, 20_000)).encode() + b"\n")
+    with path.open("ab") as out:
+        for _ in range(max(1, round(case.size / made)) - 1):
+            with path.open("rb") as first:
+                for _ in range(made // (1 << 20)):
+                    out.write(first.read(1 << 20))
+                out.write(first.read(made % (1 << 20)))
 
 
 def used(command: list[str]) -> tuple[float, float]:

@@ -12,6 +12,7 @@ from glob import has_magic
 from pathlib import Path
 from typing import BinaryIO
 
+from nccldoctor.discover.pipes import keep
 from nccldoctor.discover.streams import reader
 from nccldoctor.model import Gap
 from nccldoctor.model.errors import InputError
@@ -20,7 +21,6 @@ MOST_FILES = 500_000
 MOST_DEEP = 100
 """Folders inside each other that are walked."""
 _STANDARD_INPUT = ("-", "/dev/stdin", "/dev/fd/0")
-_PIPE_LIMIT = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,15 +216,12 @@ def file_opener(path: Path) -> Callable[[], BinaryIO]:
 
 
 def _kept(path: str, shown: str, gaps: list[Gap]) -> Found:
-    """A pipe, kept in memory: it can be read only once, and its first bytes decide its kind."""
+    """A pipe, kept in memory."""
     if path in _STANDARD_INPUT:
-        if sys.stdin is None:
-            raise InputError("standard input is closed", hint="give a path, or pipe the log into nccldoctor analyze -")
-        data = sys.stdin.buffer.read(_PIPE_LIMIT + 1)
+        kept = keep(sys.stdin.buffer)
     else:
         with Path(path).open("rb") as pipe:
-            data = pipe.read(_PIPE_LIMIT + 1)
-    if len(data) > _PIPE_LIMIT:
-        gaps.append(Gap(shown, f"only its first {_PIPE_LIMIT >> 20} MB were read", lost=True))
-        data = data[:_PIPE_LIMIT]
-    return Found(shown, shown, len(data), lambda: reader(io.BytesIO(data)), lambda: io.BytesIO(data), None, True)
+            kept = keep(pipe)
+    if kept.problem:
+        gaps.append(Gap(shown, kept.problem, lost=True))
+    return Found(shown, shown, kept.kept_bytes, lambda: reader(kept.as_stream()), kept.as_one_file, None, True)
