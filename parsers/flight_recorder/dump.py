@@ -141,7 +141,7 @@ def _members(ranks: Any) -> list[Run]:
 
 @dataclass(frozen=True, slots=True)
 class _RankList:
-    """The text of a list of ranks: each dump of a job repeats those of its groups, and hashing all of it takes long."""
+    """The text of a list of ranks. Each dump of a job repeats those of its groups, and hashing all of it takes long."""
 
     text: str
 
