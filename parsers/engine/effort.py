@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-SAMPLED_IN_ALL, SAMPLED_AT_LEAST, SAMPLED_AT_MOST = 6_000, 12, 1_000
+SAMPLED_IN_ALL, SAMPLED_AT_LEAST, SAMPLED_AT_MOST = 4_000, 8, 1_000
 """Lines of progress looked at in one region of all texts, and of each: of thousands of ranks the last steps of each tell enough."""
 
 TRIALS_IN_ALL, TRIALS_AT_LEAST, TRIALS_AT_MOST = 20_000, 40, 600
