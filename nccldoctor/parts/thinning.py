@@ -18,8 +18,8 @@ import numpy.typing as npt
 from nccldoctor.model.recorded_calls import COMPLETED
 from nccldoctor.parts.dump_slices import Columns, StoredDump
 
-MOST_CALLS = 4_000_000
-"""Calls that are loaded: half a gigabyte of columns."""
+MOST_CALLS = 2_500_000
+"""Calls that are loaded: with the diagnosis they take some 800 MB, 320 bytes each."""
 
 LEAST = 64
 """Newest calls that are loaded of any dump."""
