@@ -44,6 +44,11 @@ class _Item:
     operand: bytes = b""
 
     @property
+    def place(self) -> slice:
+        """The bytes of the operand."""
+        return slice(self.at, self.at + self.width)
+
+    @property
     def memo_number(self) -> int:
         """The operand of a GET or PUT."""
         return int.from_bytes(self.operand, "little")
@@ -58,7 +63,8 @@ class Layout:
 
     An entry has this layout where its words under ``frame_mask`` are ``frame`` and its ``keys`` (memo number, name) are those of its file.
     Two such entries are alike where their words under ``alike_mask`` are equal: they differ in numbers that columns hold, in numbers
-    that nobody reads, and in the memo numbers that they give out (``puts``).
+    that nobody reads, and in the memo numbers that they give out (``puts``). ``texts`` are the places of strings, each with that of its
+    memo number.
     """
 
     frame_mask: Words
@@ -68,6 +74,11 @@ class Layout:
     integers: _Operands
     floats: tuple[tuple[str, int], ...]
     puts: _Operands
+    texts: tuple[tuple[slice, slice], ...]
+
+    def memo_names(self, entry: bytes) -> dict[int, str]:
+        """The short strings that an entry puts into the memo, by number."""
+        return {int.from_bytes(entry[put], "little"): entry[text].decode("latin-1") for text, put in self.texts}
 
     def is_of(self, entry: Words, names: Mapping[int, str]) -> bool:
         """True when an entry of the same length has this layout, in a file with these names in its memo."""
@@ -120,8 +131,8 @@ class _Reader:
         self.stack: list[_Item] = []
         self.fields: list[tuple[_Item, _Item]] = []
         self.operands: list[_Item] = []
-        self.texts: dict[int, bytes] = {}
-        """The strings that the entry puts into the memo."""
+        self.texts: list[tuple[_Item, _Item]] = []
+        """The strings that the entry puts into the memo, each with its PUT."""
 
     def is_one_dict(self) -> bool:
         """True when the entry is one dict and nothing else; a new batch of the list may begin behind it."""
@@ -157,7 +168,7 @@ class _Reader:
             if not stack or stack[-1] is _MARK:
                 return False
             if stack[-1].op == _TEXT:
-                self.texts[item.memo_number] = stack[-1].operand
+                self.texts.append((stack[-1], item))
             return True
         if op == ord("("):
             stack.append(_MARK)
@@ -195,12 +206,6 @@ class _Reader:
             return None
         del self.stack[-count:]
         return items
-
-
-def names_of(entry: bytes) -> dict[int, str] | None:
-    """The names that the first entry puts into the memo, by number; None where it is not understood."""
-    reader = _Reader(entry)
-    return {n: t.decode("latin-1") for n, t in reader.texts.items() if len(t) < 64} if reader.is_one_dict() else None
 
 
 def layout_of(entry: bytes, names: Mapping[int, str]) -> Layout | None:
@@ -246,6 +251,7 @@ def layout_of(entry: bytes, names: Mapping[int, str]) -> Layout | None:
         _Operands.standing(integers, len(entry)),
         tuple(floats),
         _Operands.standing(puts, len(entry)),
+        tuple((text.place, put.place) for text, put in reader.texts if text.width < 64),
     )
 
 

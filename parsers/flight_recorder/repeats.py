@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nccldoctor.parsers.flight_recorder.pickled_entry import Ints, Layout, Words, layout_of, names_of, words_of
+from nccldoctor.parsers.flight_recorder.pickled_entry import Ints, Layout, Words, layout_of, words_of
 from nccldoctor.patterns import lazy
 
 LARGEST = 16 << 20
@@ -25,6 +25,9 @@ LARGEST = 16 << 20
 
 FEWEST = 64
 """Entries from which looking pays."""
+
+SHORTEST = 60
+"""Bytes of an entry at least."""
 
 MOST_LAYOUTS = 256
 """Layouts of one file, and ten times as many that are remembered."""
@@ -74,13 +77,18 @@ class RepeatFinder:
     def find_repeats(self, data: bytes) -> Repeats | None:
         """The file without its repeats; None where it is no such file or has few."""
         opening = _OPENING.search(data) if data[:2] in (b"\x80\x02", b"\x80\x03") and len(data) <= LARGEST else None
-        if opening is None or data.count(b"(h", opening.end()) + data.count(b"(j", opening.end()) < FEWEST:
+        if opening is None or len(data) - opening.end() < FEWEST * SHORTEST:
             return None
         starts = _starts(data, opening.end(), opening["width"][0])
         if len(starts) < FEWEST:
             return None
-        names = names_of(data[starts[0] : starts[1]])
-        return None if names is None else self._without_repeats(data, starts, names)
+        length = int(starts[1] - starts[0])
+        first = self._layout(_table(data, starts[:1], length)[0], length, {})
+        return (
+            None
+            if first is None
+            else self._without_repeats(data, starts, first.memo_names(data[starts[0] : starts[1]]))
+        )
 
     def _without_repeats(self, data: bytes, starts: Ints, names: dict[int, str]) -> Repeats | None:
         entries = len(starts) - 1  # the last one stays: where it ends is not known
