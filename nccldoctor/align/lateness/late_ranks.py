@@ -211,9 +211,7 @@ def _is_late_to_the_end(times: CallTimes, fresh: Mask, late: Mask) -> Mask:
     """
     pairs = int(times.pair.max()) + 1
     pair = times.pair[fresh]
-    counts = np.bincount(
-        pair * PARTS + parts_from_end(pair, times.order[fresh]), weights=late[fresh], minlength=pairs * PARTS
-    )
+    counts = np.bincount(pair * PARTS + parts_from_end(pair), weights=late[fresh], minlength=pairs * PARTS)
     total = np.bincount(pair, minlength=pairs)
     late_parts = (counts.reshape(-1, PARTS)[:, :LATE_PARTS] > 0).sum(axis=1)
     return np.asarray((total >= FEWEST_PARTS) & (late_parts == np.minimum(total, LATE_PARTS)), dtype=bool)
