@@ -44,7 +44,7 @@ class _Item:
     operand: bytes = b""
 
     @property
-    def place(self) -> slice:
+    def span(self) -> slice:
         """The bytes of the operand."""
         return slice(self.at, self.at + self.width)
 
@@ -251,7 +251,7 @@ def layout_of(entry: bytes, names: Mapping[int, str]) -> Layout | None:
         _Operands.standing(integers, len(entry)),
         tuple(floats),
         _Operands.standing(puts, len(entry)),
-        tuple((text.place, put.place) for text, put in reader.texts if text.width < 64),
+        tuple((text.span, put.span) for text, put in reader.texts if text.width < 64),
     )
 
 
