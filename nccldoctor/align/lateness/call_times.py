@@ -145,7 +145,7 @@ def _by_key(key: Ints) -> Ints:
 
 
 def parts_from_end(pair: Ints) -> Ints:
-    """The part of its pair's calls to which each row belongs, where these stand in order; 0 is the newest part."""
+    """The part of its pair's calls to which each row belongs, in their order; 0 is the newest part."""
     total = np.bincount(pair)
     rows = _by_key(pair)
     place = np.empty(len(pair), dtype=np.int64)

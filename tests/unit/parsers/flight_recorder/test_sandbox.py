@@ -16,7 +16,7 @@ from nccldoctor.model.recorded_calls import Batch
 from nccldoctor.parsers.flight_recorder import process, sandbox
 from nccldoctor.parsers.flight_recorder.child import load_dump
 from nccldoctor.parsers.flight_recorder.dump import NOT_A_DUMP
-from nccldoctor.parsers.flight_recorder.process import Limits
+from nccldoctor.parsers.flight_recorder.process import Clock, Limits
 from nccldoctor.parsers.flight_recorder.sandbox import DumpFile, loading
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="limits of memory and processor time")
@@ -89,17 +89,19 @@ def test_hostile_files_cost_themselves_alone(tmp_path: Path, monkeypatch: pytest
 @linux
 def test_a_hash_that_never_ends_is_stopped_by_its_processor_time(tmp_path: Path):
     never = b"\x80\x02}" + TUPLE_OF_ITSELF[2:] + b"Ns."
-    start = time.monotonic()
     batches = load_dumps(
-        files_in(tmp_path, {"never": never, "healthy": dump()}), limits=Limits(cpu_seconds=1, wall_seconds=60)
+        files_in(tmp_path, {"never": never, "healthy": dump()}), limits=Limits(cpu_seconds=1, wall_seconds=600)
     )
     assert problems(batches) == {"never": "refused: took longer to load than a file of its size should", "healthy": ""}
-    assert time.monotonic() - start < 20
 
 
-def test_the_clock_stops_what_nothing_else_does(tmp_path: Path):
+def test_the_clock_stops_what_nothing_else_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The first file gets half a second, the next one all the time that a busy machine needs."""
+    start, given = Clock.start, iter([0.5])
+    monkeypatch.setattr(Clock, "start", lambda self, process, seconds: start(self, process, next(given, 600.0)))
     never = b"\x80\x02}" + TUPLE_OF_ITSELF[2:] + b"Ns."
-    batches = load_dumps(files_in(tmp_path, {"never": never, "healthy": dump()}), limits=Limits(wall_seconds=0.5))
+    files = files_in(tmp_path, {"never": never, "healthy": dump()})
+    batches = load_dumps(files, workers=1, limits=Limits(cpu_seconds=600, wall_seconds=0.5))
     assert problems(batches) == {"never": "refused: took more than 0.5 s to load", "healthy": ""}
 
 
