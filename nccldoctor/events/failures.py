@@ -386,7 +386,22 @@ class CudaError(Event):
     topic: str = ""
 
 
-@kind("store-error", wording="store error", worded_by="operation", is_reaction=True, moot_after_end=True)
+_STORE_FAILURES = {
+    "wait": "a wait for a key timed out",
+    "unique-id": "rank 0 of the group never left its ID there",
+    "peer-connect": "a peer could not be reached",
+    "barrier": "not all ranks checked in",
+    "connect": "it could not be reached",
+    "clients-missing": "not all ranks connected to it",
+    "crowded": "more processes checked in than the group has",
+    "port-in-use": "its port was taken",
+    "recv": "the connection to it was lost",
+    "send": "the connection to it was lost",
+    "set-up": "it could not be set up",
+}
+
+
+@kind("store-error", wording="store error", is_reaction=True, moot_after_end=True)
 class StoreError(Event):
     """The TCP store failed, or what waited on it.
 
@@ -402,6 +417,14 @@ class StoreError(Event):
     missing: int | None = None
     peer: int | None = None
     address: str | None = None
+
+    @property
+    def failure(self) -> str:
+        """What failed, in words: ``its port was taken``."""
+        return _STORE_FAILURES.get(self.operation, self.operation)
+
+    def _phrase(self) -> str:
+        return f"{self.wording}: {self.failure}" if self.failure else self.wording
 
     @property
     def is_complaint(self) -> bool:

@@ -6,8 +6,10 @@ _ENDS = (".", "!", "?", "…", ":")
 
 
 def capitalized(text: str) -> str:
-    """``text`` with a capital first letter; the rest stays, so that names keep theirs."""
-    return text[:1].upper() + text[1:]
+    """``text`` with a capital first letter, unless it begins with a name: ``gpu-04 lost a link`` stays."""
+    first = text.split(maxsplit=1)[0].rstrip(".,:;") if text.strip() else ""
+    is_name = any(letter.isdigit() or letter in "_/." for letter in first)
+    return text if is_name else text[:1].upper() + text[1:]
 
 
 def uncapitalized(text: str) -> str:

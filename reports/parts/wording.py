@@ -25,8 +25,8 @@ def arrived(diagnosis: Diagnosis, call: Stalled) -> str:
     learned = next((group.learned for group in job.groups if group.label == call.group), "")
     is_open = learned == "assumed" and job.world_size is None
     if is_open and job.world_at_least > len(call.entered):
-        return f"{len(call.entered):,} of {world(job)} arrived"
-    if learned == "log" or call.group == NOT_NAMED or is_open:
+        return f"at least {len(call.entered):,} of {world(job)} arrived"
+    if learned == "log" or call.group in (None, NOT_NAMED) or is_open:
         return f"{numbers.plural(len(call.entered), 'rank')} arrived (group size unknown)"
     guessed = job.world_guessed and len(members) == job.world_size
     noun = "known rank" if guessed else "rank"

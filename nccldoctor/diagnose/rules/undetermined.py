@@ -124,7 +124,7 @@ def _headline(facts: Facts, stall: ObservedStall, trouble: str, has_stacks: bool
     if waits := (peer_headline(facts) or open_report_headline(open_reports(stall.health.troubles), facts.case.world)):
         return waits
     if isinstance(first, CallTimeout) and first.op:
-        return undetermined.waited_for_unknown(_timed_out_in(first), _log_count(facts), many=False)
+        return undetermined.waited_for_unknown(_timed_out_in(_oldest_like(facts, first)), _log_count(facts), many=False)
     if stall.health.stops:
         return undetermined.stopped_by_person(_places_at(stall.health.stops))
     if trouble:
@@ -258,11 +258,10 @@ def _timed_out_in(event: CallTimeout) -> str:
 
 def stalled_line(facts: Facts) -> Stalled | None:
     """The call that the first complaint is about, from lines alone."""
-    found: list[CallTimeout] = [
-        e for e in facts.case.events if isinstance(e, CallTimeout) and (e.op or e.seq is not None)
-    ]
-    ordered = sorted(found, key=lambda e: (e.seq is None, e.seq or 0)) if _is_one_group(found) else found
-    for event in ordered[:1]:
+    found = [e for e in facts.case.of(CallTimeout) if e.op or e.seq is not None]
+    if found:
+        first = facts.liveness.first_alarm
+        event = _oldest_like(facts, first if isinstance(first, CallTimeout) and first.op else found[0])
         entered = Ranks(e.rank for e in found if e.seq == event.seq and e.rank is not None)
         return event.stalled(entered, str(event.group) if event.group is not None else None)
     report = next((e for e in facts.case.of(DesyncReport) if e.op and e.seq is not None), None)
@@ -275,8 +274,10 @@ def stalled_line(facts: Facts) -> Stalled | None:
     return Stalled(None, status.failed, group=group, entered=Ranks([status.rank] if status.rank is not None else []))
 
 
-def _is_one_group(found: Sequence[Event]) -> bool:
-    return len({str(e.group) for e in found}) == 1
+def _oldest_like(facts: Facts, first: CallTimeout) -> CallTimeout:
+    """The oldest call that timed out on the same rank and group: the later ones were queued behind it."""
+    same = (e for e in facts.case.of(CallTimeout) if (e.rank, e.group) == (first.rank, first.group) and e.op)
+    return min(same, key=lambda e: (e.seq is None, e.seq or 0), default=first)
 
 
 def _what_was_read(facts: Facts) -> Citation:

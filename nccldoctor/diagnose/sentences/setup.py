@@ -188,7 +188,7 @@ def store_gave_out(event: StoreError) -> str:
     if event.operation == "unique-id":
         peer = event.peer if event.peer is not None else 0
         return f"{capitalized(who)} waits for rank {peer} of the group to set up the communicator."
-    return f"The store failed for {who} ({event.operation})."
+    return f"The store failed for {who}{f': {event.failure}' if event.failure else ''}."
 
 
 def connects_late(rank: int) -> str:

@@ -26,25 +26,37 @@ RESTARTS = ("restart",)
 PAUSE = 10.0
 """Seconds between the end of an attempt and the first line of the next; clocks of hosts differ by less."""
 
+_UNSEEN = Gap(
+    "newest attempt of the job",
+    "the launcher started it, and none of its lines is here: the one before is diagnosed",
+    apart=True,
+)
+
 
 def newest_attempt(case: Case) -> Case:
     """The case with only the events of its newest attempt; what was left out is a Gap."""
     sources = {s.id: s for s in case.sources}
     last = _last_attempts(case.sources)
-    begins = _begins(case)
+    starts = _starts(case)
+    begins = {source: lines[-1] for source, lines in starts.items()}
     keep = [i for i, e in enumerate(case.events) if _is_in_last_attempt(e, sources, last, begins)]
+    is_unseen = any(begins.values()) and not any(_is_of_job(case.events[i]) for i in keep)
+    if is_unseen:  # the log ends where the launcher starts the job again
+        begins = {source: lines[-2] if lines[1:] else 0 for source, lines in starts.items()}
+        keep = [i for i, e in enumerate(case.events) if _is_in_last_attempt(e, sources, last, begins)]
     ended = [at for at in (_ended_at(case, keep), _restarted_at(case, keep, begins)) if not math.isnan(at)]
     keep = _after(case, keep, max(ended, default=math.nan))
     left_out = len(case.events) - len(keep)
+    unseen = (_UNSEEN,) if is_unseen else ()
     if not left_out and not any(gap.apart for gap in case.gaps):
-        return case
+        return replace(case, gaps=(*case.gaps, *unseen))
     undated = _undated_gaps(case, keep, begins)
     if not left_out:
-        return replace(case, gaps=(*case.gaps, *undated))
+        return replace(case, gaps=(*case.gaps, *unseen, *undated))
     why = f"{left_out} events left out, because only the newest attempt is diagnosed"
     gap = Gap("earlier attempts of the job", why, apart=True)
     events = tuple(case.events[i] for i in keep)
-    return replace(case, events=events, seconds=case.seconds[keep], gaps=(*case.gaps, gap, *undated))
+    return replace(case, events=events, seconds=case.seconds[keep], gaps=(*case.gaps, gap, *unseen, *undated))
 
 
 def _undated_gaps(case: Case, keep: Sequence[int], begins: Mapping[int, int]) -> list[Gap]:
@@ -72,19 +84,19 @@ def _last_attempts(sources: Iterable[Source]) -> dict[str | None, int]:
     return last
 
 
-def _begins(case: Case) -> dict[int, int]:
-    """The line of each source on which its newest attempt begins (0: none is seen to begin)."""
+def _starts(case: Case) -> dict[int, list[int]]:
+    """The lines of each source on which attempts begin, in order (0: none is seen to begin)."""
     by_source: dict[int, list[tuple[float, Event]]] = defaultdict(list)
     for second, event in zip(case.seconds.tolist(), case.events, strict=True):
         by_source[event.place.source].append((second, event))
-    out: dict[int, int] = {}
+    out: dict[int, list[int]] = {}
     for source, timed in by_source.items():
         lines = [event for _, event in timed]
         starts = [e.place.line or 0 for e in lines if isinstance(e, Note) and e.what in RESTARTS]
         starts += [line + 1 for e in lines if (line := _requeued(e)) and _is_at_work_after(lines, line)]
         ended = _last_end((e.place.line or 0, second, e) for second, e in timed)
         again = ended is not None and any(_is_of_job(e) for e in lines if (e.place.line or 0) > ended)
-        out[source] = max([*starts, int(ended) + 1 if ended is not None and again else 0])
+        out[source] = sorted({*starts, int(ended) + 1 if ended is not None and again else 0})
     return out
 
 

@@ -12,6 +12,9 @@ from nccldoctor.words.sentences import capitalized, sentence, uncapitalized
     [
         ("rank 1 exited", "Rank 1 exited."),
         ("NCCL_DEBUG is off", "NCCL_DEBUG is off."),
+        ("gpu-04 lost a link", "gpu-04 lost a link."),
+        ("node.example lost a link", "node.example lost a link."),
+        ("also, a link broke", "Also, a link broke."),
         ("is it stuck?", "Is it stuck?"),
         ("see the table:", "See the table:"),
         ("cut here…", "Cut here…"),

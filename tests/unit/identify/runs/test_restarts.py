@@ -58,6 +58,21 @@ def test_the_note_of_a_requeue_at_the_very_end_leaves_the_attempt(tmp_path: Path
     assert seqs(tmp_path) == [7]
 
 
+RESTARTED = (
+    "INFO:torch.distributed.elastic.agent.server.api:[default] Worker group FAILED. 2/3 attempts left; will restart worker group\n"
+    "INFO:torch.distributed.elastic.agent.server.api:[default] Stopping worker group\n"
+    "INFO:torch.distributed.elastic.agent.server.api:[default] Rendezvous'ing worker group\n"
+)
+
+
+@pytest.mark.parametrize("before", ["", one(attempt(3, 7)) + RESTARTED])
+def test_a_log_that_ends_at_a_restart_shows_the_attempt_before_it(tmp_path: Path, before: str) -> None:
+    (tmp_path / "train.log").write_text(before + one(attempt(4, 9)) + RESTARTED)
+    assert seqs(tmp_path) == [9]
+    gaps = [g.what for g in restarts.newest_attempt(pipeline.read([tmp_path])).gaps]
+    assert gaps == [*(["earlier attempts of the job"] if before else []), "newest attempt of the job"]
+
+
 def test_a_loop_around_the_launcher_says_nothing_and_is_seen(tmp_path: Path) -> None:
     (tmp_path / "job.log").write_text(one(attempt(3, 7)) + one(attempt(4, 9)))
     assert seqs(tmp_path) == [9]
