@@ -44,6 +44,7 @@ from nccldoctor.events import (
     Event,
     ExceptionRaised,
     GpuError,
+    MonitoredBarrier,
     Note,
     ProcessExit,
     Setting,
@@ -127,6 +128,10 @@ def _headline(facts: Facts, stall: ObservedStall, trouble: str, has_stacks: bool
         return undetermined.waited_for_unknown(_timed_out_in(_oldest_like(facts, first)), _log_count(facts), many=False)
     if stall.health.stops:
         return undetermined.stopped_by_person(_places_at(stall.health.stops))
+    barriers = [e for e in troubles if isinstance(e, MonitoredBarrier)]
+    unanswered = Ranks(e.rank for e in barriers if e.rank)  # all but rank 0, which keeps the list
+    if unanswered and not any(e.missing or e.rank == 0 for e in barriers):
+        return undetermined.barrier_unanswered(unanswered)
     if trouble:
         return undetermined.failed_unexplained(trouble)
     if waited := _waited_for_peers(troubles):

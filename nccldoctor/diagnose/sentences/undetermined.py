@@ -54,6 +54,12 @@ def timed_out_waiting(who: str, place: str) -> Headline:
     return whole(f"{who} timed out{f' in {place}' if place else ''} waiting for a peer; which peer is unknown")
 
 
+def barrier_unanswered(ranks: Ranks) -> Headline:
+    """``Rank 1 reached the monitored barrier, and rank 0 didn't answer; only rank 0's log names the missing ranks.``"""
+    first = f"{ranks_phrase(ranks)} reached the monitored barrier"
+    return whole(f"{first}, and rank 0 didn't answer; only rank 0's log names the missing ranks")
+
+
 # --- something failed, and why is unknown --------------------------------------------------------------------------------
 
 

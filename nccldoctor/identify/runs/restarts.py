@@ -37,7 +37,7 @@ def newest_attempt(case: Case) -> Case:
     """The case with only the events of its newest attempt; what was left out is a Gap."""
     sources = {s.id: s for s in case.sources}
     last = _last_attempts(case.sources)
-    starts = _starts(case)
+    starts = _attempt_starts(case)
     begins = {source: lines[-1] for source, lines in starts.items()}
     keep = [i for i, e in enumerate(case.events) if _is_in_last_attempt(e, sources, last, begins)]
     is_unseen = any(begins.values()) and not any(_is_of_job(case.events[i]) for i in keep)
@@ -84,7 +84,7 @@ def _last_attempts(sources: Iterable[Source]) -> dict[str | None, int]:
     return last
 
 
-def _starts(case: Case) -> dict[int, list[int]]:
+def _attempt_starts(case: Case) -> dict[int, list[int]]:
     """The lines of each source on which attempts begin, in order (0: none is seen to begin)."""
     by_source: dict[int, list[tuple[float, Event]]] = defaultdict(list)
     for second, event in zip(case.seconds.tolist(), case.events, strict=True):

@@ -291,6 +291,13 @@ def test_a_monitored_barrier_names_who_did_not_come_although_nothing_in_the_dump
     assert (ruling.cause, ruling.ranks, ruling.verdict["confidence"]) == ("not-arrived", "2", "high"), str(ruling)
 
 
+def test_without_the_log_of_rank_0_a_monitored_barrier_names_nobody() -> None:
+    reached = "reached monitoredBarrier, but received errors while waiting for send/recv from rank 0."
+    ruling = read(logs({1: raised(1, "RuntimeError", f"Rank 1 successfully {reached}")}))
+    assert (ruling.cause, ruling.ranks) == ("undetermined", ""), str(ruling)
+    assert "rank 0's log names the missing ranks" in ruling.verdict["headline"]
+
+
 def test_dumps_alone_of_a_job_that_seems_idle_say_little() -> None:
     """A send that hangs is not recorded, and a call that failed counts as done."""
     ruling = read(dumps(*(recorded(r).calls(4) for r in range(4))))
