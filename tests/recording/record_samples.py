@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import argparse
 import os
-import pickle
-import re
 import shutil
 import socket
 import subprocess
 import sys
-import sysconfig
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the folder tests/, also when run as a script
+
+from recording.neutral import Machine, Neutral
 
 HERE = Path(__file__).resolve().parent
 SAMPLES = HERE.parents[1] / "sample_logs"
@@ -61,16 +61,23 @@ def record(name: str, into: Path) -> None:
             except subprocess.TimeoutExpired:
                 agent.kill()
                 raise
-        neutral = Neutral(raw)
+        neutral = Neutral(machine_of(raw))
         for node in range(NODES):
-            _keep(raw / f"agent_{node}.log", into / f"node{node}" / "torchrun.log", neutral, node)
+            neutral.keep(raw / f"agent_{node}.log", into / f"node{node}" / "torchrun.log", node)
             for log in sorted((raw / f"logs_{node}").rglob("stderr.log")):
                 local = int(log.parent.name)
-                _keep(log, into / f"node{node}" / f"rank_{node * LOCAL + local}.log", neutral, node)
+                neutral.keep(log, into / f"node{node}" / f"rank_{node * LOCAL + local}.log", node)
         for dump in sorted(raw.glob("work/fr_trace_*")):
-            _keep(dump, into / "dumps" / dump.name, neutral, _node(dump.name))
+            neutral.keep(dump, into / "dumps" / dump.name, _node(dump.name))
         for stacks in sorted(raw.glob("work/stacks_*.txt")):
-            _keep(stacks, into / "stacks" / stacks.name, neutral, _node(stacks.stem))
+            neutral.keep(stacks, into / "stacks" / stacks.name, _node(stacks.stem))
+
+
+def machine_of(raw: Path) -> Machine:
+    """This machine, with the folders of a job."""
+    script = HERE / "recorded_job.py"
+    folders = {str(script): "/opt/train/train.py", script.name: "train.py", str(raw / "work"): "/opt/train/run"}
+    return Machine.here(folders | {str(raw): "/var/log/train"})
 
 
 def _agent(case: Case, node: int, port: int, raw: Path) -> subprocess.Popen[bytes]:
@@ -92,60 +99,6 @@ def _free_port() -> int:
 
 def _node(name: str) -> int:
     return int(name.rsplit("_", 1)[1]) // LOCAL
-
-
-class Neutral:
-    """Replaces what names this machine: the interpreter's folders, the job's path, the scratch folder, the host."""
-
-    def __init__(self, raw: Path) -> None:
-        pairs = {
-            str(HERE / "recorded_job.py"): "/opt/train/train.py",
-            "recorded_job.py": "train.py",
-            str(raw / "work"): "/opt/train/run",
-            str(raw): "/var/log/train",
-            sysconfig.get_path("stdlib"): "/usr/lib/python{}.{}".format(*sys.version_info),
-            sys.prefix: "/opt/venv",
-            sys.base_prefix: "/usr",
-        }
-        self.pairs = sorted(pairs.items(), key=lambda pair: -len(pair[0]))
-        self.known: dict[tuple[str, int], str] = {}
-        self.hosts = sorted({socket.gethostname(), socket.getfqdn()}, key=len, reverse=True)
-
-    def text(self, text: str, node: int) -> str:
-        """``text`` as it would read on ``node``."""
-        if (text, node) not in self.known:
-            # One object for equal texts: a pickle then names each once, as torch's own does.
-            self.known[text, node] = self._changed(text, node)
-        return self.known[text, node]
-
-    def _changed(self, text: str, node: int) -> str:
-        for old, new in self.pairs:
-            text = text.replace(old, new)
-        for host in self.hosts:
-            text = re.sub(rf"(?<![\w.-]){re.escape(host)}(?![\w.-])", f"node{node}", text)
-        return text
-
-    def value(self, value: Any, node: int) -> Any:
-        """A loaded dump with every text in it made neutral."""
-        if isinstance(value, str):
-            return self.text(value, node)
-        if isinstance(value, list | tuple):
-            return type(value)(self.value(v, node) for v in value)
-        if isinstance(value, dict):
-            return {self.value(k, node): self.value(v, node) for k, v in value.items()}
-        return value
-
-
-def _keep(source: Path, target: Path, neutral: Neutral, node: int) -> None:
-    content = source.read_bytes()
-    if source.name.startswith("fr_trace_"):
-        # Written seconds ago by a process of ours; dumps of strangers are never loaded like this.
-        content = pickle.dumps(neutral.value(pickle.loads(content), node), protocol=2)
-    else:
-        content = neutral.text(content.decode(), node).encode()
-    if content:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(content)
 
 
 def main() -> None:
