@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from datetime import datetime
 from enum import StrEnum
+from functools import cache
 from typing import Any, ClassVar, TypedDict, TypeVar, Unpack, cast, dataclass_transform
 
 from nccldoctor.model import CauseClass, EventRole, Place
@@ -100,8 +101,7 @@ class Event:
 
     def details(self) -> dict[str, Any]:
         """The fields of this kind beside the common ones, in order of declaration."""
-        common = {f.name for f in fields(Event)}
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in common}
+        return {name: getattr(self, name) for name in _own_fields(cast(Any, type(self)))}
 
     @property
     def written_by(self) -> Writer:
@@ -172,6 +172,12 @@ class Event:
         if self.worded_by:
             return f"{self.wording}: {getattr(self, self.worded_by) or self.text}"
         return self.wording or self.text
+
+
+@cache
+def _own_fields(kind: type[Any]) -> tuple[str, ...]:
+    common = {f.name for f in fields(Event)}
+    return tuple(f.name for f in fields(kind) if f.name not in common)
 
 
 _E = TypeVar("_E", bound=Event)

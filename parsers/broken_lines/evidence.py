@@ -32,7 +32,7 @@ _IN_PREFIX = 60  # characters of a prefix of a logger that was cut
 _ASKED = 64  # lines by which it is judged that pieces carry labels
 _SEARCHED_WHOLE = 4  # a fourth of the file to be searched: then all of it, in one go
 
-_FOLDED = np.arange(256, dtype=np.uint64)
+_FOLDED = np.arange(256, dtype=np.uint8)
 _FOLDED[ord("0") : ord("9") + 1] = ord("0")
 _INSIDE = np.zeros(256, bool)
 """First bytes of a line that no record begins with: small letters, digits, blanks, closing marks."""
@@ -90,8 +90,7 @@ class Evidence:
             return full[:0]
         if self._lines.was_broken_at_blanks:
             return full
-        _, which, counts = np.unique(self._beginnings(full), return_inverse=True, return_counts=True)
-        odd = counts[which] <= max(_RARE, len(full) // _SHARE)
+        odd = _how_often(self._beginnings(full)) <= max(_RARE, len(full) // _SHARE)
         if self._edge is not None:
             odd[1:] |= self._widths[full[:-1]] == self._edge
         odd[0] = False  # nothing stands above it
@@ -99,14 +98,11 @@ class Evidence:
 
     def _beginnings(self, full: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
         """The first bytes of these lines as one number each, digits alike."""
-        data = np.frombuffer(self._content, np.uint8)
-        begin, stop = self._bodies[full], self._stops[full]
-        keys = np.zeros(len(full), np.uint64)
-        for k in range(_KEY):
-            at = begin + k
-            byte = _FOLDED[data[np.minimum(at, len(data) - 1)]]
-            byte[at >= stop] = 0
-            keys = (keys << np.uint64(8)) | byte
+        begin = self._bodies[full]
+        every = np.ndarray((len(self._content) + 1, _KEY), np.uint8, self._content + bytes(_KEY), strides=(1, 1))
+        folded = _FOLDED[every[begin]]
+        folded[np.arange(_KEY) >= (self._stops[full] - begin)[:, None]] = 0
+        keys: npt.NDArray[np.uint64] = folded.view(np.uint64).ravel()
         return keys
 
     @cached_property
@@ -135,7 +131,9 @@ class Evidence:
                 part = view[low:high]
                 offsets += [low + at for at in self._words.cut_hits(part)]
                 offsets += [low + hit.start() for hit in _HEADS.finditer(part)]
-        return np.unique(np.searchsorted(self._starts, np.array(offsets, np.int64), side="right") - 1)
+        lines = np.zeros(len(self._starts), bool)
+        lines[np.searchsorted(self._starts, offsets, side="right") - 1] = True
+        return np.flatnonzero(lines)
 
     def _surroundings(self, unlike: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
         """Where the lines around some lines begin and end, in bytes; nearly all of the file becomes all of it."""
@@ -200,6 +198,16 @@ class Evidence:
             return none
         found = (LABEL_OF_PIECE.match(self._raw(n)) for n in range(len(self._starts)))
         return np.fromiter((hit.end() if hit else 0 for hit in found), np.int64, len(self._starts))
+
+
+def _how_often(keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+    """For each key how many are equal to it."""
+    order = np.argsort(keys)
+    ends = np.flatnonzero(np.append(keys[order[1:]] != keys[order[:-1]], True))
+    counts = np.diff(np.append(-1, ends))
+    often = np.empty(len(keys), np.int64)
+    often[order] = np.repeat(counts, counts)
+    return often
 
 
 def _is_cut_in_prefix(text: str) -> bool:

@@ -205,7 +205,7 @@ class Sampler:
         chosen = candidates.chosen(self._most_of_small)
         if self._first and len(chosen) < len(candidates.offsets):
             low, high = np.searchsorted(candidates.offsets, _before(buffer, self._first[0]))
-            chosen = np.union1d(chosen, low + candidates.part(low, high).chosen(self._most))
+            chosen = np.sort(np.concatenate([chosen, low + candidates.part(low, high).chosen(self._most)]))
         self._parse_chosen(buffer, candidates, chosen, 1)
 
     def _parse_region(self, buffer: Buffer, low: int, high: int, at: int, number: int, most: int) -> None:
@@ -281,10 +281,13 @@ class _Candidates:
                 return cls(low, offsets, kinds, offsets)
             ends = np.flatnonzero(np.frombuffer(view[low:high], dtype=np.uint8) == 0x0A) + low
         offsets = offsets + low
-        stretches = np.union1d(ends, np.arange(low, high, REACH // 2))
+        stretches = np.sort(np.concatenate([ends, np.arange(low, high, REACH // 2)]))
         lines = np.searchsorted(stretches, offsets)
         order = np.lexsort((offsets, np.bincount(kinds)[kinds], lines))
-        first = order[np.flatnonzero(np.diff(lines[order], prepend=-1))]
+        lines = lines[order]
+        is_first = np.ones(len(lines), bool)
+        np.not_equal(lines[1:], lines[:-1], out=is_first[1:])
+        first = order[is_first]
         return cls(low, offsets[first], kinds[first], ends)
 
     def part(self, first: int, last: int) -> _Candidates:
@@ -296,24 +299,27 @@ class _Candidates:
 
         Half are some of every kind, so that no rare one is lost among the steps; the others are chosen by their order.
         """
-        places = np.arange(len(self.offsets))
-        if len(places) <= most:
-            return places
+        if len(self.offsets) <= most:
+            return np.arange(len(self.offsets))
         room, counts = most // 2, np.bincount(self.kinds)
+        by_kind, ends = np.argsort(self.kinds, kind="stable"), np.cumsum(counts)
         rarest_first = [kind for kind in np.argsort(counts, kind="stable").tolist() if counts[kind]]
-        chosen = np.zeros(len(places), bool)
+        is_chosen = np.zeros(len(self.offsets), bool)
         for left, kind in zip(range(len(rarest_first), 0, -1), rarest_first, strict=True):
-            own = _thinned(np.flatnonzero(self.kinds == kind), room // left)
-            chosen[own] = True
+            own = _thinned(by_kind[ends[kind] - counts[kind] : ends[kind]], room // left)
+            is_chosen[own] = True
             room -= len(own)
-        chosen[_thinned(places[~chosen], most - int(np.count_nonzero(chosen)))] = True
-        return places[chosen]
+        is_chosen[_thinned(np.flatnonzero(~is_chosen), most - int(np.count_nonzero(is_chosen)))] = True
+        return np.flatnonzero(is_chosen)
 
 
 def _thinned(places: npt.NDArray[np.int64], most: int) -> npt.NDArray[np.int64]:
     """At most ``most`` places: the first sixth, the last two thirds, and evenly chosen ones between."""
-    if len(places) <= most:
+    count = len(places)
+    if count <= most:
         return places
     head, tail = most // 6, -(-most * 2 // 3)
-    between = np.linspace(head, len(places) - tail, most - head - tail, endpoint=False).astype(np.int64)
-    return np.concatenate([places[:head], places[between], places[len(places) - tail :]])
+    between = most - head - tail
+    apart = (count - tail - head) / between if between else 0.0
+    indices = [*range(head), *(int(k * apart + head) for k in range(between)), *range(count - tail, count)]
+    return places[indices]

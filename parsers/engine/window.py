@@ -128,7 +128,7 @@ class Buffer:
             return known
         if len(self._lines) > _CACHED:
             self._lines.clear()
-        raw = without_codes(bytes(self.data[start:end]).decode("utf-8", "backslashreplace"))
+        raw = without_codes(self.data[start:end].decode("utf-8", "backslashreplace"))
         place = Place(self.source.id, self.source.path, line=number)
         found = [(mark, body) for mark, text in self.read(raw) for body in _split_at_line_ends(text)]
         if self.outer is not None:

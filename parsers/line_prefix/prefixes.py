@@ -51,6 +51,9 @@ _GLUED = lazy(
     r"\[[FEWIV](?:\d{3,4} \d\d:\d\d:\d\d\.\d{6,9})? [A-Za-z_]\w{0,80}\.(?:cpp|hpp|h|cc|cu):\d{1,6}\] "
     r"|\[rank\d{1,7}\]: (?=\S)|(?<![\w.])[VIWEFCD]\d{4} \d\d:\d\d:\d\d\.\d{6} +\d{1,20} [^\s:\]]{1,300}:\d{1,6}\] "
 )
+_GLUE = lazy(r":\d{1,6}\] |\[rank\d")
+"""What every beginning of a record inside a line holds; to look for it takes a tenth of the time."""
+
 _UNENDED = lazy(
     # a progress bar or a prompt: what has no line end, so that the next line of any writer stands behind it
     r"[^|\n]{0,80}?\d{1,3}%\|[^|\n]{0,300}\|[^\[\]\n]{0,60}\[[^\]\n]{0,200}\]|\(I?Pdb\+{0,2}\) |ipdb> "
@@ -226,7 +229,7 @@ def records(raw: str) -> list[tuple[Mark, str]]:
     if (unended := _UNENDED.match(body)) and la.STRONG.match(body, unended.end()):
         behind = [(merged_mark(mark, inner), text) for inner, text in records(body[unended.end() :])]
         return [(mark, unended[0]), *behind]
-    starts = [m.start() for m in _GLUED.finditer(body)] if "] " in body or "]: " in body else []
+    starts = [m.start() for m in _GLUED.finditer(body)] if _GLUE.search(body) else []
     if not starts:
         return [(mark, body)]
     out = [(mark, body[: starts[0]])] if body[: starts[0]].strip() else []

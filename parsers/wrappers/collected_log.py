@@ -148,8 +148,11 @@ def _json_rows(line: str) -> list[Row]:
     start = line.lstrip("\x1e \t")
     if not start.startswith(("{", "[")):
         return []
+    text = start.rstrip().rstrip(",").rstrip()
+    if not text.endswith(("}", "]")):
+        return []  # most lines that begin with a bracket: to try them takes longer
     try:
-        item = json.loads(start.rstrip().rstrip(","))
+        item = json.loads(text)
     except (ValueError, RecursionError):
         return []
     own = row_of(item) if isinstance(item, dict) else None

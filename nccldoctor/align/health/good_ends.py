@@ -33,6 +33,10 @@ def is_end(event: Event) -> bool:
     return isinstance(event, ProcessExit) and event.exitcode == 0
 
 
+_TELLING = (Phase, CommInit, Note, Progress, ProcessExit, Heartbeat)
+"""The kinds of event that are ends or work."""
+
+
 def is_bar(event: Event) -> bool:
     """True of a progress bar of all steps; one with a label counts those of an epoch."""
     return isinstance(event, Progress) and event.is_step and bool(event.total) and event.label is None
@@ -46,13 +50,15 @@ def good_ends(case: Case, liveness: Liveness) -> tuple[Event, ...]:
     Exits with 0 of processes whose rank is not known count where as many are on record as the job has ranks.
     """
     last: dict[tuple[int | None, int | None], list[Event]] = defaultdict(list)
-    has_other_end = any(is_end(e) and not isinstance(e, Note) for e in case.events)
+    telling = [e for e in case.events if isinstance(e, _TELLING)]
+    every_end = [e for e in telling if is_end(e)]
+    has_other_end = any(not isinstance(e, Note) for e in every_end)
     is_torn_down = any(e.is_trouble and e.written_by in _WATCHERS for e in case.events)
     can_note = has_other_end and not is_torn_down
-    of_process = [e for e in case.events if is_end(e) and _is_of_one_process(e)]
+    of_process = [e for e in every_end if _is_of_one_process(e)]
     size = case.world_size or case.world_at_least
     are_all = 1 < size <= len(of_process)
-    for event in case.events:
+    for event in telling:
         key = (event.rank, event.place.source if event.rank is None else None)
         if is_end(event):
             if _is_of_one_process(event) and not are_all:

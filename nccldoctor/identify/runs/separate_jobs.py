@@ -196,22 +196,23 @@ def _units(parsed: Sequence[Parsed]) -> list[_Unit]:
     while folders and all(len(f) > depth for f in folders) and len({f[depth] for f in folders}) == 1:
         depth += 1
     out: dict[str, _Unit] = defaultdict(_Unit)
+    no_dumps = Batch.empty()
     for one in parsed:
         run = run_id(one.source.path)
         unit = out[run or _folder_at(one.source.path, depth)]
         unit.run = run
         unit.sources.append(one.source)
-        _read_lines(unit, one)
+        _read_lines(unit, one, no_dumps)
     return list(out.values())
 
 
-def _read_lines(unit: _Unit, one: Parsed) -> None:
+def _read_lines(unit: _Unit, one: Parsed, no_dumps: Batch) -> None:
     if not one.events:
         return
     own = one.source.rank if one.source.local_rank is None else None
     telling = [e for e in one.events if isinstance(e, CallTimeout | Progress | Setting | TearDown | WorkStatus)]
     dated = one.events if one.source.kind is SourceKind.LOG else ()
-    times = [at for at in event_seconds(dated, Batch.empty(), ()).tolist() if not math.isnan(at)]
+    times = [at for at in event_seconds(dated, no_dumps, ()).tolist() if not math.isnan(at)]
     unit.first, unit.last = min([unit.first, *times]), max([unit.last, *times])
     for event in one.events:
         if event.rank is not None and event.host:

@@ -107,7 +107,8 @@ def _further(facts: Facts, finding: Finding) -> Iterator[Event]:
     """
     call, blamed = finding.stalled, finding.ranks or finding.suspects
     if call is not None and call.seq is not None:
-        gave_up = [e for e in facts.case.timeouts(call.seq) if e.rank in call.members and e.place.line is not None]
+        members = call.members
+        gave_up = [e for e in facts.case.timeouts(call.seq) if e.rank in members and e.place.line is not None]
         yield from (e for e in gave_up if e.op in (call.op, None) or e.rank in blamed)
     for rank in list(blamed)[:ASKED]:
         activity = facts.liveness.activity(rank)
