@@ -74,6 +74,15 @@ def local_rank(text: str) -> int | None:
     return int(match[1]) if match else None
 
 
+_OWN_HOST = lazy(r"(?<![\w.])(?:host|hostname|node|node_?name)[=:] ?(?P<host>[A-Za-z](?:[\w-]|\.\w){0,200})")
+
+
+def own_host(text: str) -> str | None:
+    """The host that a process prints of itself: gpu-a07 in ``rank=2 pid=32715 host=gpu-a07``."""
+    match = _OWN_HOST.search(text)
+    return match["host"] if match and match["host"] != "localhost" else None
+
+
 def barrier_counts(text: str) -> tuple[int, int] | None:
     """Members of the group at the store's barrier, and how many of them were there."""
     match = BARRIER_COUNTS.search(text)

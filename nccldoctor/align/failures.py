@@ -254,7 +254,10 @@ def _deaths(case: Case, liveness: Liveness, hosts: Hosts) -> Iterator[Failure]:
         yield _failure(liveness, CauseClass.DIED, *_with_memory(case, end), certain=was_killed(end))
     yield from _dead_by_ras(case, liveness, hosts)
     yield from _silent_exits(case, liveness)
+    names_node = any(line.what == "node-failure" and failed_node(line.detail) for line in case.of(SchedulerEvent))
     for line in case.of(SchedulerEvent):
+        if names_node and line.what == "node-failure" and not failed_node(line.detail):
+            continue  # it says again that a node failed, on the first host of the job
         if line.what in ("time-limit", "oom", "requeue") and line.rank is None and can_precede_alarm(liveness, line):
             near = hosts.on(line.host) if line.what == "oom" else Ranks()
             one = near if len(near) == 1 else Ranks()

@@ -57,8 +57,10 @@ def analyze_paths(paths: tuple[str, ...], options: Options) -> int:
     incident = _diagnose(paths, options)
     if redacted:
         incident = incident.redacted(redacted)
-    size = _write(incident, options)  # before anything is printed: stdout may be closed or full
-    _print(incident, options)
+    try:
+        size = _write(incident, options)  # before anything is printed: stdout may be closed or full
+    finally:
+        _print(incident, options)
     if size is not None:
         click.echo(f"wrote {options.output} ({max(1, size // 1000):,} kB)", err=True)
     code = exit_codes.exit_code(incident.unquoted)

@@ -77,7 +77,12 @@ def replacing(target: Path, *, force: bool) -> Iterator[BinaryIO]:
             yield file
         if not force:
             target.touch(exist_ok=False)  # of two that write at once, one gets the name
-        part.replace(target)
+        try:
+            part.replace(target)
+        except OSError:
+            if not force:
+                target.unlink()
+            raise
     except FileExistsError:
         raise OutputError(f"{target} exists", "pass --force to replace it, or choose another name") from None
     except OSError as error:

@@ -220,14 +220,15 @@ def _look(found: Found, lane: int, drafts: list[_Draft], parts: list[Found], gap
                 gaps.append(Gap(found.path, problem_of(first.stream), lost=True))
             else:
                 file, opener = (None, _unpacking(found)) if first.compression else (found.file, found.open)
-                if is_wrapped(first.head, found.size, lambda: opener().read(LARGEST)):
+                is_page = is_page_of_dumps(first.head)
+                if not is_page and is_wrapped(first.head, found.size, lambda: opener().read(LARGEST)):
                     _members(found, lane, _WRAPPED, drafts, gaps)
                     return
                 kind, is_whole = _kind(first.head, found.typed), len(first.head) < HEAD and not problem_of(first.stream)
                 if is_whole and kind is not SourceKind.RECORDER and kept.has_taken(len(first.head)):
                     opener = partial(io.BytesIO, first.head)
                 drafts.append(_Draft(found.path, found.typed, found.size, kind, first.head[:_TOLD], opener, file))
-                if is_page_of_dumps(first.head):
+                if is_page:
                     _members(found, lane, _PAGE, drafts, gaps)
     except OSError as error:
         why = f"cannot be read: {error.strerror or type(error).__name__}"

@@ -218,6 +218,8 @@ def file_opener(path: Path) -> Callable[[], BinaryIO]:
 def _kept(path: str, shown: str, gaps: list[Gap]) -> Found:
     """A pipe, kept in memory."""
     if path in _STANDARD_INPUT:
+        if sys.stdin is None:
+            raise InputError("standard input is closed", hint="pipe a log into the command, or name files")
         kept = keep(sys.stdin.buffer)
     else:
         with Path(path).open("rb") as pipe:

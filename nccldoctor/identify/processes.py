@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from nccldoctor.events import CommInit, Event, InspectorRecord, Note, Phase, ProcessExit, RasStatus, Writer
+from nccldoctor.events import CommInit, Event, InspectorRecord, Note, Phase, ProcessExit, ProcessId, RasStatus, Writer
 from nccldoctor.identify.pods import Pods
 from nccldoctor.model.hosts import short_host
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.parsers.event_details import local_rank
+from nccldoctor.parsers.event_details import local_rank, own_host
 
 
 @dataclass(slots=True)
@@ -94,8 +94,8 @@ def read_processes(events: Iterable[Event], processes: ProcessTable) -> None:
             processes.learn(event.rank, event.host, event.pid, event.local_rank, None)
         elif isinstance(event, CommInit | InspectorRecord) and event.nranks:
             inits.append(event)
-        elif isinstance(event, Phase) and event.what == "starting" and event.rank is not None:
-            processes.learn(event.rank, event.host, event.pid, local_rank(event.text), None)
+        elif _is_introduction(event) and event.rank is not None:
+            processes.learn(event.rank, event.host or own_host(event.text), event.pid, local_rank(event.text), None)
         elif event.rank is not None and (event.pid is not None or event.host) and event.written_by is Writer.RANK:
             processes.learn(event.rank, event.host, event.pid, None, None)
     _read_slurm_launch([e for e in events if isinstance(e, Note) and e.what == "tasks-on-host"], processes)
@@ -109,6 +109,13 @@ def read_processes(events: Iterable[Event], processes: ProcessTable) -> None:
             rank = event.rank if event.rank is not None else event.group_rank
             board = _board_of(event, event.host in sees_all) if isinstance(event, CommInit) else (None, None)
             processes.learn(rank, event.host, event.pid, *board)
+
+
+def _is_introduction(event: Event) -> bool:
+    """True of a line with which a rank names itself and its place."""
+    if isinstance(event, Note):
+        return event.what == "world-size"
+    return isinstance(event, ProcessId) or (isinstance(event, Phase) and event.what == "starting")
 
 
 def _board_of(init: CommInit, sees_all: bool) -> tuple[int | None, str | None]:

@@ -40,6 +40,7 @@ class WaitedCall:
 class Standing:
     """Ranks that stand alike: involved alike, in the same call.
 
+    ``hosts`` is empty where that of one of them is not known.
     ``waits_for`` are the ranks that their calls miss; empty where no input shows it. ``frame`` is the function of the job's own code
     that all their stacks stand in, ``frame_at`` its file and line. ``end`` says how the processes ended (``SIGTERM``, ``exit code 1 or
     SIGTERM``), "" where the end of one of them is not on record. ``distance`` counts the waits to a culprit: 0 for the culprit itself,

@@ -50,9 +50,8 @@ def probable_host(rank: int, survey: Survey) -> str | None:
     case = survey.case
     if rank < 0 or rank in case.rank_host or not case.rank_host:
         return None
-    hosts = find_hosts(case)
-    placed = zip(hosts.blocks, hosts.names, strict=True)
-    return next((name for block, name in placed if rank in block and name and not case.pods.is_pod(name)), None)
+    name = find_hosts(case).around(rank)
+    return name if name and not case.pods.is_pod(name) else None
 
 
 def _quoted_host(finding: Finding, survey: Survey) -> str | None:

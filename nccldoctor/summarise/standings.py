@@ -184,7 +184,7 @@ def _rank_standing(
         kind = (link.group, link.op, link.seq)
     return _RankStanding(
         rank=rank,
-        host=facts.case.rank_host.get(rank, ""),
+        host=facts.case.rank_host.get(rank) or facts.hosts.around(rank),
         involvement=part or Involvement.UNKNOWN,
         call=call,
         kind=kind,
@@ -227,13 +227,13 @@ def _folded(facts: Facts, members: list[_RankStanding]) -> Standing:
     calls = {one.call.key: one.call for one in members if one.call is not None}
     frames = {one.frame for one in members}
     function, _, place = (frames.pop() if len(frames) == 1 else "").partition(" (")
-    host = facts.case.rank_host
+    hosts = dict.fromkeys(one.host for one in members)
     recorded = _known_times(_since(facts, one) for one in members)
     since = recorded or _known_times(_calculated_since(facts, one) for one in members)
     return Standing(
         ranks=ranks,
         involvement=members[0].involvement,
-        hosts=tuple(dict.fromkeys(host[r] for r in ranks if r in host)),
+        hosts=() if "" in hosts else tuple(hosts),
         call=_waited_call(facts, calls.values(), members[0].kind),
         waits_for=(Ranks(r for call in calls.values() for r in _waited_for(facts, call)) or _needs(members)) - ranks,
         frame=function,

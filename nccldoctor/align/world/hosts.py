@@ -38,6 +38,10 @@ class Hosts:
         """The ranks that run on a host."""
         return self.by_name.get(host, Ranks()) if host is not None else Ranks()
 
+    def around(self, rank: int) -> str:
+        """The name of the host that the ranks around this one fill; "" where that is not known."""
+        return next((name for block, name in zip(self.blocks, self.names, strict=True) if rank in block), "")
+
     def is_whole(self, ranks: Ranks) -> bool:
         """True when these are exactly the ranks of one host among several."""
         return len(self.blocks) > 1 and ranks in self.blocks
@@ -87,8 +91,10 @@ def _equal_blocks(world: int, spans: Sequence[tuple[int, int]], others: int) -> 
     """The ranks in blocks of the size of a host.
 
     Empty where the hosts that are known do not show one size. One host alone shows it where it has a usual size,
-    or where the input names as many ``others`` as there are blocks left.
+    or where the input names as many ``others`` as there are blocks left. The only host runs all ranks where it runs more than half.
     """
+    if len(spans) == 1 and not others and 2 * (spans[0][1] - spans[0][0] + 1) > world:
+        return [Ranks(range(world))]
     for size in sorted({last - first + 1 for first, last in spans}):
         starts = {first // size for first, _ in spans}
         fits = all(first // size == last // size for first, last in spans) and len(starts) == len(spans)

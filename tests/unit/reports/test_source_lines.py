@@ -11,6 +11,7 @@ import pytest
 
 import nccldoctor
 from nccldoctor.cli import demo
+from nccldoctor.discover.streams import HEAD
 from nccldoctor.incident import Incident
 from nccldoctor.model.errors import InputError
 
@@ -81,8 +82,13 @@ def test_what_has_no_lines_is_a_clear_error(incident: Incident, name: str, messa
         incident.source(name)
 
 
-def test_a_file_that_is_gone_is_named(incident: Incident, tmp_path: Path) -> None:
-    (tmp_path / "job" / "gpu-17/run374853/attempt_0/0/stdout.log").unlink()
+def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
+    demo.write("straggler", tmp_path / "job")
+    log = tmp_path / "job" / "gpu-17/run374853/attempt_0/0/stdout.log"
+    with log.open("a") as more:
+        more.write("-\n" * HEAD)  # a smaller file is kept in memory
+    incident = nccldoctor.analyze(tmp_path / "job")
+    log.unlink()
     with pytest.raises(InputError, match=r"0/stdout\.log:25 can't be read again"):
         incident.source(quoting(incident))
 
