@@ -45,7 +45,7 @@ _MOST_MISSING, _MOST_HOST = 2_000, 253
 
 _NAME = re.compile(r"(?!\.)[\w.+=-]{1,120}(?:/(?!\.)[\w.+=-]{1,120}){0,4}")
 _TEXTS = ("kind", "time", "tool", "source", "job")
-_NUMBERS = ("rank", "local_rank", "pid", "of", "look", "cut")
+_NUMBERS = ("rank", "local_rank", "pid", "of", "look", "cut", "grown")
 
 
 @dataclass(frozen=True, slots=True)

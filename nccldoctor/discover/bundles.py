@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, BinaryIO, Protocol
 
@@ -30,7 +30,7 @@ _MOST_TOLD = 40
 _LEFT_OUT = frozenset({"threads", "node"})
 """Kinds of files that people read beside a report; no parser does."""
 
-_KERNEL_LOG = "kernel log"
+_KERNEL_LOG, _STACK = "kernel log", "stack"
 
 _NO_DIGITS = str.maketrans("", "", "0123456789")
 
@@ -81,6 +81,7 @@ def read_manifests(drafts: Sequence[Listed]) -> Bundled:
         others, about = choose(files)
         left_out |= others
         gaps += about
+    gaps += _without_doubled_ranks(files, left_out)
     left_out |= {path for path, file in files.items() if file.kind in _LEFT_OUT}
     return Bundled(files, frozenset(left_out), tuple(gaps))
 
@@ -98,6 +99,40 @@ def _of_other_jobs(told: Mapping[str, CollectedFile]) -> tuple[set[str], list[Ga
     others = {path for path, file in told.items() if file.job in ranks and file.job != largest}
     why = f"of another job; we read that with {largest}"
     return others, [Gap(f"files of the job with {job}", why, apart=True) for job in sorted(ranks) if job != largest]
+
+
+def _doubled_ranks(told: Mapping[str, CollectedFile]) -> Iterator[tuple[int, Mapping[tuple[str, int], Sequence[str]]]]:
+    """Each rank that several processes say they are, with the files of each process.
+
+    Anybody can start a process with ``RANK=3``, and a process of an earlier run may be left.
+    """
+    claims: dict[tuple[str, int], dict[tuple[str, int], list[str]]] = defaultdict(lambda: defaultdict(list))
+    for path, file in told.items():
+        pid = file.pid if file.parent is None else file.parent
+        if file.rank is not None and pid is not None:
+            claims[file.job, file.rank][file.host or "", pid].append(path)
+    yield from ((rank, claims[job, rank]) for job, rank in sorted(claims) if len(claims[job, rank]) > 1)
+
+
+def _without_doubled_ranks(files: dict[str, CollectedFile], left_out: set[str]) -> Iterator[Gap]:
+    """Let none of several processes speak for the rank that each says it is.
+
+    Their stacks are those of processes without a rank; their other files are not read.
+    """
+    told = {path: file for path, file in files.items() if path not in left_out}
+    for rank, processes in list(_doubled_ranks(told)):
+        for path in (path for paths in processes.values() for path in paths):
+            files[path] = replace(files[path], rank=None, local_rank=None)
+            if files[path].kind != _STACK:
+                left_out.add(path)
+        said = f"{len(processes)} processes say that they are it ({_shown_processes(processes)}), and we believe none of them"
+        yield Gap(f"which process is rank {rank}", f"{said}: name one with --pid or --where", lost=True)
+
+
+def _shown_processes(processes: Iterable[tuple[str, int]]) -> str:
+    shown = sorted(processes)
+    named = ", ".join(f"pid {pid} on {host}" if host else f"pid {pid}" for host, pid in shown[:3])
+    return named + (", …" if len(shown) > 3 else "")
 
 
 def _of_no_job(told: Mapping[str, CollectedFile]) -> tuple[set[str], list[Gap]]:
@@ -150,6 +185,7 @@ def _files(document: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Coll
                     look=_bounded_number(row, "look"),
                     taken=_time(row),
                     job=_bounded_text(row, "job", 500) or "",
+                    grown=_bounded_number(row, "grown"),
                 ),
             )
 

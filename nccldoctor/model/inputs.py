@@ -62,7 +62,8 @@ class CollectedFile:
 
     ``kind`` is a word of the collector (``stack``, ``log``, ``environment``). ``parent`` is the pid of the rank whose worker is process
     ``pid``, None for a rank's own process. ``look`` counts looks from 1 on; ``taken`` has the offset of the host's clock.
-    ``job`` tells jobs on the same hosts apart, empty where the manifest does not.
+    ``job`` tells jobs on the same hosts apart, empty where the manifest does not. ``grown`` are the bytes that were written to a log
+    between two looks.
     """
 
     kind: str
@@ -74,6 +75,7 @@ class CollectedFile:
     look: int | None = None
     taken: datetime | None = None
     job: str = ""
+    grown: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

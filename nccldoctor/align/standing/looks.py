@@ -42,13 +42,14 @@ class Looks:
     """All looks, the oldest first, and the lines about steps.
 
     ``helpers`` are the newest stacks of processes that are no ranks. ``interrupted`` is true where the only look are the tracebacks
-    of a Ctrl-C.
+    of a Ctrl-C. ``is_unlogged`` is true where the collector saw that no log with a step grew between two looks.
     """
 
     all: tuple[Look, ...] = ()
     helpers: tuple[Stack, ...] = ()
     steps: tuple[tuple[float, Event], ...] = ()
     interrupted: bool = False
+    is_unlogged: bool = False
 
     @cached_property
     def newest(self) -> Mapping[Hashable, Stance]:
@@ -134,7 +135,15 @@ def collect_looks(case: Case, liveness: Liveness) -> Looks:
     looks = [_look(number, events, liveness) for number, events in sorted(by_number.items())]
     if always:
         looks = [_with_states(look, always) for look in looks] or [_look(1, always, liveness)]
-    return Looks(tuple(looks), _helpers(case), tuple(_timed_steps(case, liveness)))
+    steps = tuple(_timed_steps(case, liveness))
+    return Looks(tuple(looks), _helpers(case), steps, is_unlogged=_is_unlogged(case, steps))
+
+
+def _is_unlogged(case: Case, steps: Iterable[tuple[float, Event]]) -> bool:
+    """True where steps were logged, and no log that holds one grew between the looks of the collector."""
+    logs = {step.place.source for _, step in steps}
+    told = [source.collected for source in case.sources if source.id in logs]
+    return bool(told) and all(file is not None and file.grown == 0 for file in told)
 
 
 def _interrupted(case: Case, liveness: Liveness) -> Looks:

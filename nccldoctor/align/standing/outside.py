@@ -45,7 +45,8 @@ def standing_of(looks: Looks, world: Ranks) -> Standing:
         known, quiet = [*outside, *quiet], []
     steady = [s for s in known if s.posture.is_gone or _was_always_outside(looks, s)]
     unclear = [s for s in others if s not in steady]
-    silent = Ranks(world - {s.rank for s in now if s.rank is not None}) if waiting else Ranks()
+    is_complete = all(s.rank is not None for s in now)  # else the process without a rank may be the silent one
+    silent = Ranks(world - {s.rank for s in now if s.rank is not None}) if waiting and is_complete else Ranks()
     apart = [] if others else _apart(waiting)
     return Standing(tuple(waiting), tuple(apart), tuple(steady), tuple(unclear), silent, bool(guessed))
 

@@ -13,7 +13,7 @@ from functools import partial
 from nccldoctor.collect.on_node.children import INTERRUPTION, Stopped
 from nccldoctor.collect.on_node.evidence.captured import add_captured
 from nccldoctor.collect.on_node.evidence.dumps import add_dumps, add_triggered_dumps, trigger_dumps
-from nccldoctor.collect.on_node.evidence.logs import LOG_TAIL, add_logs
+from nccldoctor.collect.on_node.evidence.logs import LOG_TAIL, add_logs, log_sizes
 from nccldoctor.collect.on_node.machine import NODE_COMMANDS, add_node
 from nccldoctor.collect.on_node.network import DEBUG_SERVER_PORT, add_network_reports
 from nccldoctor.collect.on_node.process_tree import ProcessTree, tell_missing_ranks
@@ -58,11 +58,13 @@ def gather(answer: TarAnswer, wanted: set[int] | None, where: dict[str, str], tw
             "no Python process has RANK and WORLD_SIZE in its environment, or what mpirun or srun sets instead; name them with --pid",
         )
     asked: dict[int, float] = {}
+    sizes: dict[tuple[int, int], int] = {}
     looks = Looks(answer, tree, twice)
     parts: list[tuple[str, Callable[[], object]]] = [
         ("ranks that should run here", partial(tell_missing_ranks, answer, tree)),
         ("states of processes", partial(look_at_states, answer, tree, 1)),
         ("what capture left", partial(add_captured, answer, tree)),
+        *([("sizes of logs", lambda: sizes.update(log_sizes(tree)))] if twice else []),
         ("stacks", looks.look_at_first_stacks),
         ("variables", partial(add_environments, answer, tree)),
         ("flight recorder dumps", partial(add_dumps, answer, tree, "dump-2-existing")),
@@ -71,7 +73,7 @@ def gather(answer: TarAnswer, wanted: set[int] | None, where: dict[str, str], tw
         ("the state of the machine", partial(add_node, answer, tree)),
         ("new flight recorder dumps", lambda: add_triggered_dumps(answer, tree, asked)),
         *([("a second look", looks.look_again)] if twice else []),
-        ("logs", partial(add_logs, answer, tree)),
+        ("logs", lambda: add_logs(answer, tree, sizes)),
     ]
     for what, part in parts:
         try:

@@ -46,6 +46,7 @@ def look_at_process(pid: int, asked: Container[str] = ()) -> dict[str, Any] | No
         "parent": int(fields[1]),
         "state": fields[0],
         "started": boot_time() + int(fields[19]) / os.sysconf("SC_CLK_TCK"),
+        "user": _user_of(pid),
         "comm": head.partition("(")[2],
         "words": words,
         "exe": exe,
@@ -53,6 +54,14 @@ def look_at_process(pid: int, asked: Container[str] = ()) -> dict[str, Any] | No
         "secrets": sorted(secrets_in(words, pairs or ())),
         "is_readable": pairs is not None,
     }
+
+
+def _user_of(pid: int) -> int:
+    """The user that a process runs as, by its number; -1 where it is gone."""
+    try:
+        return os.stat(f"/proc/{pid}").st_uid
+    except OSError:
+        return -1
 
 
 def _variables_of(pid: int) -> list[tuple[str, str]] | None:

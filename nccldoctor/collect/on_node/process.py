@@ -63,6 +63,7 @@ class Process:
         self.pid: int = seen["pid"]
         self.parent: int = seen["parent"]
         self.started: float = seen["started"]
+        self.user: int = seen["user"]
         self.state: str = seen["state"]
         self.comm: str = seen["comm"]
         self.words: list[str] = seen["words"]

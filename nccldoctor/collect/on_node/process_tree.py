@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from functools import partial
 from itertools import islice
@@ -40,7 +40,7 @@ class ProcessTree:
         self.children: dict[int, list[Process]] = {}
         for process in self.all.values():
             self.children.setdefault(process.parent, []).append(process)
-        self.ranks = self._wanted(wanted, answer) if wanted is not None else self._ranks(where)
+        self.ranks = self._wanted(wanted, answer) if wanted is not None else self._ranks(where, answer)
         if not self.ranks and wanted is None and not where:
             self.ranks = self._unnamed()
         for rank in self.ranks:
@@ -66,7 +66,7 @@ class ProcessTree:
             seen.add(process.pid)
             yield process
 
-    def _ranks(self, where: dict[str, str]) -> list[Process]:
+    def _ranks(self, where: dict[str, str], answer: TarAnswer) -> list[Process]:
         """Processes with a rank in their environment that neither start other ranks nor are workers of one."""
         named = [
             p
@@ -80,7 +80,23 @@ class ProcessTree:
         ]
         pids = {p.pid for p in named}
         ranks = [p for p in named if not any(a.pid in pids for a in self.above(p))]
-        return sorted(ranks, key=lambda p: (p.rank, p.pid))[:MOST_PROCESSES]
+        return sorted(self._of_its_user(ranks, answer), key=lambda p: (p.rank, p.pid))[:MOST_PROCESSES]
+
+    @staticmethod
+    def _of_its_user(ranks: list[Process], answer: TarAnswer) -> list[Process]:
+        """Without processes that say they are a rank which the user of most ranks of that job has, too.
+
+        Anybody can start a process with the variables of a rank.
+        """
+        users: dict[str, Counter[int]] = {}
+        for rank in ranks:
+            users.setdefault(rank.job, Counter())[rank.user] += 1
+        owners = {job: counts.most_common(1)[0][0] for job, counts in users.items() if _has_majority(counts)}
+        own = {(rank.job, rank.rank) for rank in ranks if rank.user == owners.get(rank.job)}
+        kept = [r for r in ranks if r.user == owners.get(r.job) or (r.job, r.rank) not in own]
+        for stranger in (rank for rank in ranks if rank not in kept):
+            answer.lacks(stranger.name, "a process of another user that says it is a rank of this job: it was left out")
+        return kept
 
     def _unnamed(self) -> list[Process]:
         """Without any rank in an environment: the processes that have PyTorch's libraries in their memory."""
@@ -146,6 +162,11 @@ class ProcessTree:
                     process.job = rank.job
                     out[process.pid] = process
         return list(out.values())
+
+
+def _has_majority(counts: Counter[int]) -> bool:
+    """True where one user has more than half of the ranks."""
+    return 2 * max(counts.values()) > sum(counts.values())
 
 
 def folder(process: Process, tree: ProcessTree) -> str:

@@ -215,6 +215,7 @@ MAY_FOLLOW = "The first error may be the result of an earlier one that isn't in 
 NO_REASON = "No line says why the communicator failed."
 LATE_FIRST_CALL = "Any member may just be late to its first call."
 ON_THEIR_WAY = "The other ranks may still be on their way."
+MAY_BE_NO_MEMBER = "Ranks that aren't in the new group don't wait for it, and may wait in a later call."
 MOST_NOT_SHOWN = "For most ranks, no line shows them creating the group."
 NO_LOG_OF_MISSING = "There are no log lines from the missing rank."
 LOG_ENDS_IN_START = "The log may end in the middle of init."

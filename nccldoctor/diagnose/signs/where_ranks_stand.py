@@ -93,13 +93,14 @@ def _has_ended(facts: Facts) -> bool:
 
 def who(case: Case, stances: Sequence[Stance]) -> str:
     """``ranks 0-2``; processes of unknown rank by pid and host."""
-    ranks = known_ranks(stances)
-    if ranks or not stances:
+    ranks, others = known_ranks(stances), [s.event for s in stances if s.rank is None]
+    if not others:
         return named(case, ranks)
-    event = stances[0].event
+    event = others[0]
     host = f" on {event.host}" if event.host else ""
-    more = f" and {len(stances) - 1} more" if len(stances) > 1 else ""
-    return (f"process {event.pid}{host}" if event.pid is not None else f"the process of {event.place.path}") + more
+    one = f"process {event.pid}{host}" if event.pid is not None else f"the process of {event.place.path}"
+    one += f" and {len(others) - 1} more" if len(others) > 1 else ""
+    return f"{named(case, ranks)} and {one}" if ranks else one
 
 
 def known_ranks(stances: Sequence[Stance]) -> Ranks:

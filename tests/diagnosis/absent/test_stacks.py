@@ -117,6 +117,18 @@ def test_the_many_that_make_a_group_wait_for_the_one_that_did_not(tmp_path: Path
     assert cause != "extra-call" and ranks in ("", "2")
 
 
+def test_a_rank_that_waits_itself_may_be_no_member_of_the_new_group(tmp_path: Path) -> None:
+    """Three ranks disagree on which group to make; the fourth is in none of them, and waits in the next call."""
+    for number in (1, 2):
+        look(tmp_path / f"stacks-{number}", NEW_GROUP, NEW_GROUP, NEW_GROUP, BACKWARD)
+    clockless_steps(tmp_path)
+    incident = nccldoctor.analyze(tmp_path)
+    assert told(incident)[2] == "low", incident.verdict.headline
+    (tmp_path / "stacks-1" / "rank_3.txt").write_text(stack(303, READS))
+    (tmp_path / "stacks-2" / "rank_3.txt").write_text(stack(303, READS))
+    assert told(nccldoctor.analyze(tmp_path)) == ("init", "3", "medium")
+
+
 def gave_up(folder: Path, at: str) -> None:
     error = (
         "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:78] Timed out waiting 15000ms"

@@ -31,6 +31,40 @@ def test_the_rank_outside_is_named_with_its_host_and_process(hung: Bundle, tmp_p
     assert "gpu-b, pid 1003" in verdict.headline
 
 
+@pytest.mark.parametrize(("grown", "confidence"), [(None, "low"), (0, "medium"), (18, "low")])
+def test_a_log_that_did_not_grow_between_two_looks_shows_that_no_step_was_made(
+    tmp_path: Path, grown: int | None, confidence: str
+) -> None:
+    hung = Bundle()
+    for look in (1, 2):
+        hung.look("gpu-a", {0: WAITS, 1: WAITS}, look)
+        hung.look("gpu-b", {2: WAITS, 3: ("read_rows (train.py:12)", "<module> (train.py:88)")}, look)
+    lines = b"".join(b"step=%d loss=0.%d5 lr=3.0e-04\n" % (step, step) for step in range(1, 9))
+    more = {} if grown is None else {"grown": grown}
+    hung.add("gpu-a", "rank-0/logs/rank_0.log", "log", lines, 0, **more)
+    hung.add("gpu-b", "rank-2/logs/rank_2.log", "log", lines, 2, grown=0)
+    verdict = nccldoctor.analyze(hung.write(tmp_path / "bundle.tar.zst")).verdict
+    assert (verdict.cause, str(verdict.ranks), str(verdict.confidence)) == ("not-arrived", "3", confidence)
+
+
+@pytest.mark.parametrize(("own", "claimed"), [(WAITS, EVALUATES), (EVALUATES, WAITS), (WAITS, WAITS)])
+def test_two_processes_that_say_they_are_rank_3_decide_nothing(
+    tmp_path: Path, own: tuple[str, ...], claimed: tuple[str, ...]
+) -> None:
+    bundle = Bundle()
+    for look in (1, 2):
+        bundle.look("gpu-a", {0: WAITS, 1: WAITS}, look)
+        bundle.look("gpu-b", {2: WAITS, 3: own}, look)
+        moment = f"2026-05-01T10:00:{10 * look}+00:00"
+        path = f"rank-3-pid-7777/stack-{look}.txt"
+        bundle.add("gpu-b", path, "stack", stack(7777, claimed), 3, look=look, time=moment)
+        bundle.rows[-1]["pid"] = 7777
+    incident = nccldoctor.analyze(bundle.write(tmp_path / "bundle.tar.zst"))
+    assert not incident.verdict.ranks, incident.verdict.headline
+    assert incident.verdict.confidence in (("medium",) if own == claimed else ("low",))
+    assert any(gap.what == "which process is rank 3" for gap in incident.case.gaps)
+
+
 def test_the_kill_of_a_process_that_was_no_rank_accuses_nobody(hung: Bundle, tmp_path: Path) -> None:
     hung.add("gpu-a", "node/dmesg.log", "kernel log", KILLED.format(time="09:58:00").encode())
     verdict = nccldoctor.analyze(hung.write(tmp_path / "bundle.tar.zst")).verdict

@@ -38,6 +38,43 @@ def sources(found: Discovered) -> dict[str, Source]:
     return {one.source.path: one.source for one in found.inputs}
 
 
+def claims(*processes: tuple[str, int, int]) -> dict[str, bytes]:
+    """A bundle in which processes (host, pid, rank) of one job left a stack, their variables and a log each."""
+    files, rows = {}, []
+    for host, pid, rank in processes:
+        told = {"host": host, "rank": rank, "pid": pid, "look": 1, "job": "MASTER_PORT=29500"}
+        for kind, data in (
+            ("stack", stack(pid)),
+            ("environment", b"RANK=%d\n" % rank),
+            ("log", b"[rank%d]: step=3\n" % rank),
+        ):
+            path = f"nodes/{host}/pid-{pid}/{kind}.txt"
+            files[path] = data
+            rows.append({**told, "path": path, "kind": kind})
+    return {**files, "manifest.json": manifest(rows)}
+
+
+def test_processes_that_say_they_are_one_rank_speak_for_no_rank(tmp_path: Path) -> None:
+    found = discover([pack(tmp_path / "b.tar.zst", claims(("a", 10, 0), ("a", 11, 1), ("b", 77, 1)))])
+    assert {path: source.rank for path, source in sources(found).items()} == {
+        "nodes/a/pid-10/environment.txt": 0,
+        "nodes/a/pid-10/log.txt": 0,
+        "nodes/a/pid-10/stack.txt": 0,
+        "nodes/a/pid-11/stack.txt": None,
+        "nodes/b/pid-77/stack.txt": None,
+    }
+    (gap,) = (gap for gap in found.gaps if gap.lost)
+    assert gap.what == "which process is rank 1"
+    assert "pid 11 on a, pid 77 on b" in gap.why
+
+
+def test_a_worker_of_a_rank_is_no_second_claim(tmp_path: Path) -> None:
+    rows = [{**ROW, "path": "a.txt"}, {**ROW, "path": "b.txt", "pid": 4720, "of": 4711}]
+    found = discover([unpack(tmp_path, {"a.txt": stack(4711), "b.txt": stack(4720), "manifest.json": manifest(rows)})])
+    assert [source.rank for source in sources(found).values()] == [3, 3]
+    assert not [gap for gap in found.gaps if gap.lost]
+
+
 ROW = {
     "path": "nodes/a/x/7.txt",
     "host": "gpu-a",

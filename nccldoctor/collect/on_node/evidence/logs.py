@@ -7,7 +7,7 @@ import os
 import re
 import stat
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Dict, List, Tuple
 
 from nccldoctor.collect.on_node.children import READ_SECONDS, each, reader, run_all
@@ -55,18 +55,34 @@ def _log_at(pid: int, name: str) -> dict[str, Any] | None:
         found = os.stat(link)
     except OSError:
         return None
-    return {"fd": name, "path": path, "file": [found.st_dev, found.st_ino]} if stat.S_ISREG(found.st_mode) else None
+    if not stat.S_ISREG(found.st_mode):
+        return None
+    return {"fd": name, "path": path, "file": [found.st_dev, found.st_ino], "size": found.st_size}
 
 
 Writers = Dict[Tuple[int, int], List[Tuple[Process, Dict[str, Any]]]]
 """Who writes each file, by its device and number."""
 
 
-def add_logs(answer: TarAnswer, tree: ProcessTree) -> None:
-    """The end of each log that a rank, a worker or a launcher writes; each file once."""
+def log_sizes(tree: ProcessTree) -> dict[tuple[int, int], int]:
+    """The bytes that each log has now, by its device and number; without those that cannot be listed."""
+    by_pid = {process.pid: process for process in (*tree.ranks, *tree.workers)}
+    return {
+        tuple(log["file"]): log["size"]
+        for _, found in each([*by_pid], open_logs)
+        for log in found or ()
+        if "error" not in log
+    }
+
+
+def add_logs(answer: TarAnswer, tree: ProcessTree, sizes: Mapping[tuple[int, int], int]) -> None:
+    """The end of each log that a rank, a worker or a launcher writes; each file once.
+
+    ``sizes`` are those that logs had at the first look: their rows tell how much was written since.
+    """
     of_ranks = {process.pid for process in (*tree.ranks, *tree.workers)}
     used: set[str] = set()
-    for number, rows in enumerate(_log_writers(answer, tree).values()):
+    for number, (file, rows) in enumerate(_log_writers(answer, tree).items()):
         if number == MOST_LOGS:
             answer.lacks("logs", f"more than {MOST_LOGS}: the rest was left out")
             break
@@ -76,6 +92,7 @@ def add_logs(answer: TarAnswer, tree: ProcessTree) -> None:
         is_of_rank = process.pid in of_ranks and len({p.pid if p.of is None else p.of for p, _ in rows}) == 1
         path = _log_path(folder(process, tree) + "/logs" if is_of_rank else "node/logs", log["path"], used)
         log["job"] = process.job if len({p.job for p, _ in rows}) == 1 else None
+        log["before"] = sizes.get(file)
         _add_tail(answer, path, f"/proc/{process.pid}/fd/{log['fd']}", process if is_of_rank else None, log)
 
 
@@ -129,4 +146,6 @@ def _add_tail(answer: TarAnswer, path: str, link: str, process: Process | None, 
     if cut:
         data = data.partition(b"\n")[2]
         answer.lacks(f"the first {cut:,} bytes of {log['path']}", "only the end of a log is collected")
-    answer.add(path, "log", data, process, source=log["path"], cut=cut, job=log["job"])
+    before = log["before"]
+    grown = {"grown": int(head) - before} if before is not None and before <= int(head) else {}
+    answer.add(path, "log", data, process, source=log["path"], cut=cut, job=log["job"], **grown)

@@ -155,7 +155,8 @@ def _doubts_of_unmoved(facts: Facts, standing: Standing, culprits: Sequence[Stan
     Example: of each second rank 1 computes 0.8 s and its peers wait for it. A prompt that two looks show ends by nobody's work.
     """
     if facts.looks.steps and not all(s.words in where.RARE for s in culprits):
-        yield Doubt.at_most(Confidence.LOW, doubts_of.STEPS_UNDATED)
+        undated = Doubt.at_most(Confidence.LOW, doubts_of.STEPS_UNDATED)
+        yield Doubt.at_most(Confidence.MEDIUM, doubts_of.STEPS_MAY_BE_LONG) if facts.looks.is_unlogged else undated
     elif not all(s.words in where.ASKS_A_PERSON for s in culprits):
         known = Confidence.HIGH if _is_everyone_clear(facts, standing) else Confidence.MEDIUM
         yield Doubt(doubts_of.STEPS_MAY_CONTINUE, known, Confidence.MEDIUM)

@@ -267,15 +267,26 @@ def _later_group(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     return Hypothesis(
         words.waits_for_group(Ranks(inside), outside),
         evidence,
-        (
-            Doubt.at_most(Confidence.MEDIUM, words.ON_THEIR_WAY)
-            if few
-            else Doubt.at_most(Confidence.LOW, words.MOST_NOT_SHOWN),
-        ),
+        tuple(_doubts_of_later_group(facts, outside, few=few)),
         ranks=outside if few else Ranks(),
         suspects=Ranks() if few else outside,
         call=stall.call,
         refuted_by=words.SAME_LINE,
+    )
+
+
+def _doubts_of_later_group(facts: Facts, outside: Ranks, *, few: bool) -> Iterator[Doubt]:
+    """Since PyTorch 2.1 a rank that is no member of a new group goes on at once.
+
+    It may wait for its peers in the next call.
+    """
+    stances = [facts.looks.newest.get(rank) for rank in outside]
+    if any(stance is not None and stance.posture.is_wait for stance in stances):
+        yield Doubt.at_most(Confidence.LOW, words.MAY_BE_NO_MEMBER)
+    yield (
+        Doubt.at_most(Confidence.MEDIUM, words.ON_THEIR_WAY)
+        if few
+        else Doubt.at_most(Confidence.LOW, words.MOST_NOT_SHOWN)
     )
 
 

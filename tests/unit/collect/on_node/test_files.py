@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from builders.fake_ranks import WAIT, Ranks, changed
+from builders.fake_ranks import PYSPY, WAIT, Ranks, changed, tool
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -33,6 +33,20 @@ def test_a_log_that_all_ranks_write_is_of_no_rank(ranks: Ranks) -> None:
         ranks.start(rank, script=script)
     rows = [row for row in ranks.collect().told()["files"] if row["kind"] == "log"]
     assert [(row["path"], row["rank"]) for row in rows if "all" in row["path"]] == [("node/logs/all.log", None)]
+
+
+def test_two_looks_tell_by_how_much_a_log_grew(ranks: Ranks, tmp_path: Path) -> None:
+    """Rank 0 writes when its stack is taken, which comes behind the first sizes; rank 1 never does."""
+    for rank in (0, 1):
+        ranks.start(rank, script=f"log = open('{rank}.log', 'a'); log.write('step 1\\n'); log.flush()\n" + WAIT)
+    log = tmp_path / "0.log"
+    path = tool(tmp_path / "bin", "py-spy", [f"echo 'step 2' >> {log}", *PYSPY])
+    stream = ranks.collect("--twice", "0.1", PATH=f"{path}:{os.environ['PATH']}")
+    rows = {row["path"]: row.get("grown") for row in stream.told()["files"] if row["kind"] == "log"}
+    assert rows["rank-1/logs/1.log"] == 0
+    assert rows["rank-0/logs/0.log"] > 0
+    rows = {row["path"]: row for row in ranks.collect().told()["files"]}
+    assert "grown" not in rows["rank-0/logs/0.log"], "one look tells nothing"
 
 
 def test_dumps_of_this_run_are_taken_and_older_ones_named(ranks: Ranks, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import socket
@@ -31,7 +32,7 @@ def test_a_rank_that_is_no_number_is_no_rank(ranks: Ranks, text: str) -> None:
     assert "failed" not in str(stream.told()["missing"])
 
 
-def process(pid: int, parent: int) -> Process:
+def process(pid: int, parent: int, user: int = 0, **env: str) -> Process:
     seen = {
         "pid": pid,
         "parent": parent,
@@ -40,7 +41,8 @@ def process(pid: int, parent: int) -> Process:
         "comm": "python",
         "words": [],
         "exe": "",
-        "env": {},
+        "env": env,
+        "user": user,
     }
     return Process({**seen, "secrets": []})
 
@@ -52,6 +54,29 @@ def test_a_chain_of_thousands_of_processes_and_a_circle_are_no_trouble(root_pare
     tree.all = {one.pid: one for one in chain}  # type: ignore[assignment]
     tree.children = {one.parent: [one] for one in chain}
     assert [one.pid for one in tree.below(chain[0])] == list(range(3, 4001))
+
+
+def claims(*users_and_ranks: tuple[int, int]) -> list[Process]:
+    """Processes of one job: of which user, and which rank each says it is."""
+    job = {"MASTER_PORT": "29500", "WORLD_SIZE": "4"}
+    return [process(10 + n, 1, user, RANK=str(rank), **job) for n, (user, rank) in enumerate(users_and_ranks)]
+
+
+@pytest.mark.parametrize(
+    ("found", "kept"),
+    [
+        ([(7, 0), (7, 1), (7, 2), (9, 1)], [10, 11, 12]),  # another user says it is rank 1
+        ([(7, 0), (9, 1)], [10, 11]),  # nobody else is rank 1
+        ([(7, 1), (9, 1)], [10, 11]),  # one of each: which is right is not known
+        ([(7, 0), (7, 1), (7, 1)], [10, 11, 12]),  # one user
+    ],
+)
+def test_a_process_of_another_user_does_not_pass_for_a_rank_of_the_job(
+    found: list[tuple[int, int]], kept: list[int]
+) -> None:
+    answer = TarAnswer(io.BytesIO(), 1 << 20, 60.0)
+    assert [rank.pid for rank in ProcessTree._of_its_user(claims(*found), answer)] == kept
+    assert len(answer.missing) == len(found) - len(kept), "whoever is left out is named"
 
 
 @pytest.mark.parametrize("value", ['"path": "', "processes", "started"])
