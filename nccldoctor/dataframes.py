@@ -17,11 +17,11 @@ import numpy.typing as npt
 from nccldoctor.identify.case import Case
 from nccldoctor.model import Diagnosis
 from nccldoctor.model.recorded_calls import STATES, Frame, Shape
+from nccldoctor.model.stack_frames import is_library
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_LIBRARY = ("/torch/", "site-packages/", "dist-packages/", "/lib/python", "<frozen", "<string>")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -267,6 +267,6 @@ def _shape(shape: Shape) -> str:
 def _own(stack: tuple[Frame, ...]) -> str:
     """The innermost frame that is no library's, else the innermost one."""
     for function, file, line in stack:
-        if not any(part in file for part in _LIBRARY):
+        if not is_library(file):
             return f"{function} ({file}:{line})"
     return "{} ({}:{})".format(*stack[0]) if stack else ""

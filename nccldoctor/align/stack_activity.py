@@ -13,18 +13,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from nccldoctor.patterns import lazy
+from nccldoctor.model.stack_frames import is_library
 
 _LONGEST = 600
-
-_INSTALLED = lazy(
-    r"site-packages|dist-packages|(?:^|/)lib/python\d|^<"
-    r"|^(?:torch|tqdm|numpy|transformers|trl|peft|accelerate|deepspeed|megatron|nemo|ray|lightning|pytorch_lightning|lightning_fabric)/"
-    r"|^(?:datasets|evaluate|safetensors|huggingface_hub|fsspec|wandb|mlflow|horovod|vllm|sglang|jax|fastai|composer)/"
-    r"|^(?:threading|queue|selectors|socket|ssl|subprocess|contextlib|functools|runpy|pdb|bdb|cmd)\.py$"
-    r"|^(?:multiprocessing|concurrent|importlib|asyncio|http|urllib|json|logging)/"
-)
-"""Installed packages, and modules of Python's library, which py-spy shortens to their bare name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,20 +120,30 @@ def activity_of(frames: Sequence[str]) -> str | None:
 
     None where no frame is known.
     """
-    wait = _wait(frames)
-    if wait:
-        return wait[0].words.format(wait[1])
+    told = _activity(frames)
+    return told[0].words.format(told[1]) if told else None
+
+
+def function_of_activity(frames: Sequence[str]) -> str:
+    """The function whose frame shows what the thread does; "" where no frame is known."""
+    told = _activity(frames)
+    return told[1] if told else ""
+
+
+def _activity(frames: Sequence[str]) -> tuple[_Row, str] | None:
+    if wait := _wait(frames):
+        return wait
     is_in_own = False
     for function, file in _meaningful(frames):
         row = _match("busy", function, file)
         if row and not (row.kind == "leaf" and is_in_own):
-            return row.words.format(function)
+            return row, function
         is_in_own = is_in_own or _is_own(file)
     return None
 
 
 def _is_own(file: str) -> bool:
-    return file.endswith(".py") and not _INSTALLED.search(file)
+    return file.endswith(".py") and not is_library(file)
 
 
 @dataclass(frozen=True, slots=True)

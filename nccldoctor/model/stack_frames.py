@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
-LIBRARY = ("/torch/", "site-packages/", "dist-packages/", "lib/python3")
+
+def _names(*lines: str) -> frozenset[str]:
+    return frozenset(name for line in lines for name in line.split())
+
+
+_PARTS = ("/torch/", "site-packages/", "dist-packages/", "lib/python3")
 """Parts of the paths of installed code."""
+
+_PACKAGES = _names(
+    "torch tqdm numpy transformers trl peft accelerate deepspeed megatron nemo ray lightning pytorch_lightning lightning_fabric",
+    "datasets evaluate safetensors huggingface_hub fsspec wandb mlflow horovod vllm sglang jax fastai composer",
+    "multiprocessing concurrent importlib asyncio http urllib json logging",
+)
+"""Installed packages and those of Python's library: py-spy leaves out the folder in which they stand."""
+
+_MODULES = _names("threading queue selectors connection socket ssl subprocess contextlib functools runpy pdb bdb cmd")
+"""Modules of Python's library, of which py-spy prints the bare name."""
 
 
 def is_library(file: str) -> bool:
     """True where the path is that of an installed package or of Python's own library."""
-    return any(part in file for part in LIBRARY)
+    shown = file.replace("\\", "/")
+    root, slash, _ = shown.partition("/")
+    is_bare = root in _PACKAGES if slash else root.removesuffix(".py") in _MODULES
+    return is_bare or shown.startswith("<") or any(part in f"/{shown}" for part in _PARTS)
 
 
 def innermost(frames: tuple[str, ...]) -> str:
@@ -16,10 +34,14 @@ def innermost(frames: tuple[str, ...]) -> str:
 
     ``frames`` are innermost first. Of ``poll (torch/x.py:3)``, ``step (/job/train.py:40)`` it is ``step (train.py:40)``.
     """
-    own = next((f for f in frames if ".py:" in f and not is_library(f) and "/threading.py" not in f), None)
+    own = next((f for f in frames if ".py:" in f and not is_library(_file_of(f))), None)
     frame = own if own is not None else (frames[0] if frames else "")
     name, opening, place = frame.partition(" (")
     return f"{name} ({place.rpartition('/')[2]}" if opening else name
+
+
+def _file_of(frame: str) -> str:
+    return frame.rpartition(" (")[2].rpartition(":")[0]
 
 
 def parse_frame(text: str) -> tuple[str, str, int | None] | None:

@@ -23,6 +23,7 @@ from nccldoctor.events import (
 from nccldoctor.identify.case import Case
 from nccldoctor.model import Finding
 from nccldoctor.model.steps import UNKNOWN_END, JobEnd, JobState
+from nccldoctor.parsers.event_details import is_gloo_timeout
 
 _GONE = ("gone", "zombie")
 
@@ -34,7 +35,7 @@ def job_end(case: Case, finding: Finding) -> JobEnd:
         stop = next((event for event in case.events if event.is_stop_by_person), None)
         return JobEnd(JobState.ENDED, (stop or end).place, by_person=stop is not None)
     looks = [event for event in case.events if _is_look(event)]
-    if not looks or any(isinstance(event, CallTimeout) for event in case.events):
+    if not looks or any(_is_timeout(event) for event in case.events):
         return UNKNOWN_END
     times = [event.time for event in looks if event.time is not None]
     call = finding.stalled
@@ -59,6 +60,11 @@ def is_end_of_job(event: Event) -> bool:
     if isinstance(event, OutOfMemory):
         return event.scope == "host"
     return isinstance(event, SchedulerEvent)
+
+
+def _is_timeout(event: Event) -> bool:
+    """True of a timeout of a call, which the process may or may not survive."""
+    return isinstance(event, CallTimeout) or is_gloo_timeout(event)
 
 
 def _is_look(event: Event) -> bool:

@@ -19,9 +19,6 @@ from nccldoctor.model.stack_frames import is_library, parse_frame
 FRAMES = 24
 """Frames of one stack at most: the innermost ones, or those around the first that differs."""
 
-STANDARD = {f"{name}.py" for name in ("threading", "queue", "selectors", "connection", "socket", "subprocess", "runpy")}
-"""Files of Python's library, which tools print without their folder."""
-
 PEERS = 32
 """Ranks that are tried for a stack, in their order."""
 
@@ -92,8 +89,7 @@ def _stack_line(text: str) -> StackLine:
 
 
 def _is_own(file: str) -> bool:
-    python = file.endswith(".py")
-    return python and file.rpartition("/")[2] not in STANDARD and not is_library(f"/{file}")
+    return file.endswith(".py") and not is_library(file)
 
 
 def _first_difference(one: Sequence[StackLine], two: Sequence[StackLine]) -> tuple[int | None, int | None]:

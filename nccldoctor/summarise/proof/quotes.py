@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from nccldoctor.align.exits import is_own_exit
 from nccldoctor.align.facts import Facts
+from nccldoctor.align.stack_activity import function_of_activity
 from nccldoctor.events import CallTimeout, Event, ExceptionRaised, Heartbeat, Phase, ProcessExit, Progress, Stack
 from nccldoctor.model import Evidence, Finding, Place
 from nccldoctor.model.excerpts import Excerpts, SourceLine
@@ -152,8 +153,9 @@ def _told(facts: Facts, event: Event) -> tuple[str, Record]:
 
 def _named_frame(stack: Stack, says: str) -> str:
     functions = [frame.partition(" (")[0] for frame in stack.frames]
-    own = innermost(stack.frames).partition(" (")[0]
-    return next((f for f in functions if f and f in says), own)
+    shown = function_of_activity(stack.frames) or innermost(stack.frames).partition(" (")[0]
+    said = says.split()
+    return next((f for f in functions if f in said), shown)
 
 
 def exhibit_of(item: Quotable) -> Exhibit:
