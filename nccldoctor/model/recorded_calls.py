@@ -102,6 +102,10 @@ class Calls:
             for start, stop in pairwise(edges):
                 yield int(self.dump[start]), slice(start, stop)
 
+    def between(self, first: int, after: int) -> Calls:
+        """The rows from ``first`` to the one before ``after``, in the same memory."""
+        return Calls(*[getattr(self, name)[first:after] for name in _DTYPES])
+
     def take(self, rows: npt.NDArray[Any]) -> Calls:
         """The rows selected by an index or mask."""
         return Calls(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})
@@ -260,10 +264,17 @@ def _recoded(
     codes: npt.NDArray[np.int32], rows: Sequence[int], vocabularies: Sequence[Sequence[Any]], words: Interner
 ) -> npt.NDArray[np.int32]:
     """The codes of several batches as codes of one vocabulary; ``rows`` of them are of each batch."""
-    new = np.array([words.code(value) for values in vocabularies for value in values] or [UNSET], dtype=np.int32)
-    first = np.cumsum([0, *map(len, vocabularies)][:-1])
+    new: list[int] = []
+    first: list[int] = []
+    before: Sequence[Any] = ()
+    for values in vocabularies:
+        if values is not before or not first:  # dumps that were read together have one vocabulary
+            start, before = len(new), values
+            new.extend(map(words.code, values))
+        first.append(start)
+    table = np.array(new or [UNSET], dtype=np.int32)
     place = codes + np.repeat(first, rows)
-    return np.where(codes == UNSET, np.int32(UNSET), new[np.minimum(place, len(new) - 1)])
+    return np.where(codes == UNSET, np.int32(UNSET), table[np.minimum(place, len(table) - 1)])
 
 
 def with_habits(batch: Batch) -> Batch:

@@ -5,8 +5,9 @@ So: every global and persistent id is refused, and the process runs under limits
 sets itself before each file; the parent adds a clock of its own. What a file can break is this process, and the parent
 starts another.
 
-Requests on stdin: a line of JSON with the limits and ``"path"``, or ``"bytes": n`` and n bytes behind the line.
-Replies on stdout: eight bytes of length, then what :mod:`nccldoctor.parsers.flight_recorder.wire` packs.
+Requests on stdin: a line of JSON with the limits and a list of ``"files"``, each a ``"path"``, or ``"bytes": n`` and n bytes behind
+the line. Replies on stdout: eight bytes of length, then what :mod:`nccldoctor.parsers.flight_recorder.wire` packs; for several
+files that cannot be read together, :data:`APART`.
 """
 
 from __future__ import annotations
@@ -14,14 +15,15 @@ from __future__ import annotations
 import gc
 import io
 import json
+import os
 import sys
 from _pickle import Unpickler, UnpicklingError
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any, BinaryIO
 
-from nccldoctor.parsers.flight_recorder.dump import NOT_A_DUMP, Dump, is_pickle, read_dump
+from nccldoctor.parsers.flight_recorder.dump import NOT_A_DUMP, Dump, is_pickle, read_dump, read_together
 from nccldoctor.parsers.flight_recorder.values import TooBig
-from nccldoctor.parsers.flight_recorder.wire import pack
+from nccldoctor.parsers.flight_recorder.wire import pack, pack_together
 
 BOOTSTRAP = """
 import sys, types
@@ -101,39 +103,64 @@ def _error_text(error: Exception) -> str:
     return text.encode("ascii", "backslashreplace").decode()
 
 
+APART = b"apart"
+"""The reply for several files of which each has to be asked for by itself."""
+
+
+def load_together(files: Sequence[bytes]) -> bytes:
+    """The packed dumps of several files, read as one table; :data:`APART` where that does not work. Never raises but MemoryError."""
+    try:
+        if not all(is_pickle(data[:3]) for data in files):
+            return APART
+        found = read_together([_Plain(_Peekable(data)).load() for data in files], sum(map(len, files)))
+        return APART if found is None else pack_together(*found)
+    except MemoryError:
+        raise
+    except Exception:  # what is wrong, and with which file, shows when each is loaded by itself
+        return APART
+
+
 def serve(requests: BinaryIO, replies: BinaryIO) -> None:
     """Answer until the requests end."""
     gc.disable()
     while line := requests.readline():
-        request = json.loads(line)
-        _limit_memory(None)
-        data = _bytes_of(request, requests)
-        if data is None:
-            reply = pack(Dump("dict", problem="unreadable: it went away or may not be read"))
-        elif len(data) > request["most"]:
-            reply = pack(Dump("dict", problem=f"refused: larger than {request['most'] >> 20} MB"))
-        else:
-            _limit_time(min(request["cpu_s"], 2 + len(data) // HONEST_RATE))
-            _limit_memory(max(request["memory"], 20 * len(data)))
-            try:
-                reply = pack(load_dump(data))
-            except MemoryError:
-                reply = pack(Dump("dict", problem="refused: needs more memory than a file of its size should"))
-        del data
+        reply = _reply(json.loads(line), requests)
         _limit_memory(None)
         replies.write(len(reply).to_bytes(8, "little"))
         replies.write(reply)
         replies.flush()
+        del reply
         if _address_space() > TOTAL_MEMORY // 3:
-            return  # what this file left behind is no later file's burden: the parent starts another child
+            return  # what these files left behind is no later file's burden: the parent starts another child
 
 
-def _bytes_of(request: dict[str, Any], requests: BinaryIO) -> bytes | None:
-    if "bytes" in request:
-        return requests.read(request["bytes"])
+def _reply(request: dict[str, Any], requests: BinaryIO) -> bytes:
+    _limit_memory(None)
+    found = [_bytes_of(one, request["most"], requests) for one in request["files"]]
+    files = [data for data in found if data is not None and len(data) <= request["most"]]
+    if len(files) < len(found):
+        if len(found) > 1:
+            return APART
+        problem = "unreadable: it went away or may not be read"
+        return pack(
+            Dump("dict", problem=problem if found == [None] else f"refused: larger than {request['most'] >> 20} MB")
+        )
+    size = sum(map(len, files))
+    _limit_time(min(request["cpu_s"], 2 + size // HONEST_RATE))
+    _limit_memory(max(request["memory"], 20 * size))
     try:
-        with Path(request["path"]).open("rb") as file:
-            return file.read(request["most"] + 1)
+        return load_together(files) if len(files) > 1 else pack(load_dump(files[0]))
+    except MemoryError:
+        problem = "refused: needs more memory than a file of its size should"
+        return pack(Dump("dict", problem=problem)) if len(files) == 1 else APART
+
+
+def _bytes_of(file: dict[str, Any], most: int, requests: BinaryIO) -> bytes | None:
+    if "bytes" in file:
+        return requests.read(file["bytes"])
+    try:
+        with open(file["path"], "rb") as stream:  # noqa: PTH123  # a path object costs as much as the opening
+            return stream.read(min(os.fstat(stream.fileno()).st_size, most) + 1)
     except OSError:
         return None
 

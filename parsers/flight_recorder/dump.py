@@ -8,13 +8,14 @@ so any subset is taken and the version steers nothing. This module runs in the s
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 from nccldoctor.parsers.flight_recorder.communicators import State, read_states
 from nccldoctor.parsers.flight_recorder.entries import read_entries
+from nccldoctor.parsers.flight_recorder.entries import read_together as entries_together
 from nccldoctor.parsers.flight_recorder.values import Entries, clean, integer
 from nccldoctor.patterns import lazy
 
@@ -76,14 +77,42 @@ def read_dump(content: object, form: str, size: int) -> Dump:
     if type(content) is not dict or not _TOP_KEYS & {key for key in content if type(key) is str}:
         return Dump(form, problem=NOT_A_DUMP)
     dump = Dump("json" if form == "json" else "dict")
-    dump.version = _clean_text(content.get("version"))
-    dump.library = _clean_text(content.get("comm_lib_version")) or _clean_text(content.get("nccl_version"))
     entries = content.get("entries")
     _fill(dump, entries if type(entries) is list else [], size)
+    _fill_around(dump, content)
+    return dump
+
+
+def read_together(contents: Sequence[object], size: int) -> tuple[list[Dump], Entries] | None:
+    """The dumps in several loaded pickles, and the entries of all; None where that does not work.
+
+    ``size`` is the length of all files in bytes. When it works:
+    :func:`nccldoctor.parsers.flight_recorder.entries.read_together`. Raises as :func:`read_dump` does.
+    """
+    known = [one for one in contents if type(one) is dict and type(one.get("entries")) is list]
+    if len(known) < len(contents):
+        return None
+    found = entries_together([one["entries"] for one in known], 100_000 + 16 * size)
+    if found is None:
+        return None
+    entries, groups = found
+    dumps, first = [], 0
+    for content, own in zip(known, groups, strict=True):
+        dump = Dump("dict", entries=Entries(rows=len(content["entries"]), groups=own))
+        dump.wrapped = _is_wrapped(entries, first)
+        _fill_around(dump, content)
+        dumps.append(dump)
+        first += dump.entries.rows
+    return dumps, entries
+
+
+def _fill_around(dump: Dump, content: dict[Any, Any]) -> None:
+    """What stands around the entries."""
+    dump.version = _clean_text(content.get("version"))
+    dump.library = _clean_text(content.get("comm_lib_version")) or _clean_text(content.get("nccl_version"))
     dump.config = _config(content.get("pg_config"), {uid for uid, _ in dump.entries.groups})
     dump.status = _status(content.get("pg_status"))
     dump.comms = read_states(content.get("nccl_comm_state"))
-    return dump
 
 
 def _read_list(content: list[Any], form: str, size: int) -> Dump:
@@ -107,11 +136,16 @@ def _fill(dump: Dump, entries: list[Any], size: int) -> None:
     notes = [f"{out.left_out} of {len(entries)} entries left out: values out of range"] if out.left_out else []
     dump.problem = "; ".join(notes + out.notes)
     if out.rows:
-        first = out.columns.get("record_id")
-        if first is not None and first[0] >= 0:
-            dump.wrapped = first[0] > 0
-        elif "seq" in out.columns:  # 2.2 has no record ids; the first call of a group is number 1
-            dump.wrapped = out.columns["seq"][0] > 1
+        dump.wrapped = _is_wrapped(out, 0)
+
+
+def _is_wrapped(entries: Entries, first: int) -> bool:
+    """True where the ring had dropped what came before the dump's first entry, which is in row ``first``."""
+    numbers = entries.columns.get("record_id")
+    if numbers is not None and numbers[first] >= 0:
+        return bool(numbers[first] > 0)
+    # 2.2 has no record ids; the first call of a group is number 1
+    return "seq" in entries.columns and bool(entries.columns["seq"][first] > 1)
 
 
 def _clean_text(value: Any) -> str:

@@ -13,11 +13,12 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from nccldoctor.parsers.flight_recorder.child import BOOTSTRAP
+from nccldoctor.parsers.flight_recorder.child import APART, BOOTSTRAP
 from nccldoctor.parsers.flight_recorder.dump import Dump
 from nccldoctor.parsers.flight_recorder.wire import pack
 
@@ -90,26 +91,29 @@ class Child:
         self._is_killed = False
         self._lock = threading.Lock()
 
-    def load_path(self, path: Path) -> bytes:
-        """The packed dump in a file; a packed refusal where the file broke the child."""
-        return self._load({"path": os.fspath(path)}, b"")
+    def pack_of(self, file: Path | bytes) -> bytes:
+        """The packed dump in a file, or in its bytes; a packed refusal where it broke the child."""
+        used = self.process is not None
+        message = self._request([file])
+        reply, why = self._ask(message)
+        if reply is None and used and not why.startswith("took "):
+            reply, why = self._ask(message)  # it may have died of what earlier files left behind
+        return refusal(why) if reply is None else reply
 
-    def load_bytes(self, data: bytes) -> bytes:
-        """The same for a file's bytes."""
-        return self._load({"bytes": len(data)}, data)
+    def pack_together(self, files: Sequence[Path | bytes]) -> bytes | None:
+        """The packed dumps in several files; None where they cannot be read together, or broke the child."""
+        reply, _ = self._ask(self._request(files))
+        return None if reply == APART else reply
 
-    def _load(self, what: dict[str, object], data: bytes) -> bytes:
+    def _request(self, files: Sequence[Path | bytes]) -> bytes:
+        asked = [{"bytes": len(file)} if isinstance(file, bytes) else {"path": os.fspath(file)} for file in files]
         limits = {
             "most": self.limits.file_bytes,
             "memory": self.limits.memory_bytes,
             "cpu_s": self.limits.cpu_seconds,
         }
-        message = json.dumps(what | limits).encode() + b"\n" + data
-        used = self.process is not None
-        reply, why = self._ask(message)
-        if reply is None and used and not why.startswith("took "):
-            reply, why = self._ask(message)  # it may have died of what earlier files left behind
-        return refusal(why) if reply is None else reply
+        head = json.dumps({"files": asked, **limits}).encode() + b"\n"
+        return b"".join((head, *(file for file in files if isinstance(file, bytes))))
 
     def _ask(self, message: bytes) -> tuple[bytes | None, str]:
         try:

@@ -10,6 +10,8 @@ are those of every entry before it. Whatever is unusual stays in, and where much
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -35,6 +37,7 @@ MOST_LAYOUTS = 256
 WORTH = 0.6
 """The share of entries that may stay in at most."""
 
+_ENTRIES = b"X\x07\x00\x00\x00entries"
 _OPENING = lazy(
     rb"(?s)X\x07\x00\x00\x00entries(?:q.|r.{4})?\](?:q.|r.{4})?\((?=\}(?:q.|r.{4})?\(X(?P<width>.)\x00\x00\x00)"
 )
@@ -58,13 +61,36 @@ class Repeats:
         """The entries in ``rest``."""
         return int(self.like[-1]) + 1
 
-    def restore(self, columns: dict[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
-        """The columns of all entries out of those of ``rest``."""
-        restored = {name: column[self.like] for name, column in columns.items()}
-        restored["entry"] = np.arange(len(self.like), dtype=np.int32)
-        for rows, name, values in self.numbers:
-            restored[name][rows] = values
-        return restored
+    @property
+    def entries(self) -> int:
+        """The entries of the file."""
+        return len(self.like)
+
+
+def restored(
+    columns: dict[str, npt.NDArray[Any]], rows: Sequence[int], repeats: Sequence[Repeats | None]
+) -> dict[str, npt.NDArray[Any]]:
+    """The columns of all entries of several dumps.
+
+    The given columns have ``rows`` of each dump; of one that has ``repeats`` these are the entries in ``rest``.
+    """
+    first_rows = np.cumsum([0, *rows]).tolist()
+    like = [
+        np.arange(first, first + count) if one is None else one.like + first
+        for first, count, one in zip(first_rows, rows, repeats, strict=False)
+    ]
+    out = {name: column[np.concatenate(like)] for name, column in columns.items()}
+    numbers: dict[str, list[tuple[Ints, npt.NDArray[Any]]]] = defaultdict(list)
+    first = 0
+    for places, one in zip(like, repeats, strict=True):
+        if one is not None:
+            out["entry"][first : first + len(places)] = np.arange(len(places))
+            for within, name, values in one.numbers:
+                numbers[name].append((within + first, values))
+        first += len(places)
+    for name, of_name in numbers.items():
+        out[name][np.concatenate([at for at, _ in of_name])] = np.concatenate([values for _, values in of_name])
+    return out
 
 
 class RepeatFinder:
@@ -76,8 +102,13 @@ class RepeatFinder:
 
     def find_repeats(self, data: bytes) -> Repeats | None:
         """The file without its repeats; None where it is no such file or has few."""
-        opening = _OPENING.search(data) if data[:2] in (b"\x80\x02", b"\x80\x03") and len(data) <= LARGEST else None
-        if opening is None or len(data) - opening.end() < FEWEST * SHORTEST:
+        if data[:2] not in (b"\x80\x02", b"\x80\x03") or len(data) > LARGEST:
+            return None
+        begin = data.find(_ENTRIES)
+        if begin < 0 or len(data) - begin < FEWEST * SHORTEST:
+            return None
+        opening = _OPENING.match(data, begin)
+        if opening is None:
             return None
         starts = _starts(data, opening.end(), opening["width"][0])
         if len(starts) < FEWEST:

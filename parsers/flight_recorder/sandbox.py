@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from nccldoctor.parsers.flight_recorder.dump import Dump
 from nccldoctor.parsers.flight_recorder.process import Child, Clock, Limits, refusal
-from nccldoctor.parsers.flight_recorder.repeats import LARGEST, RepeatFinder
-from nccldoctor.parsers.flight_recorder.wire import Unpacker, pack
+from nccldoctor.parsers.flight_recorder.repeats import LARGEST, RepeatFinder, Repeats
+from nccldoctor.parsers.flight_recorder.wire import Packed, Unpacker, pack
 
 if TYPE_CHECKING:
     from nccldoctor.model.recorded_calls import Batch
@@ -28,6 +28,12 @@ FEW = 32
 """Up to here one child does the work: a second one costs more to start than it saves."""
 
 MOST_CHILDREN = 8
+
+MOST_TOGETHER = 64
+"""Files that the child reads as one table: what each costs by itself is then paid once."""
+
+TOGETHER = 4 << 20
+"""Bytes of such files together, unless one alone is larger."""
 
 PATIENCE = 2.0
 """Seconds for which a thread that must end is waited for: it may be reading from a slow disk."""
@@ -84,6 +90,22 @@ def loading(
             thread.join(PATIENCE)
 
 
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """A file whose bytes were looked at; ``size`` counts those of a file that only the child reads as :data:`TOGETHER`."""
+
+    number: int
+    file: DumpFile
+    size: int
+    whole: Path | bytes
+    repeats: Repeats | None
+
+    @property
+    def asked(self) -> Path | bytes:
+        """What the child is asked to read."""
+        return self.whole if self.repeats is None else self.repeats.rest
+
+
 class _Work:
     """The files to load and the batches of those that are loaded. Each thread that shares it has a child of its own."""
 
@@ -94,8 +116,10 @@ class _Work:
         self.results: dict[int, Batch] = {}
         self.unpacker = Unpacker()
         turns = sorted((file.turn, n) for n, file in enumerate(files) if file.turn is not None)
-        self.ordered = deque(n for _, n in turns)
-        self.rest = deque(n for n, file in enumerate(files) if file.turn is None)
+        most = max(1, min(MOST_TOGETHER, len(files) // 8))
+        self.ordered = deque(_in_parts([n for _, n in turns], most))
+        self.rest = deque(_in_parts([n for n, file in enumerate(files) if file.turn is None], most))
+        self.is_stopped = False
         self.clock = Clock()
         self.children: list[Child] = []
         self.lock = threading.Lock()
@@ -106,31 +130,66 @@ class _Work:
         self.children.append(child)
         try:
             for queue in (self.ordered, self.rest) if first else (self.rest,):
-                for number in _taken(queue):
-                    self.finish(number, self.load(child, finder, self.files[number]))
+                for numbers in _taken(queue):
+                    self.load_some(child, finder, numbers)
         finally:
             child.close()
 
-    def load(self, child: Child, finder: RepeatFinder, file: DumpFile) -> Batch | None:
-        """The batch of a file; None where its bytes broke the reader."""
+    def load_some(self, child: Child, finder: RepeatFinder, numbers: Sequence[int]) -> None:
+        """Load some files: those of moderate size together, as many as come to :data:`TOGETHER` bytes."""
+        some: list[_Opened] = []
+        for number in numbers:
+            if self.is_stopped:
+                return
+            opened = self.looked_at(finder, number)
+            if opened is None:
+                continue
+            if sum(one.size for one in some) + opened.size > TOGETHER:
+                self.load_opened(child, some)
+                some = []
+            some.append(opened)
+        self.load_opened(child, some)
+
+    def load_opened(self, child: Child, some: Sequence[_Opened]) -> None:
+        """Load opened files with one question to the child; each by itself where that fails."""
+        batches: list[Batch] | None = None
+        if len(some) > 1:
+            with suppress(Exception):  # what goes wrong here goes right when each file is loaded by itself
+                reply = child.pack_together([one.asked for one in some])
+                if reply is not None:
+                    packed = [Packed(one.file.source, one.file.path, one.repeats) for one in some]
+                    batches = self.unpacker.unpack_together(reply, packed)
+        for place, one in enumerate(some):
+            self.finish(one.number, batches[place] if batches else self.batch_of(child, one))
+
+    def batch_of(self, child: Child, one: _Opened) -> Batch | None:
+        """The batch of one file; None where its bytes broke the reader."""
+        if one.repeats is not None:
+            with suppress(Exception):  # what goes wrong here goes right when the child reads the whole file
+                packed = [Packed(one.file.source, one.file.path, one.repeats)]
+                batches = self.unpacker.unpack_together(child.pack_of(one.repeats.rest), packed)
+                if batches is not None:
+                    return batches[0]
+        with suppress(ValueError, KeyError, TypeError):
+            return self.unpacker.unpack(child.pack_of(one.whole), one.file.source, one.file.path)
+        return None
+
+    def looked_at(self, finder: RepeatFinder, number: int) -> _Opened | None:
+        """A file that can be loaded; None where it cannot be read, and is done."""
+        file = self.files[number]
         try:
             data = self.bytes_of(file)
         except Exception as error:  # damaged archives raise many types
-            return self.unpacked(file, pack(Dump("dict", problem=f"unreadable: {type(error).__name__}")))
-        batch = None if data is None else self.load_without_repeats(child, finder, file, data)
-        if batch is not None:
-            return batch
-        if file.file is not None:
-            return self.unpacked(file, child.load_path(file.file))
-        return self.unpacked(file, child.load_bytes(data or b""))
-
-    def load_without_repeats(self, child: Child, finder: RepeatFinder, file: DumpFile, data: bytes) -> Batch | None:
-        """The batch of a file of which the child reads one entry of each sort; None where that fails."""
-        with suppress(Exception):  # what goes wrong here goes right when the child reads the whole file
-            repeats = finder.find_repeats(data)
-            if repeats is not None:
-                return self.unpacker.unpack_rest(child.load_bytes(repeats.rest), file.source, file.path, repeats)
-        return None
+            why = pack(Dump("dict", problem=f"unreadable: {type(error).__name__}"))
+            self.finish(number, self.unpacker.unpack(why, file.source, file.path))
+            return None
+        repeats = None
+        if data is not None:
+            with suppress(Exception):
+                repeats = finder.find_repeats(data)
+        whole = data or b"" if file.file is None else file.file
+        size = TOGETHER if data is None else len(data)
+        return _Opened(number, file, size, whole, repeats)
 
     def bytes_of(self, file: DumpFile) -> bytes | None:
         """The bytes of a file; None for a large or unreadable one, which only a child reads."""
@@ -139,8 +198,8 @@ class _Work:
                 return _read_all(stream, self.limits.file_bytes + 1)
         most = min(LARGEST, self.limits.file_bytes)
         try:
-            with file.file.open("rb") as stream:
-                data = stream.read(most + 1)
+            with open(file.file, "rb") as stream:  # noqa: PTH123  # a path object costs as much as the opening
+                data = stream.read(min(os.fstat(stream.fileno()).st_size, most) + 1)
         except OSError:
             return None
         return data if len(data) <= most else None
@@ -166,6 +225,7 @@ class _Work:
 
     def stop(self) -> None:
         """Let the clock end, the children, and the threads after the file they are at."""
+        self.is_stopped = True
         self.ordered.clear()
         self.rest.clear()
         self.clock.stop()
@@ -173,7 +233,13 @@ class _Work:
             child.kill()
 
 
-def _taken(queue: deque[int]) -> Iterable[int]:
+def _in_parts(numbers: Sequence[int], most: int) -> Iterator[Sequence[int]]:
+    """The numbers in parts of at most so many. They follow from the files alone, so that a part of a job has the same bytes everywhere."""
+    for first in range(0, len(numbers), most):
+        yield numbers[first : first + most]
+
+
+def _taken(queue: deque[Sequence[int]]) -> Iterable[Sequence[int]]:
     while True:
         try:
             yield queue.popleft()

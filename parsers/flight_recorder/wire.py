@@ -9,14 +9,19 @@ from __future__ import annotations
 
 import json
 from array import array
-from dataclasses import fields
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from nccldoctor.parsers.flight_recorder.dump import Dump, Run
+from nccldoctor.parsers.flight_recorder.values import Entries
 
 if TYPE_CHECKING:
-    from nccldoctor.model.recorded_calls import Batch, Calls, GroupConfig
+    import numpy as np
+    import numpy.typing as npt
+
+    from nccldoctor.model.recorded_calls import Batch, Calls, DumpHead, GroupConfig
     from nccldoctor.parsers.flight_recorder.repeats import Repeats
 
 _LENGTH = 4
@@ -26,18 +31,26 @@ _OWN_BLOCK = 64 << 10
 """Bytes of columns from which a dump has a block of memory of its own."""
 
 _AROUND = ("form", "version", "library", "config", "status", "wrapped", "problem", "comms")
-_ENTRIES = ("rows", "backend", "backends", "groups", "ops", "sizes", "dtypes", "frames", "stacks")
+_OWN = ("rows", "groups")
+_SHARED = ("rows", "backend", "backends", "ops", "sizes", "dtypes", "frames", "stacks")
 _NUMPY_CODES = {"b": "int8", "i": "int32", "q": "int64", "f": "float32"}
 _WIDTHS = {"b": 1, "i": 4, "q": 8, "f": 4}
 
 
 def pack(dump: Dump) -> bytes:
     """The dump as bytes."""
-    entries = dump.entries
+    return pack_together([dump], dump.entries)
+
+
+def pack_together(dumps: Sequence[Dump], entries: Entries) -> bytes:
+    """Several dumps, and the entries of all of them, as bytes."""
     _check_widths()
     header = {
-        **{name: getattr(dump, name) for name in _AROUND},
-        **{name: getattr(entries, name) for name in _ENTRIES},
+        "dumps": [
+            {name: getattr(dump, name) for name in _AROUND} | {name: getattr(dump.entries, name) for name in _OWN}
+            for dump in dumps
+        ],
+        **{name: getattr(entries, name) for name in _SHARED},
         "columns": [(name, column.typecode) for name, column in entries.columns.items()],
     }
     text = json.dumps(header, separators=(",", ":")).encode()
@@ -47,6 +60,18 @@ def pack(dump: Dump) -> bytes:
 def _check_widths() -> None:
     if any(array(code).itemsize != width for code, width in _WIDTHS.items()):
         raise RuntimeError("this platform's C integers have other widths than the columns")
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """Whose a dump in a pack is: the number and path of its source.
+
+    ``repeats`` are what the child did not see of it; None where it saw all.
+    """
+
+    source: int
+    path: str
+    repeats: Repeats | None = None
 
 
 class Unpacker:
@@ -60,47 +85,70 @@ class Unpacker:
 
     def unpack(self, data: bytes, source: int, path: str) -> Batch:
         """A batch of one dump, ``source`` and ``path`` in its head. Raises :class:`ValueError` on damaged data."""
-        header, columns = _unpacked(data)
-        return self._batch(header, columns, source, path)
+        return self._batches(*_unpacked(data), [Packed(source, path)])[0]
 
-    def unpack_rest(self, data: bytes, source: int, path: str, repeats: Repeats) -> Batch | None:
-        """The same where the child did not see the repeats; None where it lost entries or found something odd."""
+    def unpack_together(self, data: bytes, packed: Sequence[Packed]) -> list[Batch] | None:
+        """A batch for each dump; None where the child lost entries of one that has repeats, or found something odd.
+
+        All batches have the same list of operations, of sizes, of dtypes and of stacks. Raises :class:`ValueError` on damaged data.
+        """
+        from nccldoctor.parsers.flight_recorder.repeats import restored
+
         header, columns = _unpacked(data)
-        if header["problem"] or header["rows"] != repeats.sorts or header["backends"] > 1:
+        for one, dump in zip(packed, header["dumps"], strict=True):
+            if one.repeats is not None and (dump["problem"] or dump["rows"] != one.repeats.sorts):
+                return None
+        if header["backends"] > 1 and any(one.repeats is not None for one in packed):
             return None
-        return self._batch(header, repeats.restore(columns), source, path)
+        rows = [dump["rows"] for dump in header["dumps"]]
+        return self._batches(header, restored(columns, rows, [one.repeats for one in packed]), packed)
 
-    def _batch(self, header: dict[str, Any], columns: dict[str, Any], source: int, path: str) -> Batch:
+    def _batches(self, header: dict[str, Any], columns: dict[str, Any], packed: Sequence[Packed]) -> list[Batch]:
         import numpy as np
 
-        from nccldoctor.model.recorded_calls import Batch, Calls, CommState, DumpHead, GroupStatus, Vocabulary
+        from nccldoctor.model.recorded_calls import Batch, Calls, Vocabulary
 
-        rows = len(columns["entry"]) if columns else 0
-        columns["dump"] = np.zeros(rows, dtype=np.int32)
         frames = [(name, file, line) for name, file, line in header["frames"]]
         words = Vocabulary(
-            groups=tuple((uid, desc) for uid, desc in header["groups"]),
             ops=tuple(header["ops"]),
             sizes=tuple((_tensor_shapes(inputs), _tensor_shapes(outputs)) for inputs, outputs in header["sizes"]),
             dtypes=tuple((tuple(inputs), tuple(outputs)) for inputs, outputs in header["dtypes"]),
             stacks=tuple(tuple(frames[code] for code in stack) for stack in header["stacks"]),
         )
-        head = DumpHead(
-            source=source,
-            path=path,
-            form=header["form"],
-            version=header["version"],
-            entries=rows,
-            wrapped=header["wrapped"],
-            backend=header["backend"],
-            library=header["library"],
-            config=tuple(self._group_config(*item) for item in header["config"]),
-            status=tuple(GroupStatus(*item) for item in header["status"]),
-            has_frames=any(words.stacks),
-            problem=header["problem"],
-            comms=tuple(CommState(*item) for item in header["comms"]),
+        rows = [
+            one.repeats.entries if one.repeats is not None else dump["rows"]
+            for one, dump in zip(packed, header["dumps"], strict=True)
+        ]
+        columns["dump"] = np.zeros(sum(rows), dtype=np.int32)
+        calls = _in_one_block(Calls.build(columns))
+        with_frames = _any_in_each(calls.stack > 0, rows)
+        batches, first = [], 0
+        for one, dump, count, has_frames in zip(packed, header["dumps"], rows, with_frames, strict=True):
+            head = self._head(one, dump, count, header["backend"], has_frames)
+            own = replace(words, groups=tuple((uid, desc) for uid, desc in dump["groups"]))
+            part = calls if len(packed) == 1 else calls.between(first, first + count)
+            batches.append(Batch((head,), part, own))
+            first += count
+        return batches
+
+    def _head(self, one: Packed, dump: dict[str, Any], entries: int, backend: str, has_frames: bool) -> DumpHead:
+        from nccldoctor.model.recorded_calls import CommState, DumpHead, GroupStatus
+
+        return DumpHead(
+            source=one.source,
+            path=one.path,
+            form=dump["form"],
+            version=dump["version"],
+            entries=entries,
+            wrapped=dump["wrapped"],
+            backend=backend,
+            library=dump["library"],
+            config=tuple(self._group_config(*item) for item in dump["config"]),
+            status=tuple(GroupStatus(*item) for item in dump["status"]),
+            has_frames=has_frames,
+            problem=dump["problem"],
+            comms=tuple(CommState(*item) for item in dump["comms"]),
         )
-        return Batch((head,), _in_one_block(Calls.build(columns)), words)
 
     def _group_config(self, uid: str, desc: str, runs: list[list[int]]) -> GroupConfig:
         from nccldoctor.model.recorded_calls import GroupConfig
@@ -130,6 +178,16 @@ def _in_one_block(calls: Calls) -> Calls:
         columns[name][:] = column
         start += -(-column.nbytes // 8) * 8
     return type(calls)(**columns)
+
+
+def _any_in_each(marked: npt.NDArray[np.bool_], rows: Sequence[int]) -> list[bool]:
+    """For each dump, of so many rows, whether one of its rows is marked."""
+    import numpy as np
+
+    before = np.concatenate([[0], np.cumsum(marked)])
+    edges = np.cumsum([0, *rows])
+    has_any: list[bool] = (before[edges[1:]] > before[edges[:-1]]).tolist()
+    return has_any
 
 
 def _unpacked(data: bytes) -> tuple[dict[str, Any], dict[str, Any]]:

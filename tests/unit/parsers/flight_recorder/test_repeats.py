@@ -9,7 +9,7 @@ import pytest
 from nccldoctor.model.recorded_calls import Batch
 from nccldoctor.parsers.flight_recorder.child import load_dump
 from nccldoctor.parsers.flight_recorder.repeats import RepeatFinder
-from nccldoctor.parsers.flight_recorder.wire import Unpacker, pack
+from nccldoctor.parsers.flight_recorder.wire import Packed, Unpacker, pack
 
 FRAMES = [{"name": f"step_{n}", "filename": "train.py", "line": n} for n in range(3)]
 STATES = ("completed", "completed", "started", "scheduled")
@@ -59,7 +59,8 @@ def by_sorts(data: bytes, finder: RepeatFinder | None = None) -> Batch | None:
     if repeats is None:
         return None
     assert len(repeats.rest) < len(data)
-    return Unpacker().unpack_rest(pack(load_dump(repeats.rest)), 0, "rank_0", repeats)
+    batches = Unpacker().unpack_together(pack(load_dump(repeats.rest)), [Packed(0, "rank_0", repeats)])
+    return None if batches is None else batches[0]
 
 
 def assert_same(one: Batch, other: Batch) -> None:

@@ -253,11 +253,11 @@ def test_who_does_not_wait_for_the_dumps_leaves_no_child():
 def test_a_child_that_is_killed_at_work_ends_and_none_follows():
     clock = process.Clock()
     child = process.Child(Limits(), clock)
-    assert b"refused" not in child.load_bytes(dump())
+    assert b"refused" not in child.pack_of(dump())
     running = child.process
     assert running is not None and running.poll() is None
     child.kill()
     assert running.wait() != 0
-    assert b"refused" in child.load_bytes(dump())
+    assert b"refused" in child.pack_of(dump())
     assert child.process is running
     clock.stop()
