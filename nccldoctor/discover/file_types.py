@@ -40,7 +40,8 @@ def kind_of(head: bytes) -> SourceKind:
 
 def is_own_report(head: bytes) -> bool:
     """True for a report of this tool, which is no evidence of what happened."""
-    return _OWN.search(head[:8192]) is not None
+    begin = head[:8192]
+    return b"nccldoctor" in begin and _OWN.search(begin) is not None
 
 
 def is_part(head: bytes) -> bool:

@@ -93,7 +93,7 @@ def add_counters(case: Case, progress: dict[tuple[int, int], GroupProgress], cal
                 pending = done + 1 if issued > done else None
                 own = GroupProgress(group, rank, issued, done, pending, oldest=issued + 1, known_by="status")
             else:
-                own = _with_evicted(replace(own, enqueued=max(own.enqueued, issued)), status)
+                own = _with_evicted(own if own.enqueued >= issued else replace(own, enqueued=issued), status)
             progress[group, rank] = own
 
 

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 from nccldoctor.model import Source
-from nccldoctor.model.recorded_calls import Batch, DumpHead
+from nccldoctor.model.recorded_calls import Batch, DumpHead, Interner
 
 APART = 300.0
 """Seconds by which all shared calls of two dumps, or their whole recorded times, must differ; no clock is that wrong."""
@@ -96,6 +97,101 @@ def _each(batch: Batch, sources: Mapping[int, Source]) -> Iterator[Recorded]:
         if rank is not None:
             one.named[rank] = one.calls
         yield one
+
+
+def are_of_one_run(batch: Batch, sources: Mapping[int, Source]) -> bool:
+    """True when :func:`dump_runs` finds one run, told from the columns of all dumps at once.
+
+    False where two dumps are named for one rank, which only a look at each dump decides.
+    """
+    told = _told_by_each(batch)
+    heads = [batch.dumps[dump] for dump in told.dumps.tolist()]
+    ranks = [rank for head in heads if (rank := sources[head.source].rank) is not None]
+    if len({_size(head) for head in heads} - {None}) > 1 or len(set(ranks)) < len(ranks):
+        return False
+    if len(heads) < 2:
+        return True
+    near = told.nearest[1:] <= APART
+    in_time = (told.first[1:] <= np.maximum.accumulate(told.last)[:-1] + APART) & (
+        told.last[1:] >= np.minimum.accumulate(told.first)[:-1] - APART
+    )
+    low, high = np.minimum.accumulate(told.low)[:-1], np.maximum.accumulate(told.high)[:-1]
+    in_step = (told.low[1:] - high <= FAR) & (low - told.high[1:] <= FAR) | (told.high[1:] < 0) | (high < 0)
+    return bool(np.where(told.shared[1:] > 1, near, in_time & in_step).all())
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What is compared of each dump, those with the newest calls first, as if all before it were one run.
+
+    ``shared`` counts its calls that a dump before it recorded too, and ``nearest`` is the least difference of their times; the
+    others as in :class:`Recorded`.
+    """
+
+    dumps: npt.NDArray[np.int64]
+    first: npt.NDArray[np.float64]
+    last: npt.NDArray[np.float64]
+    low: npt.NDArray[np.int64]
+    high: npt.NDArray[np.int64]
+    shared: npt.NDArray[np.int64]
+    nearest: npt.NDArray[np.float64]
+
+
+def _told_by_each(batch: Batch) -> _Told:
+    calls, count = batch.calls, len(batch.dumps)
+    stamped = np.flatnonzero(calls.created_ns > 0)
+    made = calls.created_ns[stamped] / 1e9
+    first, last = np.full(count, np.inf), np.full(count, -np.inf)
+    np.minimum.at(first, calls.dump[stamped], made)
+    np.maximum.at(last, calls.dump[stamped], made)
+    dumps = np.argsort(-last, kind="stable")[: int(np.isfinite(last).sum())]
+    place = np.zeros(count, dtype=np.int64)
+    place[dumps] = np.arange(len(dumps))
+
+    rows = _compared(batch)
+    rows = rows[np.argsort(place[calls.dump[rows]], kind="stable")]
+    of_default = [uid == "0" or desc == "default_pg" for uid, desc in batch.vocabulary.groups]
+    counting = rows[np.array([*of_default, False])[calls.group[rows]]]
+    low, high = np.full(count, Recorded([]).low), np.full(count, Recorded([]).high)
+    np.minimum.at(low, calls.dump[counting], calls.seq[counting])
+    np.maximum.at(high, calls.dump[counting], calls.seq[counting])
+
+    again, before = _recorded_before(batch, rows)
+    shared, nearest = np.bincount(calls.dump[again], minlength=count), np.full(count, np.inf)
+    apart = np.abs(calls.created_ns[again] / 1e9 - calls.created_ns[before] / 1e9)
+    np.minimum.at(nearest, calls.dump[again], apart)
+    return _Told(dumps, first[dumps], last[dumps], low[dumps], high[dumps], shared[dumps], nearest[dumps])
+
+
+def _compared(batch: Batch) -> npt.NDArray[np.int64]:
+    """The rows that are compared: the newest collectives of each dump whose numbers are those of its groups."""
+    calls = batch.calls
+    rows = np.flatnonzero(~calls.is_p2p & (calls.seq >= 0) & (calls.created_ns > 0))
+    behind = np.bincount(calls.dump[rows], minlength=len(batch.dumps)).cumsum()[calls.dump[rows]] - np.arange(len(rows))
+    is_list = np.array([head.form == "list" for head in batch.dumps] or [False])
+    compared: npt.NDArray[np.int64] = rows[(behind <= COMPARED) & (calls.group[rows] >= 0) & ~is_list[calls.dump[rows]]]
+    return compared
+
+
+def _recorded_before(batch: Batch, rows: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The rows whose call stands in an earlier dump of ``rows`` too, and the first row of that call.
+
+    Of a call that one dump recorded twice only the first row counts.
+    """
+    calls, ops = batch.calls, batch.vocabulary.ops
+    names = Interner(uid for uid, _ in batch.vocabulary.groups)
+    name = np.array([names.code(uid) for uid, _ in batch.vocabulary.groups] or [0])
+    kind = name[calls.group[rows]] * (len(ops) + 1) + calls.op[rows]
+    order = np.lexsort((kind, calls.seq[rows]))
+    rows, kind = rows[order], kind[order]
+    is_first = np.ones(len(rows), dtype=bool)
+    is_first[1:] = (kind[1:] != kind[:-1]) | (calls.seq[rows[1:]] != calls.seq[rows[:-1]])
+    starts = np.flatnonzero(is_first)
+    before = np.repeat(rows[starts], np.diff(starts, append=len(rows)))
+    repeats = np.zeros(len(rows), dtype=bool)
+    repeats[1:] = ~is_first[1:] & (calls.dump[rows[1:]] == calls.dump[rows[:-1]])
+    again = ~repeats & (calls.dump[rows] != calls.dump[before])
+    return rows[again], before[again]
 
 
 def _size(head: DumpHead) -> int | None:

@@ -18,7 +18,7 @@ from nccldoctor.events import CallTimeout, Event, Progress, Setting, TearDown, W
 from nccldoctor.identify.event_times import event_seconds
 from nccldoctor.identify.runs.appended_jobs import newest_job_of_each_file
 from nccldoctor.identify.runs.other_steps import without_other_steps
-from nccldoctor.identify.runs.separate_dumps import FAR, Recorded, dump_runs, main_run, without_dumps
+from nccldoctor.identify.runs.separate_dumps import FAR, Recorded, are_of_one_run, dump_runs, main_run, without_dumps
 from nccldoctor.ingest.ingest import Ingested
 from nccldoctor.model import Gap, Source, SourceKind
 from nccldoctor.model.hosts import short_host
@@ -36,6 +36,8 @@ def one_job(read: Ingested) -> Ingested:
 
 def _one_of_dumps(read: Ingested) -> Ingested:
     sources = {one.source.id: one.source for one in read.parsed}
+    if are_of_one_run(read.batch, sources):
+        return read
     runs = dump_runs(read.batch, sources)
     if len(runs) < 2:
         return read

@@ -31,7 +31,7 @@ class SurveyedEvent:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """Events by kind, stacks by rank, the ranks that left a log, and the last activity before the first timeout.
+    """Events by kind, stacks by rank, who left a log, and the last activity before the first timeout.
 
     ``last_activity`` holds the last phase, progress or heartbeat of each writer; ``last_step`` and ``last_phase`` are
     the last of their kind by anyone.
@@ -41,6 +41,7 @@ class Survey:
     by_kind: Mapping[str, tuple[SurveyedEvent, ...]]
     stacks: Mapping[int, tuple[Stack, ...]]
     logged: Ranks
+    source_kinds: frozenset[SourceKind]
     last_activity: Mapping[Writer, Event]
     last_step: Progress | None
     last_phase: Phase | None
@@ -56,7 +57,7 @@ class Survey:
 
     def has_source(self, kind: SourceKind) -> bool:
         """True where the input holds a source of this kind."""
-        return any(source.kind is kind for source in self.case.sources)
+        return kind in self.source_kinds
 
     def hosts_of(self, ranks: Iterable[int]) -> tuple[str, ...]:
         """The known hosts of these ranks, sorted. Of a pod that is its node, where known."""
@@ -159,6 +160,7 @@ def survey_case(case: Case) -> Survey:
         {kind: tuple(events) for kind, events in by_kind.items()},
         {rank: tuple(of_rank) for rank, of_rank in stacks.items()},
         Ranks(logged),
+        frozenset(source.kind for source in case.sources),
         _last_activity(by_kind),
         _last_step(by_kind),
         cast(Phase | None, _last(by_kind, Phase)),
