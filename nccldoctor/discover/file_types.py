@@ -8,8 +8,11 @@ from nccldoctor.model import SourceKind
 from nccldoctor.parsers.flight_recorder.dump import is_json_dump, is_pickle
 
 _OWN = re.compile(
-    rb'<meta name="generator" content="nccldoctor|"tool"\s{0,9}:\s{0,9}\{\s{0,9}"name"\s{0,9}:\s{0,9}"nccldoctor"'
+    rb'"tool"\s{0,9}:\s{0,9}\{\s{0,9}"name"\s{0,9}:\s{0,9}"nccldoctor"|<title>[^<>]{0,700} \xc2\xb7 nccldoctor</title>'
+    rb"|\A(?:error|warning|ok)\[[a-z-]{3,20}\]: [^\n]{1,700}\n(?:[^\n]{0,300}\n){0,60}?  = (?:when|class|job): "
+    rb"|\A[^\n]{1,700}\n\n(?:- \*|\*|\xe2\x80\xa2) ?\*Class:\*\*? [`{]{1,2}[a-z-]{3,20}[`}]{1,2}\n"
 )
+"""The head of each form of our reports: JSON, page, terminal text, and the dialects of the ticket."""
 _JSON = re.compile(rb"(?:\xef\xbb\xbf)?\s{0,512}(?:\{\s{0,99}[\"}]|\[\s{0,99}[\[{\"\]])")
 _MAGIC = {
     b"\x1f\x8b": "gz",

@@ -1,4 +1,4 @@
-r"""Says from the shape of its lines whether a text is output or was written by a person.
+r"""Says from the shape of its lines whether a text is output of the job or a person wrote it.
 
 Source code, launch scripts, configurations, notes and chats travel in the folders of incidents. An alert rule that quotes
 an Xid is no Xid, and a ``raise`` in ``train.py`` is no exception. The content decides; the name only lowers what is asked
@@ -12,6 +12,8 @@ import json
 import re
 from dataclasses import dataclass
 
+from nccldoctor.discover.bystanders import kind_of_bystander
+from nccldoctor.discover.streams import HEAD
 from nccldoctor.model import SourceKind
 from nccldoctor.patterns import lazy
 
@@ -117,6 +119,15 @@ _SHAPES = (
         lazy(r"\s*(?:#|//|/?\*|[{}()]|.*[;{},:(&|\\]\s*(?://.*)?$)"),
     ),
     _Shape(
+        SourceKind.CODE,
+        re.compile(r"\.sql$", re.I),
+        lazy(
+            r"\s*(?:SELECT|FROM|WHERE|INSERT INTO|CREATE (?:TABLE|VIEW|INDEX)|ALTER TABLE|UPDATE|DELETE FROM|ORDER BY|GROUP BY"
+            r"|(?:LEFT |INNER |OUTER )?JOIN|WITH \w+ AS|VALUES)\b"
+        ),
+        lazy(r"\s*(?:--|[A-Z]{2,}\b|/?\*|.*[,;()]$)"),
+    ),
+    _Shape(
         SourceKind.SCRIPT,
         re.compile(r"\.(?:sh|bash|zsh|sbatch|slurm|pbs|lsf|fish|mk)$|(?:^|/)(?:Makefile|Dockerfile[\w.]*)$", re.I),
         lazy(
@@ -169,6 +180,8 @@ def kind_of_text(head: bytes, name: str, *, is_json: bool) -> SourceKind | None:
     sample = head[:LOOKED_AT]
     if b"\0" in sample or not sample.strip() or any(word in head for word in _RECORDED):
         return None
+    if kind := kind_of_bystander(head, is_json=is_json, is_whole=len(head) < HEAD):
+        return kind
     if is_json:
         return _kind_of_json(head, name)
     lines = [line[:LONGEST] for line in sample.decode("latin-1").splitlines() if line.strip()]

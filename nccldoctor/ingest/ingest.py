@@ -174,7 +174,12 @@ def _settings_only(parsed: Parsed) -> Parsed:
     )
 
 
-_WORDS = {SourceKind.CODE: "source code", SourceKind.NOTES: "notes of a person"}
+_WORDS = {
+    SourceKind.CODE: "source code",
+    SourceKind.NOTES: "notes of a person",
+    SourceKind.BUILD: "output of a build or of tests",
+    SourceKind.DATA: "data of a program",
+}
 
 
 @contextmanager

@@ -27,6 +27,9 @@ class SourceKind(StrEnum):
     DASHBOARD = "dashboard"
     NOTES = "notes"
     CHAT = "chat"
+    PAGE = "web page"
+    BUILD = "build output"
+    DATA = "data"
 
     @property
     def role(self) -> SourceRole:
@@ -37,7 +40,7 @@ class SourceKind(StrEnum):
 class SourceRole(StrEnum):
     """What a source may say: only output of the job, its launcher, scheduler and kernel testifies to what happened.
 
-    *settings* and *prose* were written by people before or after: they tell variables, limits and advice.
+    *settings* and *prose* come from people or from other programs, before or after: they tell variables, limits and advice.
     """
 
     OUTPUT = "output"
@@ -53,6 +56,9 @@ _ROLES = {
     SourceKind.DASHBOARD: SourceRole.SETTINGS,
     SourceKind.NOTES: SourceRole.PROSE,
     SourceKind.CHAT: SourceRole.PROSE,
+    SourceKind.PAGE: SourceRole.PROSE,
+    SourceKind.BUILD: SourceRole.PROSE,
+    SourceKind.DATA: SourceRole.SETTINGS,
 }
 
 

@@ -34,6 +34,7 @@ ALLOWED = {
     "nccldoctor/rehearsal/train.py": "a fault: a pattern that never ends",
     "nccldoctor/align/standing/stances.py": "functions of stack frames",
     "nccldoctor/align/stack_activity.py": "functions and files of stack frames, which parsers have already taken apart",
+    "nccldoctor/discover/bystanders.py": "the shape of what other programs leave, to keep it from the parsers of logs",
     "nccldoctor/discover/discover.py": "endings of file names",
     "nccldoctor/discover/file_types.py": "first bytes of a file",
     "nccldoctor/discover/filename_hints.py": "names of files and folders",

@@ -93,7 +93,7 @@ def test_patterns_are_expanded(tmp_path: Path):
 
 
 def test_hidden_files_and_own_reports_are_skipped_and_said(tmp_path: Path):
-    own = b'<!DOCTYPE html><html><head><meta name="generator" content="nccldoctor 0.1"></head>'
+    own = "<!DOCTYPE html><html><head><title>Rank 1 never reached ALLREDUCE #9. · nccldoctor</title></head>".encode()
     write(tmp_path, {"a.log": LOG, ".git/config": LOG, ".b": LOG, "report.html": own})
     write(tmp_path, {"out.json": b'{"schema_version": "1.0", "tool": {"name": "nccldoctor", "version": "1"}}'})
     found = discover([tmp_path])
