@@ -23,6 +23,7 @@ from nccldoctor.summarise.proof.same_records import with_same_records
 from nccldoctor.summarise.proof.side_by_side import calls_of_peer, calls_side_by_side, order_of_calls
 from nccldoctor.summarise.proof.transfers import transfers_of_ranks
 from nccldoctor.words import names
+from nccldoctor.words.sentences import capitalized
 
 LETTERS = "ABC"
 """Ids of the exhibits, so that none is taken for a piece of evidence, which has a number."""
@@ -49,7 +50,9 @@ def prove(facts: Facts, finding: Finding, diff: CallDiff | None) -> Proof:
     chosen = chooser.chosen()
     chosen += islice(chooser.further(tuple(chosen)), EXHIBITS - len(chosen))
     shown = {part for exhibit in chosen for part in exhibit.parts}
-    missing = (Unshown(part, _unshown_part(part, plan, blamed)) for part in Part if part not in shown)
+    missing = (
+        Unshown(part, _unshown_part(part, plan, blamed, facts.liveness.dumped)) for part in Part if part not in shown
+    )
     return Proof(_with_ids(with_same_records(facts, chosen)), tuple(missing))
 
 
@@ -206,7 +209,7 @@ def _by_weight(finding: Finding, cited: Sequence[Quotable], chosen: Sequence[Exh
             yield line
 
 
-def _unshown_part(part: Part, plan: Plan, blamed: Ranks) -> str:
+def _unshown_part(part: Part, plan: Plan, blamed: Ranks, dumped: Ranks) -> str:
     who = names.ranks_phrase(blamed, 4)
     if part is Part.PEER:
         return "No log or dump shows what a waiting rank did."
@@ -218,4 +221,7 @@ def _unshown_part(part: Part, plan: Plan, blamed: Ranks) -> str:
         return f"No log line or stack shows that {who} continued."
     if plan.question is Question.LINK:
         return "Only one end of the link reported an error."
+    if blamed <= dumped:
+        own = names.verb(blamed, "its dump was", "their dumps were")
+        return f"{capitalized(who)} still ran when {own} written. No stack, exit record or later log line shows more."
     return f"No stack, exit record or later log line shows what became of {who}."
