@@ -116,6 +116,8 @@ def placeholder_values(finding: Finding, survey: Survey) -> dict[str, str]:
     }
     if values["host"] is None:
         values["host"] = probable_host(rank, survey) if culprits else _quoted_host(finding, survey)
+    if values["hosts"] is None:
+        values["hosts"] = values["host"]
     if (place := case.rank_host.get(rank)) is not None and values["host"] is None:
         values[PLACEHOLDERS["host"]] = node_of_pod(place)
     return {name: str(value) for name, value in values.items() if value is not None}

@@ -35,7 +35,10 @@ def _began(diagnosis: Diagnosis) -> str:
         return times.instant(cause.time)
     rows = [row for row in diagnosis.story if _is_early_sign(row)]
     first = alarm.time if alarm is not None and alarm.time is not None else rows[0].time if rows else None
-    return f"first error {times.instant(first)}" if first is not None else ""
+    if first is not None:
+        return f"first error {times.instant(first)}"
+    end = next((row.time for row in diagnosis.story if row.role is EventRole.TEAR_DOWN and row.time is not None), None)
+    return f"ended {times.instant(end)}" if end is not None else ""
 
 
 def _is_early_sign(row: IncidentEvent) -> bool:

@@ -303,6 +303,15 @@ def test_a_lost_node_takes_all_its_ranks() -> None:
     assert (found.cause, found.ranks, found.certain) == (CauseClass.DIED, Ranks([2, 3]), True)
 
 
+def test_the_notice_on_the_first_host_of_a_job_does_not_name_the_lost_node() -> None:
+    notice = said(
+        SchedulerEvent, None, 90, what="node-failure", host="n0", job="4711", detail="STEP DUE TO NODE FAILURE"
+    )
+    lost = said(SchedulerEvent, None, 100, what="node-failure", host="n1", detail="srun: error: Node failure on n1")
+    found = one(notice, lost)
+    assert (found.ranks, [event.host for event in found.events]) == (Ranks([2, 3]), ["n1"])
+
+
 @pytest.mark.parametrize("what", ["time-limit", "requeue"])
 def test_a_scheduler_that_ends_a_job_accuses_nobody(what: str) -> None:
     found = one(said(SchedulerEvent, None, 100, what=what, host="n1"))

@@ -12,6 +12,7 @@ from nccldoctor.model import CauseClass
 from nccldoctor.prescribe.catalogue.condition_words import condition_sentence
 from nccldoctor.prescribe.catalogue.load import load_catalogue
 from nccldoctor.prescribe.catalogue.remedy import BLOCKS
+from nccldoctor.reports.terminal.document import unmarked
 
 
 @pytest.mark.parametrize(
@@ -24,6 +25,11 @@ from nccldoctor.prescribe.catalogue.remedy import BLOCKS
 )
 def test_the_rule_of_its_own_name_explains_a_class_first(cause: str, first: str) -> None:
     assert explanation(cause).split("\n\n")[1].startswith(first)
+
+
+def test_stars_of_a_command_are_no_marks() -> None:
+    page = "# A\n\nRun `grep . /sys/*/ports/*/x`, **not** `*`, and *then* wait\\*."
+    assert unmarked(page) == "A\n\nRun grep . /sys/*/ports/*/x, not *, and then wait*."
 
 
 @pytest.mark.parametrize("cause", list(CauseClass))

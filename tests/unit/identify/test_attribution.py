@@ -15,6 +15,7 @@ from nccldoctor.events import (
     OutOfMemory,
     Phase,
     ProcessExit,
+    ProcessId,
     SchedulerEvent,
     Setting,
     Stack,
@@ -106,6 +107,17 @@ def test_a_launchers_table_maps_local_ranks() -> None:
     table = Log("agent.log", [said(ProcessExit, 6, host="n1.cluster.local", local_rank=0, pid=11, exitcode=1)])
     own = Log("n1/0/stderr.log", [beat(None)], local_rank=0, host="n1")
     assert ranks_of(table, own) == [6, 6]
+
+
+def test_a_rank_that_introduces_itself_names_its_host() -> None:
+    own = Log(
+        "all.log",
+        [
+            said(ProcessId, 2, text="rank=2 pid=31 host=gpu-a07", pid=31),
+            said(ProcessId, 3, text="rank=3 host=localhost"),
+        ],
+    )
+    assert case(logs=[own]).rank_host == {2: "gpu-a07"}
 
 
 def test_local_ranks_are_counted_in_equal_blocks() -> None:

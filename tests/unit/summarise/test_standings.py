@@ -6,7 +6,7 @@ from builders.cases import START, WORLD, Log, RecordedRank, Team, facts, gave_up
 
 from nccldoctor.align.facts import Facts
 from nccldoctor.diagnose.diagnose import diagnose
-from nccldoctor.events import ProcessExit, Stack
+from nccldoctor.events import Heartbeat, ProcessExit, Stack
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.standings import Involvement, Standing
 from nccldoctor.summarise.rank_table import rank_table
@@ -34,6 +34,15 @@ def test_the_culprit_comes_first_and_those_that_wait_share_a_row() -> None:
     assert waiting.waits_for == {3}
     assert waiting.call is not None
     assert waiting.call.seq == 3
+
+
+def test_a_row_names_hosts_only_where_those_of_all_its_ranks_are_known() -> None:
+    def row(*placed: int) -> Standing:
+        found = late(Log("all.log", [said(Heartbeat, rank, host=f"n{rank}") for rank in placed]))
+        return next(row for row in rows(found) if 0 in row.ranks)
+
+    assert row(0, 1, 2).hosts == ("n0", "n1", "n2")
+    assert row(0, 1).hosts == ()
 
 
 def test_a_rank_that_waits_for_a_waiting_rank_is_blocked() -> None:

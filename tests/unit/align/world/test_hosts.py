@@ -61,6 +61,12 @@ def test_hosts_that_are_not_known(logs: list[Log]) -> None:
     assert not found.is_whole(Ranks(range(8, 16)))
 
 
+def test_the_only_host_runs_all_ranks_where_it_runs_most_of_them() -> None:
+    found = hosts(lives("0-3,5-6", "a"), world=8)
+    assert (found.around(4), found.around(7)) == ("a", "a")
+    assert hosts(lives("0-3,5-6", "a"), world=8, more="b").around(7) == "", "another host is named"
+
+
 def test_one_log_for_each_host() -> None:
     found = hosts(
         Log("first.log", [said(Heartbeat, r) for r in (0, 1)]),
