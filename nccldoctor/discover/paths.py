@@ -65,6 +65,8 @@ def find(paths: Sequence[str], remote: Callable[[str, bool], list[Found]]) -> tu
 
 def printable(path: str) -> str:
     """A path that can be shown: undecodable and control characters as escapes."""
+    if path.isprintable():
+        return path
     text = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
@@ -136,7 +138,8 @@ def _folder(top: Path, label: str, seen: set[tuple[int, int]], gaps: list[Gap]) 
             below.clear()
         for name in files:
             if not name.startswith("."):
-                (links if (Path(folder) / name).is_symlink() else names).append(prefix + name)
+                is_link = os.path.islink(f"{folder}{os.sep}{name}")  # noqa: PTH114  # a path object costs more than the look
+                (links if is_link else names).append(prefix + name)
         if len(names) > MOST_FILES:
             break
     start = f"{label}/" if label else ""
