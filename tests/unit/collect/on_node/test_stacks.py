@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import platform
+import select
 import shutil
 import sys
 import tempfile
@@ -30,6 +32,33 @@ def test_a_stopped_process_is_seen_without_being_stopped_again(ranks: Ranks, tmp
     assert f" {stopped} --nonblocking" in (tmp_path / "asked").read_text()
     assert f" {waits} --nonblocking" not in (tmp_path / "asked").read_text()
     assert (state(stopped), state(waits)) == ("T", "S")
+
+
+BLOCKED = """
+import ctypes, platform, signal, sys
+libc, number = ctypes.CDLL(None), {"x86_64": 56, "aarch64": 220}[platform.machine()]
+if libc.syscall(number, 0x4000 | signal.SIGCHLD, 0, 0, 0, 0) == 0:
+    libc.prctl(1, signal.SIGKILL)
+    print("ready", flush=True)
+    sys.stdin.read()
+"""
+"""clone with CLONE_VFORK: the kernel keeps the caller in state D until its child ends, as a file system does that hangs."""
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "aarch64"), reason="knows no number of clone here")
+def test_a_process_that_the_kernel_blocks_is_seen_without_being_stopped(ranks: Ranks, tmp_path: Path) -> None:
+    blocked = ranks.start(0, script=BLOCKED)[0]
+    while state(blocked) != "D":
+        select.select([], [], [], 0.01)
+    path = tool(tmp_path / "bin", "py-spy", ('echo "$@" >> asked', *PYSPY))
+    source = SOURCE.replace('cwd="/"', f"cwd={str(tmp_path)!r}")
+    stream = ranks.collect("--twice", "0.1", source=source, PATH=f"{path}:{os.environ['PATH']}")
+    rank = next(process for process in stream.told()["processes"] if process["pid"] == blocked)
+    assert (rank["rank"], [look["state"] for look in rank["looks"]]) == (0, ["D", "D"])
+    assert f"{blocked} D ".encode() in stream.files()["rank-0/threads-1.txt"]
+    assert f" {blocked} --nonblocking" in (tmp_path / "asked").read_text()
+    assert "rank-0/stack-2.txt" in stream.files()
+    assert state(blocked) == "D"
 
 
 def test_without_any_stack_tool_the_wait_channels_remain(ranks: Ranks) -> None:
