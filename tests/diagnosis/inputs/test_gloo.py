@@ -430,16 +430,24 @@ ABORTED = (
 )
 
 
-def aborted(*without: int) -> Ruling:
-    """All dumps that are left agree on the last call, and a library got a size that it did not expect."""
-    recorded_ranks = [recorded(r).calls(6) for r in range(4) if r not in without]
-    texts = {r: steps(r, 5) + (ABORTED if r == without[0] else raised(r, "RuntimeError", CLOSED)) for r in range(4)}
+def aborted(*without: int, size: int = 4, by: int | None = None) -> Ruling:
+    """All dumps that are left agree on the last call, and a library got a size that it did not expect, on rank ``by``."""
+    by = without[0] if by is None else by
+    recorded_ranks = [recorded(r, world(size)).calls(6) for r in range(size) if r not in without]
+    texts = {r: steps(r, 5) + (ABORTED if r == by else raised(r, "RuntimeError", CLOSED)) for r in range(size)}
     return read(dumps(*recorded_ranks) | logs(texts))
 
 
 def test_where_all_others_agree_the_one_without_a_dump_issued_another_size() -> None:
     ruling = aborted(3)
     assert (ruling.cause, ruling.ranks, ruling.verdict["confidence"]) == ("size-mismatch", "3", "medium"), str(ruling)
+
+
+def test_two_that_agree_suffice_where_the_third_itself_got_the_wrong_size() -> None:
+    ruling = aborted(2, size=3)
+    assert (ruling.cause, ruling.ranks, ruling.verdict["confidence"]) == ("size-mismatch", "2", "medium"), str(ruling)
+    assert aborted(2, size=3, by=0).ranks == ""
+    assert aborted(1, size=2).ranks == ""
 
 
 def test_of_two_without_a_dump_either_may_have() -> None:

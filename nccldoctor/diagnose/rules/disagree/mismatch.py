@@ -80,17 +80,18 @@ def _with_hooks(facts: Facts, found: Hypothesis) -> Hypothesis:
 def _only_rank_without_dump(facts: Facts) -> Hypothesis | None:
     """Concludes that the only rank without a dump differs when a library received a wrong size.
 
-    All other ranks must have recorded the last call alike. Only where the group is the whole job: in a part of it they
-    might wait for that rank, while it disagrees with somebody else.
+    All other ranks must have recorded the last call alike. Two of them suffice where that rank itself received the wrong size. Only where
+    the group is the whole job: in a part of it they might wait for that rank, while it disagrees with somebody else.
     """
     case, newest = facts.case, facts.progress.last_row
+    complaining = {e.rank for e in case.of(CollectiveMismatch) if "size" in e.aspects}
     for group in case.groups:
         rows = {r: newest[r] for r in group.members if r in newest and case.call_group[newest[r]] == group.index}
         silent = group.members - rows
         numbers = {int(case.calls.seq[row]) for row in rows.values()}
         free = any(has_varying_sizes(case.vocabulary.ops[case.calls.op[row]]) for row in rows.values())
         if (
-            len(rows) < 3
+            len(rows) < (2 if silent <= complaining else 3)
             or len(silent) != 1
             or group.members != case.world
             or silent & facts.progress.recorded_ranks
