@@ -136,6 +136,13 @@ NO_CALL_NUMBERS = "Stacks don't show call numbers."
 NO_WAIT_FRAME = "No frame shows a wait: most ranks are idle at one line."
 CTRL_C_ONLY = "Only the Ctrl-C tracebacks show where the ranks were."
 PROCESS_RANK_UNKNOWN = "No file says which rank the process is."
+
+
+def may_all_wait_for(silent: Ranks) -> str:
+    """Two calls in two groups can both wait for a rank that nobody looked at."""
+    return f"There is no stack of {ranks_phrase(silent)}, and both calls may wait for it."
+
+
 MOVED = "It moved between the snapshots, and no log shows that steps have stopped."
 ONE_SNAPSHOT = "There is only one snapshot, and a running job can look the same."
 STEPS_UNDATED = "The logs don't show whether steps stopped before the snapshots."

@@ -198,6 +198,20 @@ def test_one_rank_in_another_call_is_named(tmp_path: Path) -> None:
     assert told(nccldoctor.analyze(tmp_path))[:2] == ("missed-call", "2")
 
 
+def test_two_calls_of_one_operation_may_both_wait_for_a_rank_without_a_stack(tmp_path: Path) -> None:
+    """Rank 2 has died: rank 3 waits for it in their pair, and ranks 0-1 in the whole job."""
+    other = ("all_reduce (torch/distributed/distributed_c10d.py:3252)", "forward (job.py:30)", "main (job.py:88)")
+    for number in (1, 2):
+        look(tmp_path / f"stacks-{number}", WAITS, WAITS, WAITS, other)
+    assert told(nccldoctor.analyze(tmp_path))[1:] == ("3", "medium")
+    for number in (1, 2):
+        (tmp_path / f"stacks-{number}" / "rank_2.txt").unlink()
+    (tmp_path / "train.log").write_text("[rank0]: world_size=4\n")
+    verdict = nccldoctor.analyze(tmp_path).verdict
+    assert (str(verdict.ranks), str(verdict.suspects)) == ("", "2-3"), verdict.headline
+    assert verdict.confidence == "low"
+
+
 def test_half_and_half_in_two_calls_name_nobody(tmp_path: Path) -> None:
     look(tmp_path / "stacks", WAITS, WAITS, BARRIER, BARRIER)
     assert told(nccldoctor.analyze(tmp_path))[:2] == ("undetermined", "")

@@ -179,18 +179,24 @@ def _why_it_may_end(facts: Facts, standing: Standing) -> str:
 
 
 def _apart(facts: Facts, standing: Standing) -> Hypothesis:
-    """A few ranks wait in a different call from most: neither call can end."""
+    """A few ranks wait in a different call from most: neither call can end.
+
+    Two calls of one operation may be of two groups that both wait for a rank without a stack.
+    """
     few = list(standing.apart)
     most = [s for s in standing.waiting if s not in few and s.path]
     ranks = where.known_ranks(few)
     cause = where.mismatch(few[0], most[0])
+    is_open = bool(standing.silent) and few[0].call[0] == most[0].call[0]
+    unseen = [Doubt.at_most(Confidence.LOW, doubts_of.may_all_wait_for(standing.silent))] if standing.silent else []
     return Hypothesis(
         stacks.two_calls(
             where.who(facts.case, few), where.waits_in(few), where.who(facts.case, most), where.waits_in(most)
         ),
         [*where.show(facts, few), *where.show(facts, most)[:4]],
-        tuple(_doubts_of_all(facts, standing)),
-        ranks=ranks,
+        (*unseen, *_doubts_of_all(facts, standing)),
+        ranks=Ranks() if is_open else ranks,
+        suspects=standing.silent | (ranks if is_open else Ranks()),
         stalled=_stalled(most, ranks),
         victims=where.known_ranks(most),
         cause=cause,
