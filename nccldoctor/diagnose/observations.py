@@ -12,7 +12,7 @@ from nccldoctor.align.divergence.departures import Departure, find_departure
 from nccldoctor.align.divergence.mismatches import Mismatch
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.first_pending import Key
-from nccldoctor.align.health.proof import Health, observe_health
+from nccldoctor.align.health.proof import Health
 from nccldoctor.align.nccl_counter_evidence import counters_of
 from nccldoctor.align.stalls import Stall
 from nccldoctor.align.wait_graph import StuckCall
@@ -52,11 +52,13 @@ class ObservedStall(Stall):
     """
 
     facts: Facts = field(kw_only=True, repr=False, compare=False)
+    whole_health: Callable[[], Health] = field(kw_only=True, repr=False, compare=False)
 
     @classmethod
-    def of(cls, facts: Facts, stall: Stall) -> ObservedStall:
-        """Returns the same stall with its observations, none of them computed yet."""
-        return cls(**{f.name: getattr(stall, f.name) for f in fields(Stall)}, facts=facts)
+    def of(cls, facts: Facts, stall: Stall, whole_health: Callable[[], Health]) -> ObservedStall:
+        """Returns the same stall with its observations, none of them computed yet; ``whole_health`` is asked for that of the job."""
+        own = {f.name: getattr(stall, f.name) for f in fields(Stall)}
+        return cls(**own, facts=facts, whole_health=whole_health)
 
     @cached_property
     def what(self) -> str:
@@ -148,7 +150,7 @@ class ObservedStall(Stall):
     @cached_property
     def health(self) -> Health:
         """What shows that the job is well, and what speaks against it."""
-        return observe_health(self.facts)
+        return self.whole_health()
 
     @cached_property
     def is_scattered(self) -> bool:

@@ -8,12 +8,13 @@ size), that before absence that is shown, and that before absence that is inferr
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from nccldoctor.align.descriptions import describe
 from nccldoctor.align.facts import Facts
+from nccldoctor.align.health.proof import Health
 from nccldoctor.align.stalls import Stall
 from nccldoctor.attempts import Broken, attempt
 from nccldoctor.diagnose.confidence import strongest_first, weighed
@@ -56,10 +57,10 @@ class Proposals:
         return tuple(kept)
 
 
-def propose(facts: Facts, stall: Stall) -> Proposals:
-    """What all rules propose for one stall."""
+def propose(facts: Facts, stall: Stall, whole_health: Callable[[], Health]) -> Proposals:
+    """What all rules propose for one stall. ``whole_health`` gives the health of the job, which is observed once for all stalls."""
     about = f"stall ({stall.kind}, ranks {stall.ranks}, {describe(facts, stall.call)})"
-    observed = ObservedStall.of(facts, stall)
+    observed = ObservedStall.of(facts, stall, whole_health)
     asked = [(rule, attempt(f"the rule {rule.cause}", partial(_concluded, rule, facts, observed))) for rule in load()]
     ranked: list[Conclusion] = []
     broken: list[Broken] = []

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 from nccldoctor.align.health.good_ends import is_step
 from nccldoctor.align.liveness import Liveness
@@ -93,6 +94,10 @@ def unanswered_troubles(
     waits = {id(e) for e in waits_at_store(case)}
     engines = work_of_engines(case, liveness)
 
+    @cache
+    def of_file(source: int) -> LastWork:
+        return _any_of_them([w for w in work.values() if source in w.line] or work.values())
+
     def is_answered(event: Event) -> bool:
         if isinstance(event, AbsenceWarning) and event.by in engines:
             return engines[event.by].is_after(event, liveness.time(event))
@@ -103,7 +108,9 @@ def unanswered_troubles(
         if (event.moot_after_end and all_over) or all_ended:
             return True
         when = liveness.time(event)
-        return not event.is_end_of_process and all(w.is_after(event, when) for w in _concerned(case, event, work))
+        return not event.is_end_of_process and all(
+            w.is_after(event, when) for w in _concerned(case, event, work, of_file)
+        )
 
     return tuple(e for e in troubles if not is_answered(e))
 
@@ -140,8 +147,10 @@ def unanswered_lines(case: Case, liveness: Liveness, ends: Sequence[Event], ende
     return tuple(line for line in lines if not is_answered(line))
 
 
-def _concerned(case: Case, event: Event, work: Mapping[int | None, LastWork]) -> Iterable[LastWork]:
-    """The work of those whom an event may have hit: its rank, its host, else everybody.
+def _concerned(
+    case: Case, event: Event, work: Mapping[int | None, LastWork], of_file: Callable[[int], LastWork]
+) -> Iterable[LastWork]:
+    """The work of those whom an event may have hit: its rank, its host, else everybody; ``of_file`` gives that seen in one file.
 
     A warning of a rank that reports no steps is answered by those of the others, who cannot go on without it; its own error is not.
     """
@@ -150,8 +159,7 @@ def _concerned(case: Case, event: Event, work: Mapping[int | None, LastWork]) ->
     if event.rank is not None and event.can_cause:
         return [LastWork()]
     if event.written_by is Writer.RANK:
-        same_file = [w for w in work.values() if event.place.source in w.line]
-        return [_any_of_them(same_file or work.values())]
+        return [of_file(event.place.source)]
     names = {event.host, *case.pods.on(event.host)} if event.host is not None else set()
     near = [work[r] for r, host in case.rank_host.items() if host in names and r in work]
     return near or list(work.values()) or [LastWork()]
