@@ -51,6 +51,11 @@ class Mark:
         """True of a line whose logger names a source file that is not Python."""
         return self.file is not None and not self.file.endswith(".py")
 
+    @property
+    def is_logged(self) -> bool:
+        """True of a line that a logger or a launcher wrote: it is a message, and no code or note of a person."""
+        return self.file is not None or self.severity is not None or self.rank is not None or self.time is not None
+
 
 @dataclass(frozen=True, slots=True)
 class Line:
@@ -87,16 +92,23 @@ class Window(Protocol):
     def near(self, line: Line, limit: int) -> Iterator[Line]:
         """The next ``limit`` lines, whoever wrote them."""
 
+    def near_of(self, stream: str, line: Line, limit: int) -> Iterator[Line]:
+        """Those of the next ``limit`` lines that carry this ``mark.stream``: cheaper than to ask each of them."""
+
     def has_text(self, line: Line, text: str, within: int) -> bool:
         """True when ``text`` occurs in the next ``within`` bytes: cheaper than reading lines in vain."""
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What a line must hold: one of the literals, where there are any, and something that matches the pattern."""
+    """What a line must hold: one of the literals, where there are any, and something that matches the pattern.
+
+    ``is_unlogged``: nor may a logger or a launcher have marked it.
+    """
 
     literals: tuple[str, ...]
     pattern: lazy[str]
+    is_unlogged: bool = False
 
 
 class LineParser(ABC):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 
 from nccldoctor.parsers.base import Line, LineParser, Need
@@ -34,8 +35,8 @@ _ODD = re.compile(rb"[\x00\x1b]|\xef\xbb\xbf|\^\[\[|\[0{1,2}(?:;0{1,3}){0,4}m|^\
 
 
 @cache
-def _forms_of(parser: LineParser) -> tuple[tuple[tuple[str, ...], re.Pattern[str]], ...] | None:
-    """What a form must hold for each of the parser's needs: one of these literals, and the pattern."""
+def _forms_of(parser: LineParser) -> tuple[tuple[tuple[str, ...], re.Pattern[str], bool], ...] | None:
+    """What a form must hold for each of the parser's needs: one of these literals, and the pattern; and whether no logger may mark it."""
     if parser.needs is None:
         return None
     needs = [need if isinstance(need, Need) else Need((), need) for need in parser.needs]
@@ -43,16 +44,20 @@ def _forms_of(parser: LineParser) -> tuple[tuple[tuple[str, ...], re.Pattern[str
         (
             tuple(text.encode().translate(DIGITS).decode() for text in need.literals),
             generalised(need.pattern.pattern, need.pattern.flags),
+            need.is_unlogged,
         )
         for need in needs
     )
 
 
-def can_speak(parser: LineParser, form: str) -> bool:
-    """True where the parser could find an event in a line of this form."""
+def can_speak(parser: LineParser, form: str, *, is_logged: bool = False) -> bool:
+    """True where the parser could find an event in a line of this form; ``is_logged``: all such lines have the mark of a logger."""
     needs = _forms_of(parser)
     return needs is None or any(
-        (not literals or any(text in form for text in literals)) and pattern.search(form) for literals, pattern in needs
+        not (is_unlogged and is_logged)
+        and (not literals or any(text in form for text in literals))
+        and pattern.search(form)
+        for literals, pattern, is_unlogged in needs
     )
 
 
@@ -102,4 +107,5 @@ class Forms:
         if len(form) > _LONGEST or _ODD.search(form) or line.body.startswith("    ") or can_look_like_failure(line):
             return False
         text = form.decode("utf-8", "backslashreplace")
-        return not any(can_speak(parser, text) for parser in self._literals.form_owners(text))
+        is_logged = replace(line.mark, time=None).is_logged  # numbers decide whether a time is one
+        return not any(can_speak(parser, text, is_logged=is_logged) for parser in self._literals.form_owners(text))

@@ -210,7 +210,8 @@ class _Scan:
         """Move what is still needed to the front of the buffer; returns where the unread part begins."""
         buffer = self.buffer
         away = max(0, done - HISTORY)
-        buffer.data[: buffer.high - away] = buffer.data[away : buffer.high]
+        with memoryview(buffer.data) as data:
+            data[: buffer.high - away] = data[away : buffer.high]
         buffer.high -= away
         self.counted -= away
         buffer.forget()

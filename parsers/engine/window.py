@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain, islice
 from typing import NamedTuple
 
 import numpy as np
 
 from nccldoctor.model import Place, Source
 from nccldoctor.parsers.base import Line, Mark
-from nccldoctor.parsers.line_prefix.prefixes import can_continue, mark_inside, records, without_codes
+from nccldoctor.parsers.line_prefix.prefixes import SEPARATOR, can_continue, mark_inside, records, without_codes
+from nccldoctor.patterns import lazy
 
 REACH = 64 << 10
 """How far from a hit a line, or its neighbours, may lie; in bytes."""
@@ -26,6 +30,23 @@ class Located(Line):
     at: int
     end: int
     record: int
+
+
+_LABELLED = lazy(rb"\[[A-Za-z_]{1,40}\d{1,7}\]:")
+"""What names a writer at the beginning of a line: ``[rank3]:``, ``[default3]:``."""
+
+_HIDING = lazy(rb"[^\x01-\x1a\x1c-\x7f]")
+"""What may stand for a number, or inside one, that is then not seen in the bytes: other digits, colours."""
+
+
+@lru_cache(maxsize=1024)
+def _sign(stream: str) -> re.Pattern[bytes] | None:
+    """Finds the longest number of a mark, or what may hide it; None for the mark of several places or without a number."""
+    numbers = [] if SEPARATOR in stream or not stream.isascii() else re.findall(r"\d+", stream)
+    if not numbers:
+        return None
+    longest = (max(numbers, key=len).lstrip("0") or "0").encode()
+    return re.compile(rb"%b(?<![1-9]%b)(?!\d)" % (longest, longest))
 
 
 Outer = Callable[[int], Mark]
@@ -97,17 +118,17 @@ class Buffer:
         ends_here = len(ends) + (high == self.high)  # of lines whose end is known
         begins = low == self.low or self.data[low - 1] == 0x0A
         is_whole = (stops - starts <= REACH // 2) & (owner < ends_here) & (begins | (owner > 0))
-        data = bytes(self.data[low:high])
         out = []
-        for index, start, end, whole in zip(
-            owner.tolist(), starts.tolist(), stops.tolist(), is_whole.tolist(), strict=True
-        ):
-            piece = data[start - low : end - low] if whole else None
-            if piece is not None and b"\r" in piece:
-                end -= 1
-                piece = piece[:-1] if piece.find(b"\r") == len(piece) - 1 else None
-            hits_inside = [] if piece is not None else at[owners == index].tolist()
-            out.append(HitLine(index, start, end, hits_inside, piece))
+        with memoryview(self.data) as data:
+            for index, start, end, whole in zip(
+                owner.tolist(), starts.tolist(), stops.tolist(), is_whole.tolist(), strict=True
+            ):
+                piece = data[start:end].tobytes() if whole else None
+                if piece is not None and b"\r" in piece:
+                    end -= 1
+                    piece = piece[:-1] if piece.find(b"\r") == len(piece) - 1 else None
+                hits_inside = [] if piece is not None else at[owners == index].tolist()
+                out.append(HitLine(index, start, end, hits_inside, piece))
         return out
 
     def pieces(self, start: int, end: int) -> list[tuple[int, int]]:
@@ -144,16 +165,49 @@ class Buffer:
     def near(self, line: Line, limit: int) -> Iterator[Line]:
         """The next ``limit`` lines, whoever wrote them."""
         if not isinstance(line, Located):
+            return iter(())
+        behind = (found for piece in self._pieces_behind(line) for found in self.lines(*piece))
+        return islice(chain(self._records_behind(line), behind), limit)
+
+    def near_of(self, stream: str, line: Line, limit: int) -> Iterator[Line]:
+        """Those of the next ``limit`` lines that carry the mark of this writer."""
+        if not isinstance(line, Located):
             return
-        number = line.place.line or 0
-        later = [x for x in self.lines(line.at, line.end, number) if x.record > line.record]
-        at, edge = line.end, min(self.high, line.at + REACH)
-        while True:
-            for found in later[:limit]:
-                limit -= 1
-                yield found
-            if at >= edge or limit <= 0:
-                return
+        yield from (found for found in self._records_behind(line) if found.mark.stream == stream)
+        sign = self._sign_of(stream)
+        pieces = self._pieces_behind(line) if sign is None else self._pieces_with(sign, line, limit)
+        for piece in islice(pieces, limit):
+            yield from (found for found in self.lines(*piece) if found.mark.stream == stream)
+
+    def after(self, line: Line, limit: int) -> Iterator[Line]:
+        """See :meth:`Line.following`. A line without a writer belongs to the writer of the last line that names one."""
+        return islice(self._after(line), max(0, limit))
+
+    def _after(self, line: Line) -> Iterator[Line]:
+        if not isinstance(line, Located):
+            return
+        mine, is_mine = line.mark.stream, True
+        sign = self._sign_of(mine)
+        behind = (
+            None if self._is_of_another(sign, start, end) else self.lines(start, end, number)
+            for start, end, number in self._pieces_behind(line)
+        )
+        for found in chain([self._records_behind(line)], behind):
+            is_mine = is_mine and found is not None
+            for other in found or ():
+                if other.mark.stream:
+                    is_mine = can_continue(other.mark.stream, mine)
+                if is_mine if mine else not other.mark.stream:
+                    yield other
+
+    def _records_behind(self, line: Located) -> list[Located]:
+        """The records that stand behind one in its own line."""
+        return [x for x in self.lines(line.at, line.end, line.place.line or 0) if x.record > line.record]
+
+    def _pieces_behind(self, line: Located) -> Iterator[tuple[int, int, int]]:
+        """Start and end of what is visible of each line behind one, with its number."""
+        number, at, edge = line.place.line or 0, line.end, min(self.high, line.at + REACH)
+        while at < edge:
             at += self.data[at : at + 2] == b"\r\n"
             if self.data[at] == 0x0A:
                 number += 1
@@ -161,26 +215,41 @@ class Buffer:
                 if at >= edge:
                     return
             _, end, _ = self.bounds(at, at)
-            later = [x for start, stop in self._visible_pieces(at, end) for x in self.lines(start, stop, number)]
+            for start, stop in self._visible_pieces(at, end):
+                yield start, stop, number
             at = end
+
+    def _pieces_with(self, sign: re.Pattern[bytes], line: Located, limit: int) -> Iterator[tuple[int, int, int]]:
+        """The same of those among the next ``limit`` lines that hold a sign, or what may hide it."""
+        data, number, at, edge = self.data, line.place.line or 0, line.end, min(self.high, line.at + REACH)
+        last = number + limit
+        while True:
+            hit = sign.search(data, at, edge)
+            hit = _HIDING.search(data, at, hit.start() if hit else edge) or hit
+            if hit is None:
+                return
+            begin, end, _ = self.bounds(hit.start(), at)
+            number += data.count(b"\n", at, begin)
+            if number > last:
+                return
+            for start, stop in self._visible_pieces(begin, end):
+                yield start, stop, number
+            at = end
+
+    def _sign_of(self, stream: str) -> re.Pattern[bytes] | None:
+        """What every line of a writer holds: the longest number of its mark; None where that is not sure."""
+        return _sign(stream) if self.outer is None else None
+
+    def _is_of_another(self, sign: re.Pattern[bytes] | None, start: int, end: int) -> bool:
+        """True of a line with the label of another writer; it is seen without decoding it."""
+        if sign is None or _LABELLED.match(self.data, start, end) is None:
+            return False
+        return not (sign.search(self.data, start, end) or _HIDING.search(self.data, start, end))
 
     def _visible_pieces(self, start: int, end: int) -> list[tuple[int, int]]:
         """The pieces of a line that its neighbours see: of a progress bar that redraws itself only the last state."""
         cuts = self.pieces(start, end) or [(start, end)]
         return cuts[-1:] if len(cuts) > _REDRAWN else cuts
-
-    def after(self, line: Line, limit: int) -> Iterator[Line]:
-        """See :meth:`Line.following`. A line without a writer belongs to the writer of the last line that names one."""
-        mine = owner = line.mark.stream
-        for other in self.near(line, REACH):
-            stream = other.mark.stream
-            if stream:
-                owner = mine if can_continue(stream, mine) else stream
-            if (owner == mine) if mine else not stream:
-                yield other
-                limit -= 1
-            if limit <= 0:
-                return
 
     def has_text(self, line: Line, text: str, within: int) -> bool:
         """True when ``text`` occurs in the rest of the line or the ``within`` bytes behind it."""
@@ -194,6 +263,7 @@ class Buffer:
             return
         mine = line.mark.stream
         number = line.place.line or 0
+        sign = self._sign_of(mine)
         earlier = [x for x in self.lines(line.at, line.end, number) if x.record < line.record]
         at, edge = line.at, max(self.low, line.at - REACH)
         while True:
@@ -210,5 +280,5 @@ class Buffer:
             number -= self.data[stop] == 0x0A
             start = self.data.rfind(b"\n", edge, stop) + 1 or edge
             cuts = self._visible_pieces(start, stop)
-            earlier = [x for a, b in cuts for x in self.lines(a, b, number)]
+            earlier = [x for a, b in cuts if not self._is_of_another(sign, a, b) for x in self.lines(a, b, number)]
             at = start

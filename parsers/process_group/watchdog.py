@@ -84,8 +84,8 @@ def _group_behind(line: Line, seq: int | None) -> tuple[GroupRef | None, int | N
     """
     if seq is None or not line.window.has_text(line, "[PG ", _NEAR):
         return None, None
-    for other in line.window.near(line, 60):
-        m = PATTERN.search(other.body) if other.mark.stream == line.mark.stream else None
+    for other in line.window.near_of(line.mark.stream, line, 60):
+        m = PATTERN.search(other.body)
         about = _SAME.search(other.body, m.end()) if m else None
         if m and (_is_cut_follow_up(other.body[m.end() :]) if about is None else int(about[1] or about[2]) == seq):
             return group_of(m), int(m["rank"])

@@ -36,6 +36,9 @@ class _Callstack:
     def near(self, line: Line, limit: int) -> Iterator[Line]:
         return self.after(line, limit)
 
+    def near_of(self, stream: str, line: Line, limit: int) -> Iterator[Line]:
+        return (other for other in self.after(line, limit) if other.mark.stream == stream)
+
     def has_text(self, line: Line, text: str, within: int) -> bool:
         return any(text in other.raw for other in self.after(line, within))
 

@@ -205,8 +205,7 @@ def _own(header: Line) -> Iterator[Line]:
         return iter(())
     stream = first.mark.stream
     # Of the next lines whoever wrote them: a writer that falls silent would be searched for to the end of the window.
-    after = (line for line in header.window.near(header, _REACH) if line.mark.stream == stream)
-    return islice(after, _LONGEST)
+    return islice(header.window.near_of(stream, header, _REACH), _LONGEST)
 
 
 def _is_part(text: str) -> bool:
@@ -306,8 +305,7 @@ def _message(first: str, line: Line, unwrap: Callable[[str], str]) -> str:
     """
     parts = [first.strip()] if first.strip() else []
     prefixed = line.mark.rank is not None and line.mark.severity is None
-    near = (extra for extra in line.window.near(line, _NEXT) if extra.mark.stream == line.mark.stream)
-    for extra in islice(near, 12):
+    for extra in islice(line.window.near_of(line.mark.stream, line, _NEXT), 12):
         text = unwrap(extra.body)
         if extra.mark.severity is not None or extra.mark.time != line.mark.time:
             break

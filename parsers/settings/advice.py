@@ -10,18 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nccldoctor.events import Event, Note, Setting
-from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.base import Line, LineParser, Need, common, line_parser
 from nccldoctor.parsers.rows import Table, needs_of
 from nccldoctor.patterns import lazy
 
 _MOST = 40
 """Events taken from one line."""
-
-
-def _is_logged(line: Line) -> bool:
-    """True when a logger or a launcher wrote the line: then it is a message, not a note."""
-    mark = line.mark
-    return mark.file is not None or mark.severity is not None or mark.rank is not None or mark.time is not None
 
 
 _ADVISED = lazy(
@@ -40,7 +34,7 @@ class AdviceParser(LineParser):
     needs = (_ADVISED, *needs_of(_TABLE.rows))
 
     def parse(self, line: Line) -> Iterator[Event]:
-        if _is_logged(line):
+        if line.mark.is_logged:
             return
         details = [str(row.values["what"]) for row in _TABLE.rows if row.first_match(line.body[:2000])]
         for match in _ADVISED.finditer(line.body[:4000]):
@@ -88,18 +82,21 @@ _OPTION = lazy(
     r"(?P<value>True|False|\d{1,6}|torch\.device\([^()\n]{0,80}\)|[\w.]{1,60})"
 )
 
+_SPECIFIED = "was specified"
+"""What loggers say of an option that is set."""
+
 
 @line_parser
 class CodeOptionParser(LineParser):
     """Options of DistributedDataParallel, and ``device_id`` of the process group, where code or a note sets them."""
 
     literals = tuple(f"{name}=" for name in _OPTIONS)
-    needs = (_OPTION,)
+    needs = (Need((), _OPTION, is_unlogged=True), Need((_SPECIFIED,), _OPTION))
 
     def parse(self, line: Line) -> Iterator[Event]:
         """Each option once; lines of loggers count only where they warn of an option that is set."""
         body = line.body[:4000]
-        if (_is_logged(line) and "was specified" not in body) or "keyword argument" in body:
+        if (line.mark.is_logged and _SPECIFIED not in body) or "keyword argument" in body:
             return
         seen: set[str] = set()
         for match in _OPTION.finditer(body):

@@ -1,0 +1,76 @@
+"""Neighbours of a line: what is passed over without being decoded is what would have been left out anyway."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from nccldoctor.model import Source, SourceKind
+from nccldoctor.parsers.base import Line
+from nccldoctor.parsers.engine.window import Buffer, Located
+from nccldoctor.parsers.line_prefix.prefixes import can_continue
+
+LINES = (
+    "[rank3]: Traceback (most recent call last):",
+    "[rank12]: 2026-11-03 09:15:01,949 - train - INFO - step 3/250000",
+    "no label at all",
+    '[rank3]:   File "train.py", line 12, in main',
+    "[rank03]: the same rank with a zero",
+    "[rank12]: [rank3]: ValueError: two labels, the inner one counts",
+    "[default3]:[rank3]: a launcher's label",
+    "[default4]:[rank12]: another one",
+    "\x1b[31m[rank\x1b[0m3]: coloured",
+    "[rank1\x1b[0m2]: a colour inside the number",
+    "node3:175:176 [3] NCCL INFO Channel 00/0",
+    "[rank\u0663]: the same digit in Arabic",
+    "12: labelled 3",
+    "",
+    "  8%|\u2588 | 3/40 [00:03<00:30, 1.2it/s]\r 10%| | 4/40 [00:03<00:30, 1.2it/s]",
+    "[rank12]: done [rank3]: and glued",
+    "(Worker pid=12, ip=10.0.0.3) [rank12]: nothing",
+    "[rank12]: nothing with that number",
+)
+
+
+def every_line() -> tuple[Buffer, list[Located]]:
+    """A buffer of these lines, twice, and its lines."""
+    content = "\n".join((*LINES, *reversed(LINES))).encode() + b"\n"
+    buffer = Buffer(Source(id=0, path="job.log", kind=SourceKind.LOG, size=len(content)), len(content))
+    buffer.data[:], buffer.high = content, len(content)
+    found, at = [], 0
+    for number, raw in enumerate(content.split(b"\n")[:-1], 1):
+        for start, end in buffer.pieces(at, at + len(raw)) or [(at, at + len(raw))]:
+            found += buffer.lines(start, end, number)
+        at += len(raw) + 1
+    return buffer, found
+
+
+def of_writer(line: Line, behind: Iterator[Line]) -> Iterator[Line]:
+    """What :meth:`Line.following` promises, of all lines behind one."""
+    mine = owner = line.mark.stream
+    for other in behind:
+        stream = other.mark.stream
+        if stream:
+            owner = mine if can_continue(stream, mine) else stream
+        if (owner == mine) if mine else not stream:
+            yield other
+
+
+@pytest.mark.parametrize("n", range(0, 38, 3))
+def test_neighbours_are_those_that_reading_every_line_gives(n: int) -> None:
+    buffer, lines = every_line()
+    line = lines[n]
+    behind = [other.raw for other in buffer.near(line, 1_000)]
+    assert behind[: len(LINES)] == [other.raw for other in buffer.near(line, len(LINES))]
+    for stream in {other.mark.stream for other in lines} - {""}:
+        expected = [other.body for other in buffer.near(line, 1_000) if other.mark.stream == stream]
+        assert [other.body for other in buffer.near_of(stream, line, 1_000)] == expected
+    expected = [other.body for other in of_writer(line, buffer.near(line, 1_000))]
+    assert [other.body for other in line.following(1_000)] == expected
+    before = [
+        x for x in lines if (x.place.line or 0) < (line.place.line or 0) or (x.at == line.at and x.record < line.record)
+    ]
+    own = [x.body for x in reversed(before) if can_continue(x.mark.stream, line.mark.stream)]
+    if line.mark.stream:
+        assert [other.body for other in line.preceding(1_000)] == own
