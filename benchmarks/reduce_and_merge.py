@@ -90,24 +90,28 @@ def compare(top: Path, world: int, entries: int, parts: int, with_dask: bool) ->
     for number, ranks in enumerate(shares(world, parts)):
         write_dumps(folder / f"node{number}", ranks, world, entries)
     out = ["--format", "json", "--exit-zero"]
-    answers = [_json([*NCCLDOCTOR, "analyze", str(folder), *out], "one run")]
+    alone, answer = _json([*NCCLDOCTOR, "analyze", str(folder), *out], "one run")
+    answers = [answer]
     names = []
     for number in range(parts):
         names.append(str(top / f"node{number}.nd"))
         command = [*NCCLDOCTOR, "reduce", "-q", str(folder / f"node{number}"), "-o", names[-1]]
         run(f"reduce part {number}", command)
-    answers.append(_json([*NCCLDOCTOR, "merge", *names, *out], "merge"))
+    answers.append(_json([*NCCLDOCTOR, "merge", *names, *out], "merge")[1])
     if with_dask:
         script = top / "on_dask.py"
         script.write_text(ON_DASK)
-        answers.append(_json([sys.executable, str(script), "analyze", str(folder), *out], "dask, two workers"))
+        cpu, answer = _json([sys.executable, str(script), "analyze", str(folder), *out], "dask, two workers")
+        answers.append(answer)
+        print(f"dask takes {cpu / alone:.2f} times the processor time of one run")
     print("the same JSON" if len(set(answers)) == 1 else "DIFFERENT JSON")
 
 
-def _json(command: list[str], name: str) -> bytes:
+def _json(command: list[str], name: str) -> tuple[float, bytes]:
+    """The processor seconds of a command, and what it prints."""
     with tempfile.NamedTemporaryFile() as file:
-        run(name, ["sh", "-c", 'exec "$@" > "$0"', file.name, *command])
-        return Path(file.name).read_bytes()
+        cpu, _ = run(name, ["sh", "-c", 'exec "$@" > "$0"', file.name, *command])
+        return cpu, Path(file.name).read_bytes()
 
 
 def main() -> None:

@@ -99,7 +99,7 @@ def _add_columns(
 ) -> int:
     """Fill the columns but ``entry``; returns how many names tell their backend."""
     _integers(table, out, bad)
-    named = _names(table, out)
+    named = _operations(table, out)
     _groups(table, out, groups, counts)
     _flags(table, out)
     add_shapes(table, out, budget)
@@ -163,7 +163,7 @@ def _texts(column: Sequence[Any]) -> Sequence[str]:
     return column if set(map(type, column)) == {str} else [v if type(v) is str else "" for v in column]
 
 
-def _names(table: dict[str, Sequence[Any]], out: Entries) -> int:
+def _operations(table: dict[str, Sequence[Any]], out: Entries) -> int:
     """Add the names without their backends; returns how many had one."""
     names = _texts(table.get("profiling_name") or ("",) * out.rows)
     codes = Codes(_without_backend, out.ops)

@@ -1,0 +1,324 @@
+"""Runs all benchmarks over the package as it is installed, and writes ``docs/performance.md``.
+
+    python benchmarks/all.py                     # some hours; needs 15 GB of disk in the folder for temporary files
+    python benchmarks/all.py --quick             # smaller inputs, a quarter of an hour
+    python benchmarks/all.py --only start_up rank_growth --page /tmp/page.md
+
+The package is built into a temporary folder first, with compiled templates and bytecode, because that is what users run. What a
+benchmark needs and the machine lacks (torch, ripgrep, a cluster of dask, root) is named on the page instead of its figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+PACKAGES = ("numpy", "ahocorasick_rs", "hyperscan", "isal", "zstandard", "jinja2", "pydantic", "torch", "distributed")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A number in what a benchmark prints, and its target: at most ``most``, or at least ``least``."""
+
+    name: str
+    pattern: str
+    unit: str
+    most: float | None = None
+    least: float | None = None
+
+    def row(self, output: str) -> str:
+        """The row of the table: name, figure, target, whether it is met. The largest of several numbers counts, or the least."""
+        found = [float(number) for number in re.findall(self.pattern, output, re.MULTILINE)]
+        target = f"at most {self.most:g}" if self.most is not None else f"at least {self.least:g}"
+        if not found:
+            return f"| {self.name} | not measured | {target} {self.unit} | |"
+        value = max(found) if self.most is not None else min(found)
+        is_met = value <= self.most if self.most is not None else value >= (self.least or 0.0)
+        return f"| {self.name} | {value:g} {self.unit} | {target} {self.unit} | {'met' if is_met else '**missed**'} |"
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One run of a benchmark: its question, its arguments, those of a quick run (None: it is left out of one), and what it needs."""
+
+    script: str
+    question: str
+    arguments: tuple[str, ...] = ()
+    quick: tuple[str, ...] | None = ()
+    figures: tuple[Figure, ...] = ()
+    modules: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()
+    as_root: bool = False
+
+    @property
+    def missing(self) -> str:
+        """What the machine lacks for it; empty where nothing."""
+        gone = [name for name in self.modules if importlib.util.find_spec(name) is None]
+        gone += [name for name in self.programs if shutil.which(name) is None]
+        gone += ["root"] if self.as_root and os.geteuid() != 0 else []
+        return ", ".join(gone)
+
+
+def files_case(case: str, most: float) -> Figure:
+    """The processor time of one case of ``many_files.py``."""
+    return Figure(f"logs, files x kB: {case}", rf"^{case}\s+([\d.]+)", "CPU-s", most=most)
+
+
+MEASUREMENTS = (
+    Measurement(
+        "start_up",
+        "How long does the command take for its help, and for eight ranks with a report?",
+        ("--repeat", "15"),
+        ("--repeat", "5"),
+        (
+            Figure("`--help`", r"^--help\s+\d+ ms\s+(\d+) ms", "ms of processor time", most=80),
+            Figure("eight ranks with a report, against importing numpy", r"take ([\d.]+) times", "times", most=4.5),
+        ),
+    ),
+    Measurement(
+        "many_files",
+        "What do the logs of many ranks cost, and how does that grow?",
+        ("--repeat", "3"),
+        ("--only", "100x230", "1000x3", "400x230"),
+        (files_case("100x230", 1.5), files_case("1000x230", 12), files_case("10000x3", 12)),
+    ),
+    Measurement(
+        "text_scan",
+        "How fast is a log read that has few relevant lines?",
+        ("--megabytes", "1000"),
+        ("--megabytes", "200"),
+    ),
+    Measurement(
+        "noise",
+        "What does noisy text cost: look-alike lines, 1 and 10 % relevant lines?",
+        (),
+        ("--only", "one", "--repeat", "1"),
+        (
+            Figure(
+                "1 GB with 4 % look-alikes, times ripgrep",
+                r"(?s)^look.*?same literals.*?takes\s+([\d.]+)",
+                "",
+                most=1.6,
+            ),
+            Figure("150 MB with 10 % relevant lines", r"(?s)^ten:.*?nccldoctor\s+([\d.]+) CPU-s", "CPU-s", most=8),
+        ),
+        programs=("rg",),
+    ),
+    Measurement(
+        "noise",
+        "And 10 GB of text?",
+        ("--only", "huge", "--repeat", "1"),
+        None,
+        (Figure("10 GB of text", r"nccldoctor\s+[\d.]+ CPU-s\s+(\d+) MB", "MB", most=400),),
+        programs=("rg",),
+    ),
+    Measurement(
+        "noise",
+        "And a million relevant lines?",
+        ("--only", "million", "--repeat", "1"),
+        None,
+        (Figure("a million relevant lines", r"nccldoctor\s+[\d.]+ CPU-s\s+(\d+) MB", "MB", most=400),),
+        programs=("rg",),
+    ),
+    Measurement(
+        "recorder_load",
+        "What do dumps with full rings cost?",
+        ("--ranks", "256"),
+        ("--ranks", "64"),
+        (Figure("256 x 2,000: torchfrtrace's processor time", r"takes ([\d.]+) times", "times ours", least=8),),
+        modules=("torch",),
+    ),
+    Measurement(
+        "recorder_load",
+        "And those of 512 ranks?",
+        ("--ranks", "512"),
+        None,
+        (
+            Figure("512 x 2,000: torchfrtrace's processor time", r"takes ([\d.]+) times", "times ours", least=8),
+            Figure("512 x 2,000: torchfrtrace's memory", r"and ([\d.]+) times", "times ours", least=6),
+        ),
+        modules=("torch",),
+    ),
+    Measurement(
+        "rank_growth",
+        "How does the cost of dumps grow with the number of ranks?",
+        (),
+        ("--ranks", "64", "256", "1024", "4096"),
+        (
+            Figure("16,384 ranks", r"^ *16384\s+([\d.]+)", "CPU-s", most=8),
+            Figure("16,384 ranks, memory", r"^ *16384\s+[\d.]+\s+[\d.]+\s+(\d+)", "MB", most=600),
+        ),
+    ),
+    Measurement(
+        "wait_graph",
+        "How long do the wait-for graph and the verdict take at 16,384 ranks?",
+        (),
+        ("--ranks", "4096"),
+        (Figure("wait-for graph and verdict", r"^verdict after ([\d.]+) s", "s", most=10),),
+    ),
+    Measurement(
+        "reduce_and_merge",
+        "What do parts of 8,192 ranks cost, and their merge?",
+        ("--compare", "0"),
+        None,
+        (
+            Figure("8,192 x 2,000: each part", r"at most (\d+) MB", "MB", most=400),
+            Figure("8,192 x 2,000: the merge", r"^merge\s+[\d.]+ CPU-s\s+[\d.]+ s\s+(\d+) MB", "MB", most=1000),
+        ),
+    ),
+    Measurement(
+        "reduce_and_merge",
+        "What do parts and a dask cluster cost more than one run?",
+        ("--ranks", "0", "--dask"),
+        ("--ranks", "0", "--compare", "64", "--dask"),
+        (Figure("dask with two workers, against one run", r"dask takes ([\d.]+) times", "times", most=1.6),),
+        modules=("distributed",),
+    ),
+    Measurement("catalogue_load", "What do the remedies cost?"),
+    Measurement(
+        "capture_overhead", "What does capture cost a training step?", (), ("--seconds", "5"), modules=("torch",)
+    ),
+    Measurement(
+        "collect_impact",
+        "What does a collection do to the job that it looks at?",
+        ("--realtime",),
+        None,
+        modules=("torch",),
+        as_root=True,
+    ),
+    *(
+        Measurement("fan_out", f"How long does a collection from 64 hosts take by {way}?", ("--way", way), None)
+        for way in ("slurm", "k8s", "ssh")
+    ),
+)
+
+
+@dataclass
+class Page:
+    """What becomes ``docs/performance.md``."""
+
+    rows: list[str] = field(default_factory=list)
+    sections: list[str] = field(default_factory=list)
+
+    def add(self, one: Measurement, arguments: tuple[str, ...], output: str, load: float) -> None:
+        """Add what a benchmark printed."""
+        command = " ".join(("python", f"benchmarks/{one.script}.py", *arguments))
+        self.rows += [figure.row(output) for figure in one.figures]
+        self.sections.append(f"### {one.question}\n\n`{command}`, load average {load:.1f}\n\n```text\n{output}\n```\n")
+
+    def text(self, is_quick: bool) -> str:
+        """The whole page. A quick run judges no target, for its inputs are smaller."""
+        told = ["", "This was a quick run, with smaller inputs: it judges no target."]
+        table = ["", "## Targets", "", "| what | figure | target | |", "| --- | --- | --- | --- |", *self.rows]
+        return "\n".join(
+            (
+                "# Performance",
+                "",
+                "`python benchmarks/all.py` writes this page: whole commands over inputs that the benchmarks make.",
+                "[benchmarks/README.md](../benchmarks/README.md) says what each asks and how to read it. `CPU-s` are seconds of",
+                "processor time, user and system, of a whole process tree; a ratio compares two commands of the same minutes.",
+                *(told if is_quick else ()),
+                "",
+                "## Machine",
+                "",
+                *machine(),
+                *(() if is_quick else table),
+                "",
+                "## What each benchmark printed",
+                "",
+                *self.sections,
+            )
+        )
+
+
+def machine() -> list[str]:
+    """The machine and the versions, as lines of a list."""
+    try:
+        cpu = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
+    except OSError:
+        cpu = None
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
+    versions = [f"Python {platform.python_version()}"]
+    for name in PACKAGES:
+        try:
+            versions.append(f"{name} {importlib.metadata.version(name)}")
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    if shutil.which("rg"):
+        told = subprocess.run(["rg", "--version"], capture_output=True, text=True, check=False).stdout
+        versions.append(told.partition("\n")[0])
+    return [
+        f"- {time.strftime('%B %Y')}, {platform.system()} {platform.machine()}, {cpu[1] if cpu else platform.processor()}, "
+        f"{os.cpu_count()} cores, {memory:.0f} GB",
+        f"- {', '.join(versions)}",
+    ]
+
+
+def built_package(folder: Path) -> Path:
+    """Build the package as an installation has it: compiled templates, remedies as one module, bytecode."""
+    made = folder / "lib"
+    build = ["egg_info", "--egg-base", str(folder), "build_py", "--build-lib", str(made)]
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    subprocess.run(
+        [sys.executable, "setup.py", "-q", *build], cwd=ROOT, env=kept, check=True, stdout=subprocess.DEVNULL
+    )
+    subprocess.run([sys.executable, "-m", "compileall", "-q", str(made)], env=kept, check=True)
+    return made
+
+
+def environment(package: Path) -> dict[str, str]:
+    """The variables of a benchmark: the built package first, and bytecode as usual."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    return kept | {"PYTHONPATH": str(package), "PYTHONUNBUFFERED": "1"}
+
+
+def output_of(one: Measurement, arguments: tuple[str, ...], variables: dict[str, str]) -> str:
+    """What a benchmark prints; of one that fails, that too."""
+    command = [sys.executable, str(HERE / f"{one.script}.py"), *arguments]
+    done = subprocess.run(
+        command, cwd=HERE, env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
+    lines = [line.rstrip() for line in done.stdout.splitlines()]
+    ended = [] if done.returncode == 0 else [f"ended with {done.returncode}"]
+    return "\n".join([*lines, *ended]).replace(str(HERE), "benchmarks")
+
+
+def main() -> None:
+    """Run what is asked for, then write the page."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--quick", action="store_true", help="smaller inputs, and without what takes long")
+    options.add_argument("--only", nargs="*", choices=sorted({one.script for one in MEASUREMENTS}))
+    options.add_argument("--page", type=Path, default=ROOT / "docs" / "performance.md")
+    asked = options.parse_args()
+    page = Page()
+    with tempfile.TemporaryDirectory() as folder:
+        variables = environment(built_package(Path(folder)))
+        for one in MEASUREMENTS:
+            arguments = one.quick if asked.quick else one.arguments
+            if arguments is None or (asked.only and one.script not in asked.only):
+                continue
+            begun, load = time.perf_counter(), os.getloadavg()[0]
+            output = f"not run: needs {one.missing}" if one.missing else output_of(one, arguments, variables)
+            page.add(one, arguments, output, load)
+            asked.page.write_text(
+                page.text(asked.quick), encoding="utf-8"
+            )  # what is measured stays where a later one is stopped
+            print(f"{one.script} {' '.join(arguments)}: {time.perf_counter() - begun:.0f} s", flush=True)
+    print(f"wrote {asked.page}")
+
+
+if __name__ == "__main__":
+    main()
