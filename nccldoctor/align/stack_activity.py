@@ -120,17 +120,17 @@ def activity_of(frames: Sequence[str]) -> str | None:
 
     None where no frame is known.
     """
-    told = _activity(frames)
+    told = _telling_frame(frames)
     return told[0].words.format(told[1]) if told else None
 
 
 def function_of_activity(frames: Sequence[str]) -> str:
     """The function whose frame shows what the thread does; "" where no frame is known."""
-    told = _activity(frames)
+    told = _telling_frame(frames)
     return told[1] if told else ""
 
 
-def _activity(frames: Sequence[str]) -> tuple[_Row, str] | None:
+def _telling_frame(frames: Sequence[str]) -> tuple[_Row, str] | None:
     if wait := _wait(frames):
         return wait
     is_in_own = False

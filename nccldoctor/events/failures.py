@@ -388,7 +388,7 @@ class CudaError(Event):
 
 _STORE_FAILURES = {
     "wait": "a wait for a key timed out",
-    "unique-id": "the ID of the group never came",
+    "unique-id": "the ID of the group never arrived",
     "peer-connect": "a peer could not be reached",
     "barrier": "not all ranks checked in",
     "connect": "it could not be reached",

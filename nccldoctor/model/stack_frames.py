@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 
-def _names(*lines: str) -> frozenset[str]:
+def _set_of_names(*lines: str) -> frozenset[str]:
     return frozenset(name for line in lines for name in line.split())
 
 
 _PARTS = ("/torch/", "site-packages/", "dist-packages/", "lib/python3")
 """Parts of the paths of installed code."""
 
-_PACKAGES = _names(
+_PACKAGES = _set_of_names(
     "torch tqdm numpy transformers trl peft accelerate deepspeed megatron nemo ray lightning pytorch_lightning lightning_fabric",
     "datasets evaluate safetensors huggingface_hub fsspec wandb mlflow horovod vllm sglang jax fastai composer",
     "multiprocessing concurrent importlib asyncio http urllib json logging",
 )
 """Installed packages and those of Python's library: py-spy leaves out the folder in which they stand."""
 
-_MODULES = _names("threading queue selectors connection socket ssl subprocess contextlib functools runpy pdb bdb cmd")
+_MODULES = _set_of_names(
+    "threading queue selectors connection socket ssl subprocess contextlib functools runpy pdb bdb cmd"
+)
 """Modules of Python's library, of which py-spy prints the bare name."""
 
 
