@@ -49,10 +49,11 @@ def inline_html(text: str) -> Markup:
 
 
 def breakable(text: str) -> Markup:
-    """Plain text in which long names may break after ``_``, ``/`` and ``.``, and nowhere else."""
+    """Plain text in which names of more than 20 characters may break after ``_``, ``/`` and ``.``, and nowhere else."""
     from markupsafe import Markup, escape
 
-    return Markup(re.sub(r"(?<=\w)([_/.]+)(?=\w)", r"\1<wbr>", str(escape(text))))
+    parts = re.compile(r"(?<=\w)([_/.]+)(?=\w)")
+    return Markup(re.sub(r"\S{21,}", lambda name: parts.sub(r"\1<wbr>", name[0]), str(escape(text))))
 
 
 def as_command(text: str) -> str:

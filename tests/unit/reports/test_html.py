@@ -187,3 +187,10 @@ def test_a_call_that_was_never_issued_is_an_empty_slot():
     page = html.page(fixtures_diagnoses.lagging())
 
     assert '<td class="none">no entry</td>' in page
+
+
+def test_only_long_names_may_break() -> None:
+    assert prose.breakable("main (train.py:7)") == "main (train.py:7)"
+    assert prose.breakable("at /opt/job/models/transformer_block.py:7") == (
+        "at /opt/<wbr>job/<wbr>models/<wbr>transformer_<wbr>block.<wbr>py:7"
+    )
