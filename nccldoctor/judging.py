@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -18,10 +18,10 @@ from nccldoctor.identify.identify import identify
 from nccldoctor.identify.runs.separate_jobs import one_job, without_sources
 from nccldoctor.identify.runs.stale_dumps import newest_case
 from nccldoctor.ingest.ingest import Ingested
-from nccldoctor.model import Finding, Gap, Proposal, Source
+from nccldoctor.model import Finding, Gap, Proposal, Source, SourceKind
 
 MOST_LEFT_OUT = 8
-"""Sources that are left out before we give up."""
+"""Sources that are left out one by one; then all of their kinds are."""
 
 _T = TypeVar("_T")
 
@@ -66,6 +66,7 @@ def _without_breaking_sources(read: Ingested, work: Callable[[Ingested], _T]) ->
 
     Such a source is found by halving: the shortest beginning of the input at which ``work`` breaks ends with it.
     """
+    left_out: list[Source] = []
     for _ in range(min(MOST_LEFT_OUT, len(read.parsed))):
         answer = attempt("judging the input", partial(work, read))
         if not isinstance(answer, Broken):
@@ -73,8 +74,17 @@ def _without_breaking_sources(read: Ingested, work: Callable[[Ingested], _T]) ->
         source = _breaking_source(read, work)
         why = f"the analysis broke on it ({answer.why}), so it was left out"
         gap = Gap(source.path, why, source=source.id, lost=True)
+        left_out.append(source)
         read = without_sources(read, frozenset([source.id]), (gap,))
-    return work(read)
+    return work(_without_kinds(read, {source.kind for source in left_out}))
+
+
+def _without_kinds(read: Ingested, kinds: Collection[SourceKind]) -> Ingested:
+    """What was read, without all sources of the kinds at which the analysis broke again and again."""
+    gone = [parsed.source for parsed in read.parsed if parsed.source.kind in kinds]
+    why = "the analysis broke on several files like it, so it was left out"
+    gaps = [Gap(source.path, why, source=source.id, lost=True) for source in gone]
+    return without_sources(read, frozenset(source.id for source in gone), gaps)
 
 
 def _breaking_source(read: Ingested, work: Callable[[Ingested], _T]) -> Source:

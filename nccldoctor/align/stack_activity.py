@@ -163,7 +163,7 @@ def hooks_of(frames: Sequence[str]) -> list[Hook]:
     split = [(index, *split_frame(frame)) for index, frame in enumerate(frames)]
     named = [frame for frame in split if _match("neutral", *frame[1:]) is None]
     hooks: list[Hook] = []
-    for (index, function, file), (_, _, caller) in zip(named, [*named[1:], (0, "", "")], strict=True):
+    for (index, function, file), (_, _, caller) in zip(named, [*named[1:], (0, "", "")], strict=False):
         row = next((row for row in _rows("framework") if _is_part(row, function, file, caller)), None)
         if row is not None and (not hooks or hooks[-1].function != function):
             hooks.append(Hook(function, row.words.removeprefix("{} of "), index))

@@ -8,20 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nccldoctor.align.exits import SLACK
 from nccldoctor.align.facts import Facts
 from nccldoctor.diagnose.hypothesis import Conclusion
 from nccldoctor.diagnose.judged_jobs import doubt_of_kind
 from nccldoctor.diagnose.missing_input import loss_words, relevant_losses
 from nccldoctor.diagnose.sentences import doubts as doubts_of
 from nccldoctor.diagnose.signs.absence import are_only_ones_left
-from nccldoctor.events import CallTimeout
+from nccldoctor.events import CallTimeout, ExceptionRaised
 from nccldoctor.model import CauseClass, Confidence, Doubt, Family
 from nccldoctor.model.evidence_sources import observers
 
 
 def weighed(facts: Facts, conclusion: Conclusion) -> tuple[Doubt, ...]:
     """All doubts about a conclusion, the strongest first, each sentence once."""
-    found = (*_of_observers(facts, conclusion), *_of_groups(facts, conclusion), *_of_losses(facts, conclusion))
+    found = (
+        *_of_observers(facts, conclusion),
+        *_of_groups(facts, conclusion),
+        *_of_nameless_errors(facts, conclusion),
+        *_of_losses(facts, conclusion),
+    )
     doubts = {doubt.says: doubt for doubt in found}
     own = {doubt.says: doubt for doubt in conclusion.doubts}
     found = (*own.values(), *(doubt for says, doubt in doubts.items() if says not in own))
@@ -84,6 +90,19 @@ def _unplaced_complaint(facts: Facts, conclusion: Conclusion) -> int | None:
     is_open = bool(conclusion.ranks - facts.ledger.waiting)
     lines = (e for e in facts.case.of(CallTimeout) if e.rank is None and e.group is None)
     return next((e.group_rank for e in lines if e.group_rank is not None), None) if is_open else None
+
+
+def _of_nameless_errors(facts: Facts, conclusion: Conclusion) -> Iterator[Doubt]:
+    """An exception of no rank may be that of the rank that did not arrive; which rank it is stays as sure.
+
+    Its place below the first complaint says nothing where files were joined; a later time does.
+    """
+    if conclusion.cause not in (CauseClass.NOT_ARRIVED, CauseClass.FROZEN) or not conclusion.ranks:
+        return
+    raised = (e for e in facts.case.of(ExceptionRaised) if e.rank is None and e.origin == "own" and not e.logged)
+    times = [facts.liveness.time(e) for e in raised]
+    if any(not at > facts.liveness.alarm + SLACK for at in times):
+        yield Doubt(doubts_of.NAMELESS_ERROR, Confidence.HIGH, Confidence.MEDIUM)
 
 
 def _of_losses(facts: Facts, conclusion: Conclusion) -> Iterator[Doubt]:

@@ -198,7 +198,7 @@ def _add_numbered(
         own = batch.calls.dump == dump
         pairs = np.unique(np.stack([batch.calls.group[own], batch.calls.pg_id[own]], axis=1), axis=0)
         for code, pg_id in pairs.tolist():
-            if rank is None:
+            if rank is None or pg_id < 0:  # the entries say of no group that they are its
                 continue
             if pg_id == 0:
                 index = registry.local.get((rank, DEFAULT), 0)

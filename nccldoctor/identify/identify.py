@@ -169,8 +169,12 @@ def _version(events: Sequence[Event], of: str) -> str | None:
 
 def _dump_gaps(batch: Batch, dump_rank: Sequence[int | None]) -> list[Gap]:
     gaps = []
-    for dump, rank in zip(batch.dumps, dump_rank, strict=True):
+    unordered = _dumps_out_of_order(batch)
+    for index, (dump, rank) in enumerate(zip(batch.dumps, dump_rank, strict=True)):
         ranks = Ranks([rank] if rank is not None else [])
+        if index in unordered:
+            why = "sequence numbers of one group go back or are negative, which no release writes"
+            gaps.append(Gap(dump.path, why, ranks, dump.source, odd=True))
         if dump.problem:
             lost = dump.problem.startswith(("truncated", "refused", "unreadable"))
             gaps.append(Gap(dump.path, dump.problem, ranks, dump.source, lost, odd=dump.entries > 0))
@@ -178,6 +182,24 @@ def _dump_gaps(batch: Batch, dump_rank: Sequence[int | None]) -> list[Gap]:
             why = "the ring buffer was full and dropped them"
             gaps.append(Gap(f"{dump.path}: older calls", why, ranks, dump.source))
     return gaps
+
+
+def _dumps_out_of_order(batch: Batch) -> frozenset[int]:
+    """The dumps in which a group's sequence number is lower than that of an earlier entry, or negative.
+
+    A recorder writes entries in the order of their calls, and a group counts upwards; made anew under its old name it begins at 0 or 1.
+    """
+    calls, found = batch.calls, set()
+    for dump, rows in calls.by_dump():
+        is_p2p = calls.is_p2p[rows]
+        numbers = np.where(is_p2p, calls.p2p_seq[rows], calls.seq[rows])
+        columns = (is_p2p, calls.pg_id[rows], calls.group[rows])
+        order = np.lexsort(columns)
+        is_same = np.logical_and.reduce([column[order][1:] == column[order][:-1] for column in columns])
+        before, after = numbers[order][:-1], numbers[order][1:]
+        if (is_same & (after < before) & (after > 1)).any() or (numbers < -1).any():
+            found.add(dump)
+    return frozenset(found)
 
 
 def _recorded_spans(batch: Batch) -> dict[int, list[datetime]]:

@@ -166,6 +166,8 @@ def _texts(column: Sequence[Any]) -> Sequence[str]:
 def _operations(table: dict[str, Sequence[Any]], out: Entries) -> int:
     """Add the names without their backends; returns how many had one."""
     names = _texts(table.get("profiling_name") or ("",) * out.rows)
+    if unnamed := sum(not name for name in names):
+        out.notes.append(f"{unnamed} entries without the name of their operation")
     codes = Codes(_without_backend, out.ops)
     out.columns["op"] = array("i", map(codes.__getitem__, names))
     backends = Counter(m[1] for m in map(_BACKEND.match, names) if m)

@@ -188,11 +188,16 @@ def _unwrapper(header: Line) -> Callable[[str], str]:
         depth = len(before)
         return lambda text: text[depth:] if not text[:depth].strip(" |+\t") else text
     shape = re.sub(r"\d", "0", before)
-    following = next(iter(header.following(1)), None)
+    following = _line_behind(header)
     if following is not None and re.sub(r"\d", "0", following.body[: len(before)]) == shape:
         return lambda text: text[len(before) :] if re.sub(r"\d", "0", text[: len(before)]) == shape else text
     depth = _indent(header.body)  # the launcher's table: "  traceback : Traceback …", with its frames indented alike
     return lambda text: text[depth:] if not text[:depth].strip() else text
+
+
+def _line_behind(header: Line) -> Line | None:
+    """The next line that is not blank: some collectors put a blank line behind every line."""
+    return next((line for line in header.following(2) if line.body.strip()), None)
 
 
 def _own(header: Line) -> Iterator[Line]:
@@ -200,7 +205,7 @@ def _own(header: Line) -> Iterator[Line]:
 
     They carry the mark of the line right behind the header: none where the writer prefixes only the first line of a record.
     """
-    first = next(header.following(1), None)
+    first = _line_behind(header)
     if first is None:
         return iter(())
     stream = first.mark.stream

@@ -83,7 +83,9 @@ def _split(group: int, seq: int, aspect: str, sides: Sequence[set[int]], rows: M
 
 
 def _ops(case: Case, rows: Mapping[int, int]) -> dict[int, object]:
-    return {rank: plain_op(case.vocabulary.ops[case.calls.op[row]]) for rank, row in rows.items()}
+    """The operations; a call whose name was not recorded can differ from none."""
+    names = {rank: plain_op(case.vocabulary.ops[case.calls.op[row]]) for rank, row in rows.items()}
+    return {rank: name for rank, name in names.items() if name}
 
 
 def _element_counts(case: Case, rows: Mapping[int, int], side: int) -> dict[int, object]:

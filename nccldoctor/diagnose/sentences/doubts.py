@@ -15,6 +15,8 @@ ONE_KIND_OF_SOURCE = "Only one kind of source shows this, and no other confirms 
 GROUPS_UNNAMED = "Ranks wait in several groups, and the log lines don't name them."
 JOB_MAY_RUN = "No log reports an error, so the job may have continued after the dumps were written."
 
+NAMELESS_ERROR = "An exception in the logs names no rank, and it could be the error of this one."
+
 
 def not_checked(parts: Sequence[str]) -> str:
     """``The rule died failed on this input, so what it looks for isn't ruled out.``"""
@@ -152,6 +154,13 @@ WAIT_MAY_END = "One snapshot doesn't show that the wait lasts."
 WAITS_MOVED = "Waiting ranks moved between the snapshots."
 LOOKS_INCOMPARABLE = "All snapshots show a wait, but their frames differ in kind, so it may be another call each time."
 DEBUG_SERVER_LINK = "The network may have kept the debug server from reaching it."
+
+
+def no_stack_of(ranks: Ranks) -> str:
+    """The doubt about ranks that nothing shows at any place."""
+    return f"No stack shows where {ranks_phrase(ranks)} stood."
+
+
 STACK_UNCOLLECTED = "Its stack may simply not have been collected."
 NOT_ALL_LOG = "Not every rank logged a later step."
 MAY_HAVE_STOPPED = "The job may have stopped since."

@@ -129,6 +129,20 @@ def test_a_rank_that_waits_itself_may_be_no_member_of_the_new_group(tmp_path: Pa
     assert told(nccldoctor.analyze(tmp_path)) == ("init", "3", "medium")
 
 
+def test_a_rank_whose_stack_is_missing_may_be_the_one(tmp_path: Path) -> None:
+    """Ranks 0-3 of four are seen, then the stack of rank 3 is lost: who is waited for is less sure."""
+    for number in (1, 2):
+        look(tmp_path / f"stacks-{number}", WAITS, WAITS, PROMPT, WAITS)
+    (tmp_path / "train.log").write_text("export WORLD_SIZE=4\n")
+    whole = nccldoctor.analyze(tmp_path).verdict
+    for number in (1, 2):
+        (tmp_path / f"stacks-{number}" / "rank_3.txt").unlink()
+    found = nccldoctor.analyze(tmp_path).verdict
+    assert (str(whole.ranks), whole.confidence_in.ranks) == ("2", "high")
+    assert found.confidence_in.ranks != "high"
+    assert any("rank 3 stood" in doubt.says for doubt in found.doubts)
+
+
 def gave_up(folder: Path, at: str) -> None:
     error = (
         "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:78] Timed out waiting 15000ms"

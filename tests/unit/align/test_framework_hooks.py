@@ -179,3 +179,8 @@ def test_a_graph_that_is_captured_is_named() -> None:
 def test_a_tokenizer_prepares_data() -> None:
     assert activity_of(("_batch_encode_plus (transformers/tokenization_utils_fast.py:500)",)) == "prepares data"
     assert activity_of(("_batch_encode_plus (/opt/train/codec.py:5)",)) is None
+
+
+def test_a_stack_of_which_no_frame_has_a_name_of_its_own_holds_no_hook() -> None:
+    assert hooks_of([]) == []
+    assert hooks_of(["_bootstrap (threading.py:1002)"]) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -49,3 +50,20 @@ def test_that_nobody_gave_up_leaves_open_whether_it_hangs_not_who_is_missing() -
     found = diagnose(facts(*waiting(0, 1, 2, 3))).findings[0]
     assert (found.cause, found.ranks) == (CauseClass.UNFINISHED, Ranks())
     assert (found.confidence_in.ranks, found.confidence_in.cause) == (Confidence.HIGH, Confidence.MEDIUM)
+
+
+def test_an_exception_of_no_rank_leaves_open_why_a_rank_did_not_arrive(tmp_path: Path) -> None:
+    """Logs were joined to one file: the traceback stands below the complaints and names no rank."""
+    for rank in range(4):
+        content = RecordedRank(rank).calls(4)
+        content = content if rank == 3 else content.call(done=False)
+        (tmp_path / f"nccl_trace_rank_{rank}").write_bytes(pickle.dumps(content.content(), protocol=2))
+    lines = "".join(watchdog(r, at=f"E202 03:20:0{r}.050510987") for r in range(3))
+    (tmp_path / "all.log").write_text(lines)
+    before = nccldoctor.analyze(tmp_path).verdict
+    (tmp_path / "all.log").write_text(lines + STACK)
+    found = nccldoctor.analyze(tmp_path).verdict
+    assert (str(before.ranks), before.cause) == (str(found.ranks), found.cause) == ("3", CauseClass.NOT_ARRIVED)
+    assert found.confidence_in.cause is Confidence.MEDIUM
+    assert any("names no rank" in doubt.says for doubt in found.doubts)
+    assert not any("names no rank" in doubt.says for doubt in before.doubts)

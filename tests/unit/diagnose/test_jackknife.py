@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
+from typing import Any
 
 import pytest
 from builders.cases import RecordedRank, world
@@ -49,3 +50,43 @@ def test_a_high_confidence_does_not_rest_on_a_cut_dump(tmp_path: Path) -> None:
     assert (str(sure.ranks), sure.cause.value) == ("3", "size-mismatch")
     assert cut.confidence_in.ranks is not Confidence.HIGH
     assert any("nccl_trace_rank_3" in doubt.says for doubt in cut.doubts)
+
+
+def in_one_file_each(folder: Path, contents: dict[int, object]) -> Path:
+    for rank, content in contents.items():
+        (folder / f"nccl_trace_rank_{rank}").write_bytes(pickle.dumps(content, protocol=2))
+    return folder
+
+
+def recorded(rank: int) -> dict[str, Any]:
+    return RecordedRank(rank, world(4)).calls(8).call(done=False).content()
+
+
+@pytest.mark.parametrize("number", [True, -5, 3])
+def test_numbers_that_go_back_make_a_dump_odd(tmp_path: Path, number: object) -> None:
+    """In one dump the seventh call has a number that no recorder writes there."""
+    contents = {rank: recorded(rank) for rank in range(4)}
+    contents[2]["entries"][6]["collective_seq_id"] = number
+    found = nccldoctor.analyze(in_one_file_each(tmp_path, contents))
+    assert not found.verdict.ranks
+    assert [gap.what for gap in found.case.gaps if gap.odd] == ["nccl_trace_rank_2"]
+
+
+def test_a_group_that_was_made_anew_counts_from_one(tmp_path: Path) -> None:
+    """The near miss: after a shrink the group of the same name begins at 1, which is in order."""
+    contents = {rank: recorded(rank) for rank in range(4)}
+    for content in contents.values():
+        for number, entry in enumerate(content["entries"][4:], start=1):
+            entry["collective_seq_id"] = number
+    found = nccldoctor.analyze(in_one_file_each(tmp_path, contents))
+    assert not [gap for gap in found.case.gaps if gap.odd]
+
+
+def test_lists_of_entries_without_a_group_break_nothing(tmp_path: Path) -> None:
+    contents = {rank: recorded(rank)["entries"] for rank in range(4)}
+    for entries in contents.values():
+        for entry in entries:
+            del entry["pg_id"]
+    found = nccldoctor.analyze(in_one_file_each(tmp_path, contents))
+    assert not found.verdict.ranks
+    assert not [gap for gap in found.case.gaps if "broke" in gap.why]

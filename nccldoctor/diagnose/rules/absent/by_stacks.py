@@ -125,6 +125,8 @@ def _cause(standing: Standing, culprits: Sequence[Stance]) -> CauseClass:
 def _doubts_of_outside(facts: Facts, standing: Standing, culprits: Sequence[Stance]) -> Iterator[Doubt]:
     """Stacks show where ranks stand, not which call they are in, nor that they stay there."""
     yield Doubt(doubts_of.NO_CALL_NUMBERS, cause=Confidence.MEDIUM)
+    if unseen := standing.silent - facts.ledger.waiting:
+        yield Doubt.at_most(Confidence.MEDIUM, doubts_of.no_stack_of(unseen))
     if standing.is_guessed:
         yield Doubt.at_most(Confidence.LOW, doubts_of.NO_WAIT_FRAME)
     if facts.looks.interrupted:

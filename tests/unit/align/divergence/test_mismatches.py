@@ -55,6 +55,12 @@ def test_the_minority_is_named_whoever_it_is(op: str, more: dict[str, Any], aspe
     assert not found.is_tie
 
 
+def test_a_call_without_a_name_differs_from_none() -> None:
+    found = fourth((2, "", {"profiling_name": ""}))
+    assert at(found, 4) is None
+    assert any("without the name" in gap.why and gap.odd for gap in found.gaps)
+
+
 def test_a_tie_names_nobody() -> None:
     found = at(fourth((0, "broadcast", {}), (1, "broadcast", {})), 4)
     assert found is not None and found.is_tie

@@ -40,6 +40,18 @@ def test_rank_prefixed_traceback_without_source_lines() -> None:
     assert event.frames[-1] == "<module> (/opt/train/train.py:301)"
 
 
+def test_blank_lines_behind_every_line_end_no_traceback() -> None:
+    """The label of ``srun`` stands before every line that is not blank."""
+    rows = (
+        "Traceback (most recent call last):",
+        '  File "/opt/train/train.py", line 301, in <module>',
+        "    main()",
+        "AssertionError: sequence of 519 tokens",
+    )
+    spread = "".join(f"1: {row}\n\n" for row in rows)
+    assert told(spread) == [("AssertionError", "sequence of 519 tokens", "own")]
+
+
 def test_user_frame_skips_torch_and_packages_then_torch_alone() -> None:
     (event,) = raised(
         'Traceback (most recent call last):\n  File "/job/train.py", line 9, in main\n    x\n'
