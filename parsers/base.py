@@ -53,7 +53,7 @@ class Mark:
 
     @property
     def is_logged(self) -> bool:
-        """True of a line that a logger or a launcher wrote: it is a message, and no code or note of a person."""
+        """True of a line that a logger or a launcher wrote: no code, and no note of a person."""
         return self.file is not None or self.severity is not None or self.rank is not None or self.time is not None
 
 

@@ -36,7 +36,7 @@ _ODD = re.compile(rb"[\x00\x1b]|\xef\xbb\xbf|\^\[\[|\[0{1,2}(?:;0{1,3}){0,4}m|^\
 
 @cache
 def _forms_of(parser: LineParser) -> tuple[tuple[tuple[str, ...], re.Pattern[str], bool], ...] | None:
-    """What a form must hold for each of the parser's needs: one of these literals, and the pattern; and whether no logger may mark it."""
+    """For each of a parser's needs the literals and the pattern, and whether no logger may mark the line."""
     if parser.needs is None:
         return None
     needs = [need if isinstance(need, Need) else Need((), need) for need in parser.needs]
@@ -51,7 +51,10 @@ def _forms_of(parser: LineParser) -> tuple[tuple[tuple[str, ...], re.Pattern[str
 
 
 def can_speak(parser: LineParser, form: str, *, is_logged: bool = False) -> bool:
-    """True where the parser could find an event in a line of this form; ``is_logged``: all such lines have the mark of a logger."""
+    """True where the parser could find an event in a line of this form.
+
+    ``is_logged``: all such lines have the mark of a logger.
+    """
     needs = _forms_of(parser)
     return needs is None or any(
         not (is_unlogged and is_logged)

@@ -41,7 +41,7 @@ _HIDING = lazy(rb"[^\x01-\x1a\x1c-\x7f]")
 
 @lru_cache(maxsize=1024)
 def _sign(stream: str) -> re.Pattern[bytes] | None:
-    """Finds the longest number of a mark, or what may hide it; None for the mark of several places or without a number."""
+    """Finds the longest number of a mark; None for a mark of several places or without a number."""
     numbers = [] if SEPARATOR in stream or not stream.isascii() else re.findall(r"\d+", stream)
     if not numbers:
         return None

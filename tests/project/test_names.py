@@ -29,6 +29,7 @@ PROTOCOL_NAMES = {
     "row_fields": "parsers that are tables of rows have it: the fields that every row gives",
     "main": "what a console script or `python -m` runs",
     "near": "parsers.base.Window: the next lines of a log, whoever wrote them",
+    "near_of": "parsers.base.Window: those of the next lines that one writer wrote",
     "before": "parsers.base.Window: the lines of the same writer before this one",
     "after": "parsers.base.Window: the lines of the same writer behind this one",
     "has_text": "parsers.base.Window: True when a text stands in the next bytes",

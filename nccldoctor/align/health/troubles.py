@@ -150,7 +150,9 @@ def unanswered_lines(case: Case, liveness: Liveness, ends: Sequence[Event], ende
 def _concerned(
     case: Case, event: Event, work: Mapping[int | None, LastWork], of_file: Callable[[int], LastWork]
 ) -> Iterable[LastWork]:
-    """The work of those whom an event may have hit: its rank, its host, else everybody; ``of_file`` gives that seen in one file.
+    """The work of those whom an event may have hit: its rank, its host, else everybody.
+
+    ``of_file`` gives the work that is seen in one file.
 
     A warning of a rank that reports no steps is answered by those of the others, who cannot go on without it; its own error is not.
     """
