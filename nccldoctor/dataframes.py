@@ -18,6 +18,7 @@ from nccldoctor.identify.case import Case
 from nccldoctor.model import Diagnosis
 from nccldoctor.model.recorded_calls import STATES, Frame, Shape
 from nccldoctor.model.stack_frames import is_library
+from nccldoctor.words.secrets import masked
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,7 +68,18 @@ def _columns(items: Iterable[object], columns: str) -> dict[str, Any]:
 def _series(values: Iterable[Any], dtype: str) -> Any:
     import pandas as pd
 
-    return pd.Series(list(values), dtype=dtype)
+    return pd.Series([masked(v) if isinstance(v, str) else v for v in values], dtype=dtype)
+
+
+def _masked_field(value: Any) -> Any:
+    """A field of an event, with every text in it masked."""
+    if isinstance(value, str):
+        return masked(value)
+    if isinstance(value, dict):
+        return {key: _masked_field(one) for key, one in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(map(_masked_field, value))
+    return value
 
 
 def _text(value: object) -> str | None:
@@ -102,6 +114,7 @@ def _category(codes: npt.NDArray[Any], names: Sequence[str]) -> Any:
     """A categorical of our codes; different codes may read alike, so categories are joined by name."""
     import pandas as pd
 
+    names = [masked(name) for name in names]
     unique = {name: number for number, name in enumerate(dict.fromkeys(name for name in names if name))}
     joined = np.array([unique.get(name, -1) for name in names] + [-1], dtype=np.int64)
     known = np.where((codes >= 0) & (codes < len(names)), codes, len(names))
@@ -119,7 +132,7 @@ def calls(case: Case) -> pd.DataFrame:
     import pandas as pd
 
     table, words = case.calls, case.vocabulary
-    paths = [dump.path for dump in case.dumps]
+    paths = [masked(dump.path) for dump in case.dumps]
     return pd.DataFrame(
         {
             "rank": _integers(case.call_rank),
@@ -139,9 +152,9 @@ def calls(case: Case) -> pd.DataFrame:
             "duration_ms": pd.Series(table.duration_ms),
             "timeout_ms": _integers(table.timeout_ms),
             "frame": _category(table.stack, [_own(stack) for stack in words.stacks]),
-            "place": _series(
-                (f"{paths[d]}#entries[{e}]" for d, e in zip(table.dump.tolist(), table.entry.tolist(), strict=True)),
-                "string",
+            "place": pd.Series(
+                [f"{paths[d]}#entries[{e}]" for d, e in zip(table.dump.tolist(), table.entry.tolist(), strict=True)],
+                dtype="string",
             ),
         }
     )
@@ -167,7 +180,7 @@ def events(case: Case) -> pd.DataFrame:
             **_columns(items, "host:string pod:string pid:Int64"),
             "where": _series((str(event.place) for event in items), "string"),
             "text": _series((event.text for event in items), "string"),
-            "fields": pd.Series([event.details() for event in items], dtype=object),
+            "fields": pd.Series([_masked_field(event.details()) for event in items], dtype=object),
         }
     )
 

@@ -31,6 +31,7 @@ from nccldoctor.summarise.snapshots import snapshots
 from nccldoctor.summarise.stack_diff import stack_diff
 from nccldoctor.summarise.standings import standings
 from nccldoctor.summarise.timeline import timeline
+from nccldoctor.words.sanitize import line
 
 if TYPE_CHECKING:
     from nccldoctor.identify.case import Case
@@ -129,7 +130,7 @@ def incident_of(read: Ingested, lines: LineReader, known: Collected) -> Incident
     case = judged.facts.case
     _LOG.debug("%d files, %d events, %d recorded calls", len(case.sources), len(case.events), len(case.calls))
     for finding in judged.findings:
-        _LOG.debug("%s (%s): %s", finding.cause.value, finding.confidence.value, finding.headline)
+        _LOG.debug("%s (%s): %s", finding.cause.value, finding.confidence.value, line(finding.headline))
     attempts = Attempts()
     quiet = attempts.get("the choice of last lines", lambda: silences(judged.facts, judged.findings[0]), ())
     diagnosis = _diagnosis(judged, known, attempts)

@@ -49,16 +49,20 @@ class ReportingGroup(click.Group):
             if isinstance(error, NccldoctorError):
                 tell(error)
                 ctx.exit(error.exit_code)
-            traceback.print_exc()
+            from nccldoctor.words.secrets import masked
+
+            click.echo(masked(traceback.format_exc()), err=True)
             click.echo("error: nccldoctor itself failed; please report the lines above", err=True)
             ctx.exit(BROKEN)
 
 
 def tell(error: NccldoctorError) -> None:
     """One clear line, and one with the way out where there is one, on stderr."""
-    click.echo(f"error: {error.message}", err=True)
+    from nccldoctor.words.secrets import masked
+
+    click.echo(f"error: {masked(error.message)}", err=True)
     if error.hint:
-        click.echo(f"hint: {error.hint}", err=True)
+        click.echo(f"hint: {masked(error.hint)}", err=True)
 
 
 def out(text: str, *, encoding: str | None = None) -> None:

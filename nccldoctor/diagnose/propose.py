@@ -25,6 +25,7 @@ from nccldoctor.diagnose.registry import Rule
 from nccldoctor.diagnose.rules import load
 from nccldoctor.diagnose.sentences.doubts import not_checked
 from nccldoctor.model import CauseClass, Confidence, Doubt
+from nccldoctor.words.sanitize import line
 
 _LOG = logging.getLogger("nccldoctor")
 
@@ -71,7 +72,7 @@ def propose(facts: Facts, stall: Stall, whole_health: Callable[[], Health]) -> P
             _LOG.debug("%s: %s is not proposed, its rule does not hold", about, rule.cause)
         elif not (broken and answer.cause is CauseClass.NONE):  # health is proved by all rules, or not at all
             ranked.append(_doubted(answer, broken))
-    _LOG.debug("%s: %s explains it: %s", about, ranked[0].cause, ranked[0].headline.sure)
+    _LOG.debug("%s: %s explains it: %s", about, ranked[0].cause, line(ranked[0].headline.sure))
     return Proposals(stall, tuple(ranked), tuple(broken))
 
 

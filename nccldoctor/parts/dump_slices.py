@@ -32,6 +32,7 @@ from nccldoctor.model.recorded_calls import (
 )
 from nccldoctor.parts.columns import Ints, Packing, Turns, pack_column, unpack_column
 from nccldoctor.parts.container import PartError, Strict, read_document
+from nccldoctor.parts.masked_values import masked_values
 
 MOST_ROWS = 4_000_000
 """Entries of one dump: more than a file of the largest size that is read can hold."""
@@ -143,7 +144,7 @@ class DumpSliceWriter:
         frames = self._frames.values()[self._frames_told :]
         self._frames_told += len(frames)
         head = {"frames": frames, **{name: table.take_new() for name, table in self._tables.items()}, "dumps": records}
-        text = json.dumps(head, separators=(",", ":")).encode()
+        text = json.dumps(masked_values(head), separators=(",", ":")).encode()
         return b"".join((len(text).to_bytes(_LENGTH, "little"), text, *self._blobs)), b"".join(times)
 
     def _record(self, number: int, batch: Batch, times: list[bytes]) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from nccldoctor.model import CollectedFile, Gap, Place, Source, SourceKind, Unex
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.base import Parsed
 from nccldoctor.parts.container import GapRecord, PartError, Strict, read_document
+from nccldoctor.parts.masked_values import masked_text, masked_values
 
 MOST_RANKS = 1_000_000
 """Ranks in one set, and the largest number of one, is ten times that."""
@@ -106,8 +107,8 @@ def input_record(named: NamedFile, parsed: Parsed, has_calls: bool) -> InputReco
     """The record of an input; ``has_calls``: its calls are recorded in the part."""
     at = parsed.first_unknown_at
     return InputRecord(
-        path=named.path,
-        hint_name=named.hint_name,
+        path=masked_text(named.path),
+        hint_name=masked_text(named.hint_name),
         kind=named.kind,
         size=named.size,
         told=named.told,
@@ -116,11 +117,13 @@ def input_record(named: NamedFile, parsed: Parsed, has_calls: bool) -> InputReco
         lines=parsed.lines,
         candidates=parsed.candidates,
         understood=parsed.understood,
-        first_unknown=_utf8(parsed.first_unknown),
+        first_unknown=masked_text(parsed.first_unknown),
         first_unknown_at=_PlaceRecord(line=at.line, entry=at.entry) if at is not None else None,
         unexplained=tuple(
             _UnexplainedRecord(
-                place=_PlaceRecord(line=one.place.line, entry=one.place.entry), text=_utf8(one.text), rank=one.rank
+                place=_PlaceRecord(line=one.place.line, entry=one.place.entry),
+                text=masked_text(one.text),
+                rank=one.rank,
             )
             for one in parsed.unexplained
         ),
@@ -131,8 +134,8 @@ def input_record(named: NamedFile, parsed: Parsed, has_calls: bool) -> InputReco
 def gap_record(gap: Gap) -> GapRecord:
     """A gap as a part holds it."""
     return GapRecord(
-        what=_utf8(gap.what),
-        why=_utf8(gap.why),
+        what=masked_text(gap.what),
+        why=masked_text(gap.why),
         ranks=str(gap.ranks),
         lost=gap.lost,
         apart=gap.apart,
@@ -178,7 +181,7 @@ def _event_row(number: int, event: Event) -> list[Any]:
     for one in dataclasses.fields(event):
         value = getattr(event, one.name)
         if one.name != "place" and value != one.default:
-            told[one.name] = value
+            told[one.name] = masked_values(value)
     return [number, event.place.line, event.place.entry, event.kind, told]
 
 
@@ -239,7 +242,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Ranks):
         return str(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {one.name: getattr(value, one.name) for one in dataclasses.fields(value)}
+        return {one.name: masked_values(getattr(value, one.name)) for one in dataclasses.fields(value)}
     if isinstance(value, frozenset | set):
         return sorted(value)
     raise TypeError(f"a part cannot hold a {type(value).__name__}")
@@ -269,8 +272,3 @@ def _of_plain_zone(time: datetime) -> datetime:
     """The time in the kind of zone that parsers give it: pydantic has one of its own."""
     offset = time.utcoffset()
     return time if offset is None else time.replace(tzinfo=timezone(offset))
-
-
-def _utf8(text: str) -> str:
-    """A text that JSON can hold: lone surrogates as escapes."""
-    return text.encode("utf-8", "backslashreplace").decode()

@@ -5,7 +5,7 @@ These are the last lines, the surroundings of events, the newest first, and of a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 from pydantic import Field
@@ -14,6 +14,8 @@ from nccldoctor.discover.discover import Input
 from nccldoctor.ingest.excerpts import lines_of_input
 from nccldoctor.parsers.base import Parsed
 from nccldoctor.parts.container import Strict, read_document
+from nccldoctor.parts.masked_values import masked_text
+from nccldoctor.words.secrets import MASK
 
 SHORT = 2000
 """Lines of a text that is kept whole."""
@@ -49,8 +51,16 @@ def kept_lines(one: Input, parsed: Parsed) -> Lines:
         if left < 0:
             break
         if number in found:
-            out.append((number, text.encode("utf-8", "backslashreplace").decode()))
-    return tuple(sorted(out))
+            out.append((number, text))
+    return tuple(_masked_lines(sorted(out)))
+
+
+def _masked_lines(lines: Sequence[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """The lines masked; of a private key every line, since one alone looks like any other word."""
+    is_key = False
+    for number, text in lines:
+        is_key = (is_key or "PRIVATE KEY-----" in text) and "-----END" not in text
+        yield number, MASK if is_key else masked_text(text)
 
 
 def _numbers_to_keep(parsed: Parsed) -> list[int]:

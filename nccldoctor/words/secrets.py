@@ -74,6 +74,13 @@ SHAPES: Mapping[str, str] = {
 """What the services of machine learning, clouds and code hosts issue; each has a prefix that nothing else has."""
 
 _SHAPED = lazy(r"(?<![A-Za-z0-9])(?:" + "|".join(SHAPES.values()) + r")(?![A-Za-z0-9])")
+_CUT_OFF = lazy(
+    r"(?<![A-Za-z0-9])(?:gh[opsur]_|github_pat_|gl(?:pat|dt|rt)-|hf_|sk-(?:proj|ant|svcacct|admin)-|[sr]k_live_|xox[abeoprs]-|nvapi-"
+    r"|pypi-|npm_|gsk_|dckr_[op]at_|do[opr]_v1_|hv[sbr]\.|gl(?:c|sa)_|wandb_v\d_|dapi|A[KS]IA|AIza|ya29\.|eyJ|SG\.|pplx-|xai-|tskey-"
+    r"|lin_api_|figd_|ntn_|shp(?:at|ca|pa|ss)_|sntry[su]_|pul-|PMAK-|pcsk_|NRAK-|r8_|rpa_|api_org_)(?=[\w.=+/-]{0,200}\d)"
+    r"[\w.=+/-]{6,400}$"
+)
+"""A token whose end was cut off with the text: a parser keeps so many characters of a line."""
 _LINE_END = lazy(r"\n(?!\s{0,40}[\"']?value[\"']?\s{0,4}[:=])")
 _LONG_WORD = lazy(r"[\w.:/+=-]{14}")
 
@@ -81,7 +88,9 @@ _PEM = lazy(
     r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,4}PRIVATE KEY(?: BLOCK)?-----(?:(?!-----END)[\s\S]){0,8000}"
     r"(?:-----END [A-Z0-9 ]{0,60}-----)?"
 )
-_PEM_LINE = lazy(r"(?m)^(?=[A-Za-z0-9+/]*[A-Z])(?=[A-Za-z0-9+/]*[a-z])(?=[A-Za-z0-9+/]*\d)[A-Za-z0-9+/]{64}$")
+_PEM_LINE = lazy(
+    r"(?m)^(?=[A-Za-z0-9+/]*[A-Z])(?=[A-Za-z0-9+/]*[a-z])(?=[A-Za-z0-9+/]*\d)(?:[A-Za-z0-9+/]{64}|[A-Za-z0-9+/]{12,62}={1,2})$"
+)
 """A line inside a key or certificate: quoted alone it shows neither its beginning nor its end."""
 
 _URL = lazy(
@@ -172,7 +181,7 @@ def masked(text: str) -> str:
     if "PRIVATE KEY" in text:
         text = _PEM.sub(f"-----PRIVATE KEY {MASK}-----", text)
     if _LONG_WORD.search(text):
-        text = _SHAPED.sub(MASK, _PEM_LINE.sub(MASK, text))
+        text = _CUT_OFF.sub(MASK, _SHAPED.sub(MASK, _PEM_LINE.sub(MASK, text)))
     if "://" in text:
         text = _URL.sub(lambda url: f"{url[1] or url[2]}{MASK}@", text)
     lower = text.lower()

@@ -3,33 +3,19 @@
 from __future__ import annotations
 
 import gzip
+import pickle
 import re
 from base64 import b64decode
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from builders.dumps import dump
+from builders.planted_secrets import ALL, LINES, PEM, TOKENS, shown_in
+from click.testing import CliRunner, Result
 
+import nccldoctor
 from nccldoctor.cli.app import cli
-
-SECRETS = {
-    "zq1value": "export HF_TOKEN=zq1value",
-    "zq2value": "api_key=zq2value",
-    "zq3value": "python train.py --password zq3value",
-    "zq4value": "launch --hf-token=zq4value",
-    "zq5value9": "Authorization: Bearer zq5value9",
-    "zq6value": "GET https://store.example/o?token=zq6value",
-    "zq7value": '{"password": "zq7value"}',
-    "zq8value": "cloning https://git:zq8value@git.example/r.git",
-    "sk-proj-zq9zq9zq9zq9zq9zq9zq9": "using sk-proj-zq9zq9zq9zq9zq9zq9zq9",
-    "AKIAZQ10ZQ10ZQ10ZQ10": "using AKIAZQ10ZQ10ZQ10ZQ10",
-    "hf_zqelevenzqelevenzqelevenzqeleven": "login with hf_zqelevenzqelevenzqelevenzqeleven",
-    "eyJhbGciOiJIUzI1NiJ9": "jwt eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.zq12zq12zq12zq12",
-    "zq13value": "os.environ['AWS_SECRET_ACCESS_KEY'] = 'zq13value'",
-    "zq14value": "machine api.wandb.ai login user password zq14value",
-    "zq15value": "AccountKey=zq15value;EndpointSuffix=core",
-}
-"""What must not be shown, and the line that holds it."""
+from nccldoctor.parts.container import stored_parts
 
 WATCHDOG = (
     "2026-11-20 10:10:00 [rank{rank}]:[E1120 10:10:00.000000000 ProcessGroupNCCL.cpp:616] [Rank {rank}] Watchdog caught collective"
@@ -40,23 +26,46 @@ WATCHDOG = (
 
 @pytest.fixture
 def logs(tmp_path: Path) -> Path:
-    """Rank 0 of 2 times out, rank 1 raises; the secrets stand between the lines and in the message."""
+    """Rank 0 of 2 times out, rank 1 raises.
+
+    The secrets stand between the lines, in the message, in settings, in the names of files, and in the texts of a dump.
+    """
     folder = tmp_path / "logs"
     folder.mkdir()
-    planted = [f"2026-11-20 10:09:{at:02d} [rank{{rank}}] {line}" for at, line in enumerate(SECRETS.values())]
+    planted = [f"2026-11-20 10:09:{at % 60:02d} [rank{{rank}}] {line}" for at, line in enumerate(LINES)]
     waits = [*planted, WATCHDOG, *planted]
     raises = [
         *planted,
         "[rank1]: Traceback (most recent call last):",
         '[rank1]:   File "/opt/train/train.py", line 64, in fetch',
         "[rank1]:     session.get(url)",
-        f"[rank1]: RuntimeError: request failed: {' '.join(SECRETS.values())}",
+        f"[rank1]: RuntimeError: request failed: {' '.join(LINES)}",
         *planted,
+        *PEM.splitlines(),
     ]
     for rank, rows in enumerate((waits, raises)):
         text = "\n".join(rows).replace("{rank}", str(rank))
         (folder / f"rank_{rank}.log").write_text(f"[rank{rank}] env: WORLD_SIZE=2 RANK={rank}\n{text}\n")
+    tokens = list(TOKENS.values())
+    (folder / "job.yaml").write_text("".join(f"env{at}:\n  - {line}\n" for at, line in enumerate(LINES)))
+    (folder / "launch.sh").write_text(
+        "#!/bin/bash\nset -e\n" + "".join(f"export A{n}_TOKEN={t}\n" for n, t in enumerate(tokens))
+    )
+    (folder / "environment.txt").write_text("".join(f"V{n}={t}\n" for n, t in enumerate(tokens)) + f"KEY_PEM={PEM}\n")
+    for number, token in enumerate(tokens[:8]):
+        (folder / f"{token}_rank{number % 2}.log").write_text("\n".join(planted).replace("{rank}", str(number % 2)))
+    (folder / "nccl_trace_rank_0").write_bytes(dump_with(tokens))
     return folder
+
+
+def dump_with(tokens: list[str]) -> bytes:
+    """A dump whose group, stack and operations carry them."""
+    plain = pickle.loads(dump())  # our own
+    plain["pg_config"]["0"]["desc"] = tokens[0]
+    for entry, token in zip(plain["entries"], tokens[1:], strict=False):
+        entry["profiling_name"] = f"nccl:{token}"
+        entry["frames"] = [{"name": token, "filename": f"/opt/{token}/train.py", "line": 3} for token in tokens]
+    return pickle.dumps(plain)
 
 
 def contents(page: str) -> str:
@@ -78,12 +87,49 @@ def test_analyze_shows_no_secret(logs: Path, tmp_path: Path, form: str, redact: 
     shown = result.output + (target.read_text() if target.exists() else "")
     shown = contents(shown) if form == "report.html" else shown
     assert "rank" in shown.lower()
-    assert [secret for secret in SECRETS if secret in shown] == []
+    assert shown_in(shown) == []
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(cli, [str(one) for one in arguments])
+
+
+def test_the_planted_secrets_are_many() -> None:
+    assert len(set(ALL)) >= 40
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_inspect_shows_no_secret(logs: Path, form: str) -> None:
-    result = CliRunner().invoke(cli, ["inspect", str(logs / "rank_1.log"), "--format", form])
+    result = run("inspect", logs, "--format", form)
     assert result.exit_code == 0, result.output
     assert "rank_1.log" in result.output
-    assert [secret for secret in SECRETS if secret in result.output] == []
+    assert shown_in(result.output) == []
+
+
+def test_frames_show_no_secret(logs: Path) -> None:
+    incident = nccldoctor.analyze(logs)
+    for name in ("calls", "events", "ranks", "findings", "hypotheses", "evidence", "groups", "coverage", "remedies"):
+        assert shown_in(getattr(incident, name).to_csv()) == [], name
+    assert shown_in(repr(incident) + incident._repr_html_() + incident._repr_markdown_()) == []
+    assert shown_in(contents(incident.to_interactive_html())) == []
+    assert shown_in(str(incident.source("E1"))) == []
+
+
+def test_a_part_holds_no_secret(logs: Path, tmp_path: Path) -> None:
+    reduced = run("reduce", logs, "-o", tmp_path / "node.nd")
+    assert reduced.exit_code == 0, reduced.output
+    merged = run("merge", tmp_path / "node.nd", "--format", "json")
+    assert merged.exit_code in (1, 3)
+    assert shown_in(reduced.output + merged.output) == []
+    with (tmp_path / "node.nd").open("rb") as file:
+        (part,) = stored_parts(file)
+        held = b"".join(part.read_member(member) for member in part.manifest.members) + str(part.manifest).encode()
+    assert b"rank_1.log" in held
+    assert shown_in(held.decode("latin-1")) == []
+
+
+def test_nothing_we_log_shows_a_secret(logs: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(0):
+        result = run("analyze", logs)
+    assert shown_in(caplog.text + result.stderr) == []
+    assert shown_in(run("analyze", logs / TOKENS["GitHub"]).output) == []

@@ -1,0 +1,96 @@
+"""Fuzzes the whole analysis: files of bundled incidents, some of them damaged, packed or renamed, in as many cases as fit a time:
+
+python tests/fuzz/run.py --minutes 10 [--first 0]
+
+Every case follows from its number alone: ``--first 4711 --cases 1`` repeats one. There is no guidance by coverage: atheris needs clang and
+has no wheels for Python 3.14, so that nobody could run it from a plain checkout.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import random
+import sys
+import tempfile
+import time
+import traceback
+import zipfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from fuzz.mutations import damaged
+
+import nccldoctor
+from nccldoctor.cli import demo
+
+SAMPLES = tuple(sample.name for sample in demo.samples())
+
+
+def case_of(number: int) -> dict[str, bytes]:
+    """The files of a case: one incident, of whose files up to three are damaged; now and then packed, or of two incidents."""
+    rng = random.Random(number)
+    files = dict(demo.contents(rng.choice(SAMPLES)))
+    if rng.random() < 0.1:
+        files |= demo.contents(rng.choice(SAMPLES))
+    for name in rng.sample(sorted(files), min(len(files), rng.randrange(1, 4))):
+        files[name] = damaged(rng, files[name])
+    if rng.random() < 0.1:
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w") as archive:
+            for name, content in sorted(files.items()):
+                archive.writestr(zipfile.ZipInfo(name), content)
+        files = {"logs.zip": damaged(rng, packed.getvalue())}
+    return files
+
+
+def failures(number: int) -> list[str]:
+    """What is wrong with the analysis of a case: a traceback, a part that broke, a file of which nothing is said."""
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        files = case_of(number)
+        for name, content in files.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        try:
+            incident = nccldoctor.analyze(folder)
+            document = incident.to_json()
+            incident.to_text()
+            json.loads(document)
+        except Exception:
+            return [traceback.format_exc()]
+        gaps = incident.case.gaps
+        broken = [f"{gap.what}: {gap.why}" for gap in gaps if gap.why.startswith("reading it failed")]
+        broken += [str(row.problems) for row in incident.unquoted.coverage if row.input == "nccldoctor itself"]
+        told = [source.path for source in incident.unquoted.sources] + [gap.what for gap in gaps]
+        silent = [name for name in files if not any(name in one or " more" in one for one in told)]
+        return broken + [f"{name}: nothing is said of it" for name in silent]
+
+
+def main() -> int:
+    """Run cases until the time is over; 1 where one failed."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--minutes", type=float, default=10.0)
+    options.add_argument("--cases", type=int, default=1 << 40)
+    options.add_argument("--first", type=int, default=0)
+    asked = options.parse_args()
+    end, number, failed = time.monotonic() + 60 * asked.minutes, asked.first, 0
+    slowest = (0.0, 0)
+    while number < asked.first + asked.cases and time.monotonic() < end:
+        start = time.process_time()
+        for problem in failures(number):
+            failed += 1
+            print(f"case {number}: {problem}", flush=True)
+        slowest = max(slowest, (time.process_time() - start, number))
+        number += 1
+    print(
+        f"{number - asked.first} cases, {failed} failures; the slowest took {slowest[0]:.1f} s of CPU (case {slowest[1]})"
+    )
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
