@@ -93,9 +93,9 @@ def _unplaced_complaint(facts: Facts, conclusion: Conclusion) -> int | None:
 
 
 def _of_nameless_errors(facts: Facts, conclusion: Conclusion) -> Iterator[Doubt]:
-    """An exception of no rank may be that of the rank that did not arrive; which rank it is stays as sure.
+    """An exception of no rank may be that of the rank that did not arrive.
 
-    Its place below the first complaint says nothing where files were joined; a later time does.
+    Which rank it is stays as sure. Its place below the first complaint says nothing where files were joined; a later time does.
     """
     if conclusion.cause not in (CauseClass.NOT_ARRIVED, CauseClass.FROZEN) or not conclusion.ranks:
         return

@@ -73,7 +73,10 @@ def clean(text: str) -> str:
 
 
 def integer(value: Any) -> int | None:
-    """An int64 out of what a dump or its JSON form may hold; None where it is none, as ``True`` is."""
+    """An int64 out of what a dump or its JSON form may hold.
+
+    None where it is none, as ``True`` is.
+    """
     kind = type(value)
     if (kind is str and len(value) <= 21 and _NUMBER.match(value)) or (kind is float and value.is_integer()):
         value = int(value)
