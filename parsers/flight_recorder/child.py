@@ -86,11 +86,18 @@ def load_dump(data: bytes) -> Dump:
         return _refused(data, form, error)
 
 
+_FEWEST_FEEDS = 4
+"""Line feeds that all follow a carriage return: by chance a pickle has one such pair in 256."""
+
+
 def _refused(data: bytes, form: str, error: Exception) -> Dump:
     if form == "json":
         at_end = isinstance(error, json.JSONDecodeError) and error.pos >= len(error.doc.rstrip()) - 1 > 0
         cut = at_end or "Unterminated string" in str(error)
         return Dump("json", problem="truncated: the JSON text ends early" if cut else NOT_A_DUMP)
+    feeds = data.count(b"\n")
+    if feeds >= _FEWEST_FEEDS and data.count(b"\r\n") == feeds:
+        return Dump("dict", problem="refused: fetched in text mode, which damaged it; copy it again in binary mode")
     if isinstance(error, EOFError) or (isinstance(error, UnpicklingError) and "truncated" in str(error)):
         from nccldoctor.parsers.flight_recorder.salvage import salvage
 

@@ -1,5 +1,6 @@
 import json
 import math
+import pickle
 from typing import Any
 
 import pytest
@@ -268,3 +269,12 @@ def test_nothing_in_a_dump_makes_the_reader_raise(entries, config, status, versi
         assert len(batch.calls) == batch.dumps[0].entries
         for name in ("op", "stack"):
             assert (getattr(batch.calls, name) < len(getattr(batch.vocabulary, f"{name}s"))).all()
+
+
+def test_a_dump_that_was_fetched_in_text_mode_says_so() -> None:
+    data = pickle.dumps(
+        {"version": "2.4", "entries": [{"record_id": n, "profiling_name": f"{n:010d}"} for n in range(40)]}, protocol=2
+    )
+    assert data.count(b"\n") >= 4
+    assert load_dump(data.replace(b"\n", b"\r\n")).problem.startswith("refused: fetched in text mode")
+    assert not load_dump(data).problem.startswith("refused: fetched")
