@@ -1,13 +1,14 @@
 """Tidy pandas frames of a case and its diagnosis: real dtypes, ``<NA>`` for unknown values.
 
-Rank sets are text (``0-3,7``); times are UTC; durations and limits end in ``_ms``. Pandas is imported when a frame is asked
-for.
+Rank sets are text (``0-3,7``); times are UTC; durations and limits end in ``_ms``. A place is a ``path`` with a ``line`` (from 1) or an
+``entry`` of a dump (from 0). No column has the name of a method of a frame: hence ``global_rank``, since ``frame.rank`` is one. Pandas
+is imported when a frame is asked for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nccldoctor.identify.case import Case
-from nccldoctor.model import Diagnosis
+from nccldoctor.identify.event_times import YEARLESS
+from nccldoctor.model import Diagnosis, Place
 from nccldoctor.model.recorded_calls import STATES, Frame, Shape
 from nccldoctor.model.stack_frames import is_library
 from nccldoctor.words.secrets import masked
@@ -24,18 +26,19 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FARTHEST = 9e9
+"""Seconds since the epoch that nanoseconds reach: the year 2255."""
 
 _RANKS = (
     "rank:Int64 role.value:category host:string device:string pid:Int64 group:string completed:Int64 enqueued:Int64 "
-    "waits_in:string last_sign:string where:string"
+    "waits_in:string last_sign:string"
 )
 _FINDINGS = (
     "id:string family.value:category cause.value:category confidence.value:category confidence_in.ranks:category "
     "confidence_in.cause:category headline:string ranks:string "
     "suspects:string victims:string"
 )
-_EVIDENCE = "says:string supports:bool quote:string observer:string where:string"
+_EVIDENCE = "says:string supports:bool quote:string observer:string"
 _GROUPS = "uid:string desc:string label:string members:string learned:category"
 _HYPOTHESES = (
     "stall:Int64 cause.value:category ranks:string suspects:string call:string confidence_in.ranks:category "
@@ -51,8 +54,9 @@ _NAMES = {
     "confidence_in.cause": "confidence_in_class",
     "uid": "id",
     "desc": "description",
+    "rank": "global_rank",
 }
-"""Columns that are called otherwise than their attribute, as in the JSON."""
+"""Columns that are called otherwise than their attribute: as in the JSON, and ``rank``, which is a method of frames."""
 
 
 def _columns(items: Iterable[object], columns: str) -> dict[str, Any]:
@@ -103,11 +107,53 @@ def _times(column: npt.NDArray[np.int64]) -> Any:
     return pd.Series(values).dt.tz_localize("UTC")
 
 
-def _nanoseconds(time: datetime | None) -> int:
-    """Since the epoch; 0 where there is no time, no zone, or a year that nanoseconds do not reach."""
-    if time is None or time.tzinfo is None or not 1970 < time.year < 2262:
-        return 0
-    return (time - _EPOCH) // timedelta(microseconds=1) * 1000
+def _moments(seconds: npt.NDArray[np.float64]) -> Any:
+    """UTC times of seconds since the epoch, to the microsecond; NaN is no time, and so is a year that nanoseconds do not reach."""
+    known = np.isfinite(seconds) & (np.abs(seconds) < _FARTHEST)
+    microseconds = np.where(known, np.round(np.where(known, seconds, 0.0) * 1e6), 0.0).astype(np.int64)
+    return _times(np.where(known, np.where(microseconds == 0, 1, microseconds * 1000), 0))
+
+
+def _as_printed(time: datetime | None) -> str | None:
+    """A time as the line has it: without a year where it has none."""
+    if time is None:
+        return None
+    return time.isoformat()[5:] if time.year == YEARLESS else time.isoformat()
+
+
+def _place_columns(places: Sequence[Place | None]) -> dict[str, Any]:
+    """The columns ``path``, ``line`` and ``entry`` of places."""
+    import pandas as pd
+
+    return {
+        "path": pd.Series([masked(place.path) if place else None for place in places], dtype="category"),
+        "line": _series((place.line if place else None for place in places), "Int64"),
+        "entry": _series((place.entry if place else None for place in places), "Int64"),
+    }
+
+
+def _spread(case: Case) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Milliseconds from the first issue of the same call to this one, and from this one to the last; NaN where only one is recorded.
+
+    The same call: one number of one group, and no send or receive, whose two ends have no number in common.
+    """
+    table = case.calls
+    late = np.full(len(table), np.nan)
+    wait = late.copy()
+    rows = np.flatnonzero((case.call_group >= 0) & (table.seq >= 0) & (table.created_ns > 0) & ~table.is_p2p)
+    if not len(rows):
+        return late, wait
+    rows = rows[np.lexsort((table.seq[rows], case.call_group[rows]))]
+    group, seq, rank, issued = (
+        column[rows] for column in (case.call_group, table.seq, case.call_rank, table.created_ns)
+    )
+    starts = np.flatnonzero(np.r_[True, (group[1:] != group[:-1]) | (seq[1:] != seq[:-1])])
+    sizes = np.diff(np.r_[starts, len(rows)])
+    first, last = (np.repeat(of.reduceat(issued, starts), sizes) for of in (np.minimum, np.maximum))
+    shared = np.repeat(np.minimum.reduceat(rank, starts) != np.maximum.reduceat(rank, starts), sizes)
+    late[rows] = np.where(shared, (issued - first) / 1e6, np.nan)
+    wait[rows] = np.where(shared, (last - issued) / 1e6, np.nan)
+    return late, wait
 
 
 def _category(codes: npt.NDArray[Any], names: Sequence[str]) -> Any:
@@ -124,24 +170,25 @@ def _category(codes: npt.NDArray[Any], names: Sequence[str]) -> Any:
 def calls(case: Case) -> pd.DataFrame:
     """One row per recorded call.
 
-    ``rank`` Int64 · ``group`` category, as people call it · ``seq``, ``p2p_seq`` Int64 · ``op`` category · ``sizes``,
-    ``dtypes`` category, inputs -> outputs · ``numel_in``, ``numel_out`` Int64 · ``state`` category · ``retired`` bool ·
-    ``created``, ``started``, ``completed`` UTC · ``duration_ms`` float · ``timeout_ms`` Int64 · ``frame`` category, the
-    innermost frame of the user's own code · ``place`` where it stands in the input.
+    ``global_rank`` Int64 · ``group`` category, as people call it · ``seq``, ``p2p_seq`` Int64 · ``op`` category · ``sizes``,
+    ``data_types`` category, inputs -> outputs · ``numel_in``, ``numel_out`` Int64 · ``state`` category · ``retired`` bool ·
+    ``created``, ``started``, ``completed`` UTC · ``lateness_ms`` float, how long after the first member it was issued · ``wait_ms``
+    float, how long it waited for the last member that issued it · ``duration_ms`` float · ``timeout_ms`` Int64 · ``frame`` category, the
+    innermost frame of the user's own code · ``path`` category, ``entry`` Int64, its place.
     """
     import pandas as pd
 
     table, words = case.calls, case.vocabulary
-    paths = [masked(dump.path) for dump in case.dumps]
+    late, wait = _spread(case)
     return pd.DataFrame(
         {
-            "rank": _integers(case.call_rank),
+            "global_rank": _integers(case.call_rank),
             "group": _category(case.call_group, [group.label for group in case.groups]),
             "seq": _integers(table.seq),
             "p2p_seq": _integers(table.p2p_seq),
             "op": _category(table.op, words.ops),
             "sizes": _category(table.sizes, [_pair(_shape(a), _shape(b)) for a, b in words.sizes]),
-            "dtypes": _category(table.dtypes, [_pair(", ".join(a), ", ".join(b)) for a, b in words.dtypes]),
+            "data_types": _category(table.dtypes, [_pair(", ".join(a), ", ".join(b)) for a, b in words.dtypes]),
             "numel_in": _integers(table.numel_in),
             "numel_out": _integers(table.numel_out),
             "state": _category(table.state, STATES),
@@ -149,13 +196,13 @@ def calls(case: Case) -> pd.DataFrame:
             "created": _times(table.created_ns),
             "started": _times(table.started_ns),
             "completed": _times(table.completed_ns),
+            "lateness_ms": pd.Series(late),
+            "wait_ms": pd.Series(wait),
             "duration_ms": pd.Series(table.duration_ms),
             "timeout_ms": _integers(table.timeout_ms),
             "frame": _category(table.stack, [_own(stack) for stack in words.stacks]),
-            "place": pd.Series(
-                [f"{paths[d]}#entries[{e}]" for d, e in zip(table.dump.tolist(), table.entry.tolist(), strict=True)],
-                dtype="string",
-            ),
+            "path": _category(table.dump, [dump.path for dump in case.dumps]),
+            "entry": _integers(table.entry),
         }
     )
 
@@ -163,9 +210,10 @@ def calls(case: Case) -> pd.DataFrame:
 def events(case: Case) -> pd.DataFrame:
     """One row per event.
 
-    ``kind`` category · ``rank``, ``group_rank`` Int64 · ``group`` text · ``time`` UTC, missing where the line names no
-    zone or year · ``clock`` as printed · ``seconds`` float, its place on the one clock of the case · ``host`` text ·
-    ``pid`` Int64 · ``where``, ``text`` text · ``fields`` object, a dictionary of the fields of that kind.
+    ``kind`` category · ``global_rank``, ``group_rank`` Int64 · ``group`` text · ``time`` UTC, on the one clock of the case · ``tz_known``
+    bool: the line names its zone; without one, recorder dumps show it, else it counts as UTC, and a year that no source names is 2000 ·
+    ``clock`` text, the time as printed · ``host``, ``pod`` text · ``pid`` Int64 · ``path``, ``line``, ``entry`` its place · ``text`` text ·
+    ``fields`` object, a dictionary of the fields of that kind.
     """
     import pandas as pd
 
@@ -174,11 +222,13 @@ def events(case: Case) -> pd.DataFrame:
         {
             "kind": pd.Categorical([event.kind for event in items]),
             **_columns(items, "rank:Int64 group_rank:Int64 group:string"),
-            "time": _times(np.array([_nanoseconds(event.time) for event in items], dtype=np.int64)),
-            "clock": _series((None if event.time is None else event.time.isoformat() for event in items), "string"),
-            "seconds": pd.Series(np.asarray(case.seconds, dtype=np.float64)),
+            "time": _moments(np.asarray(case.seconds, dtype=np.float64)),
+            "tz_known": pd.Series(
+                [event.time is not None and event.time.tzinfo is not None for event in items], dtype=bool
+            ),
+            "clock": _series((_as_printed(event.time) for event in items), "string"),
             **_columns(items, "host:string pod:string pid:Int64"),
-            "where": _series((str(event.place) for event in items), "string"),
+            **_place_columns([event.place for event in items]),
             "text": _series((event.text for event in items), "string"),
             "fields": pd.Series([_masked_field(event.details()) for event in items], dtype=object),
         }
@@ -186,10 +236,12 @@ def events(case: Case) -> pd.DataFrame:
 
 
 def ranks(diagnosis: Diagnosis) -> pd.DataFrame:
-    """One row per rank: ``rank``, ``role``, ``host``, ``device``, ``pid``, ``group``, its progress, last sign of life."""
+    """One row per rank: ``global_rank``, ``role``, ``host``, ``device``, ``pid``, ``group``, its progress and its last sign of life."""
     import pandas as pd
 
-    return pd.DataFrame(_columns(diagnosis.ranks, _RANKS))
+    return pd.DataFrame(
+        {**_columns(diagnosis.ranks, _RANKS), **_place_columns([state.where for state in diagnosis.ranks])}
+    )
 
 
 def findings(diagnosis: Diagnosis) -> pd.DataFrame:
@@ -218,7 +270,7 @@ def hypotheses(diagnosis: Diagnosis) -> pd.DataFrame:
 
 
 def evidence(diagnosis: Diagnosis) -> pd.DataFrame:
-    """One row per piece: ``finding``, ``id`` (``E2``), ``says``, ``supports``, ``quote``, ``observer``, its place, also in parts."""
+    """One row per piece: ``finding``, ``id`` (``E2``), ``says``, ``supports``, ``quote``, ``observer``, its place."""
     import pandas as pd
 
     pieces = [
@@ -226,26 +278,23 @@ def evidence(diagnosis: Diagnosis) -> pd.DataFrame:
         for finding in diagnosis.findings
         for number, item in enumerate(finding.evidence, 1)
     ]
-    places = [item.where for _, _, item in pieces]
     return pd.DataFrame(
         {
             "finding": _series((name for name, _, _ in pieces), "string"),
             "id": _series((number for _, number, _ in pieces), "string"),
             **_columns((item for _, _, item in pieces), _EVIDENCE),
-            "path": _series((place.path if place else None for place in places), "string"),
-            "line": _series((place.line if place else None for place in places), "Int64"),
-            "entry": _series((place.entry if place else None for place in places), "Int64"),
+            **_place_columns([item.where for _, _, item in pieces]),
         }
     )
 
 
 def groups(diagnosis: Diagnosis) -> pd.DataFrame:
-    """One row per process group: ``id``, ``description``, ``label``, ``members``, ``size``, ``learned``."""
+    """One row per process group: ``id``, ``description``, ``label``, ``members``, ``member_count``, ``learned``."""
     import pandas as pd
 
     items = diagnosis.job.groups
     frame = pd.DataFrame(_columns(items, _GROUPS))
-    frame.insert(4, "size", _series((len(group.members) for group in items), "Int64"))
+    frame.insert(4, "member_count", _series((len(group.members) for group in items), "Int64"))
     return frame
 
 

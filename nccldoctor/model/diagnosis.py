@@ -71,8 +71,8 @@ class Role(StrEnum):
 
     CULPRIT = "culprit"
     SUSPECT = "suspect"
-    VICTIM = "victim"
-    UNINVOLVED = "uninvolved"
+    WAITING = "waiting"
+    UNINVOLVED = "not-involved"
     UNKNOWN = "unknown"
 
 

@@ -51,7 +51,7 @@ def _is_idle(facts: Facts, rank: int, progress: list[GroupProgress]) -> bool:
 
 def _roles(findings: tuple[Finding, ...]) -> dict[int, Role]:
     """The roles that findings give; a culprit of one stays a culprit where it is a victim of another."""
-    roles = dict.fromkeys((r for f in findings for r in f.victims), Role.VICTIM)
+    roles = dict.fromkeys((r for f in findings for r in f.victims), Role.WAITING)
     roles |= dict.fromkeys(findings[0].suspects, Role.SUSPECT)
     return roles | dict.fromkeys((r for f in findings for r in f.ranks), Role.CULPRIT)
 

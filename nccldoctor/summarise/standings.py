@@ -177,7 +177,7 @@ def _rank_standing(
     if part is None and call is not None:
         distance = _one_more(distances.get(call.key))
         part = Involvement.WAITING if distance == 1 else Involvement.BLOCKED
-    if part is None and role is Role.VICTIM:
+    if part is None and role is Role.WAITING:
         part, distance = Involvement.WAITING, 1
     kind = kind_of(keys[0]) if keys else None
     if kind is None and part in _WAITS and link is not None and (link.op or link.seq is not None):

@@ -168,7 +168,7 @@ def role_word(role: Role, cause: CauseClass) -> str:
     """The role of a rank as its row names it: ``missing``, ``suspect``, ``waiting``."""
     if role is Role.CULPRIT:
         return _AT_FAULT.get(cause, _DIFFERS)[0]
-    return {Role.SUSPECT: "suspect", Role.VICTIM: "waiting", Role.UNINVOLVED: "not involved"}.get(role, "unknown")
+    return role.value.replace("-", " ")
 
 
 def culprit_label(finding: Finding) -> str:

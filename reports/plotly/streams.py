@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 KINDS = {"same": "", "differs": "≠", "left-only": "◀ only here", "right-only": "only here ▶"}
 """The middle column: how a row differs."""
 
-LINE, CALL = 28, 40
+LINE, CALL = 28, 48
 TITLE = "Calls side by side"
 
 
@@ -44,7 +44,7 @@ def streams_figure(diagnosis: Diagnosis, look: looks.Look, last: int | None = No
             "align": "left",
             "height": CALL,
         },
-        columnwidth=[6, 1, 6],
+        columnwidth=[9, 2, 9],
     )
     figure = looks.finished(go.Figure(table), f"{TITLE}: rank {pair.left} and rank {pair.right}", len(rows) + 1, look)
     return figure.update_layout(margin={"l": 10, "r": 10}, height=len(rows) * CALL + LINE + looks.HEADROOM)

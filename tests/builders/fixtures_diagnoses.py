@@ -210,7 +210,7 @@ def undetermined() -> Diagnosis:
                 Step(StepKind.RESTART, "Don't restart yet.", "We don't know the cause."),
             ),
         ),
-        ranks=(RankState(0, Role.VICTIM), RankState(1, Role.SUSPECT), RankState(2, Role.SUSPECT)),
+        ranks=(RankState(0, Role.WAITING), RankState(1, Role.SUSPECT), RankState(2, Role.SUSPECT)),
         sources=logs(1),
         capture=("export TORCH_FR_BUFFER_SIZE=2000",),
     )
@@ -253,7 +253,7 @@ def two_stalls() -> Diagnosis:
         job=Job(8, (), None, None, ()),
         coverage=(),
         action=Action("now", "ranks were killed from outside"),
-        ranks=tuple(RankState(r, Role.CULPRIT if r in (0, 4) else Role.VICTIM) for r in range(8)),
+        ranks=tuple(RankState(r, Role.CULPRIT if r in (0, 4) else Role.WAITING) for r in range(8)),
         sources=logs(8),
     )
 
@@ -278,7 +278,7 @@ def ring() -> Diagnosis:
         job=Job(2, (), None, None, ()),
         coverage=(),
         action=Action("after-fix", "the order is in the program"),
-        ranks=(RankState(0, Role.VICTIM), RankState(1, Role.CULPRIT)),
+        ranks=(RankState(0, Role.WAITING), RankState(1, Role.CULPRIT)),
         standings=(
             replace(waiting(Ranks([1]), Ranks([0]), "B"), involvement=Involvement.CULPRIT, distance=0),
             waiting(Ranks([0]), Ranks([1]), "A"),
@@ -321,7 +321,7 @@ def large(world: int) -> Diagnosis:
         ranks=tuple(
             RankState(
                 rank,
-                Role.CULPRIT if rank in dead else Role.VICTIM,
+                Role.CULPRIT if rank in dead else Role.WAITING,
                 f"node{rank // 8}",
                 f"GPU {rank % 8}",
                 4000 + rank,
@@ -388,7 +388,7 @@ def hostile() -> Diagnosis:
         coverage=(Coverage(text, Ranks([0, 1]), Ranks([0]), (text,)),),
         action=Action("unknown", text, (text,)),
         ranks=(
-            RankState(0, Role.VICTIM, text, text, 1, text, 4, 5, text, text, place),
+            RankState(0, Role.WAITING, text, text, 1, text, 4, 5, text, text, place),
             RankState(1, Role.CULPRIT, text, text, 2, text, 4, 4, None, text, place),
         ),
         sources=(Source(0, text, SourceKind.LOG, 10),),

@@ -163,7 +163,7 @@ def state(rank: int, lags: bool) -> RankState:
     """The state of a lagging or of a waiting rank."""
     return RankState(
         rank,
-        Role.CULPRIT if lags else Role.VICTIM,
+        Role.CULPRIT if lags else Role.WAITING,
         f"gpu-a01{7 + rank // 4}",
         f"GPU {rank % 4}",
         48208 + rank,

@@ -71,7 +71,7 @@ def incident():
         call_group=np.array([0, -1, 0], np.int32),
         naming=Groups((Group(0, "0", "default_pg", Ranks([0, 3]), "config"),), {}, {}),
         world_size=4,
-        seconds=np.array([1.5, np.nan]),
+        seconds=np.array([1_767_315_845.0, 1_795_165_200.0]),
     )
     return Incident(fixtures_diagnoses.lagging(), case)
 
@@ -79,9 +79,9 @@ def incident():
 def test_calls_have_names_times_and_missing_values(incident):
     calls = incident.calls
 
-    assert calls["rank"].dtype == "Int64"
-    assert list(calls["rank"])[:2] == [3, 3]
-    assert calls["rank"].isna().tolist() == [False, False, True]
+    assert calls["global_rank"].dtype == "Int64"
+    assert list(calls["global_rank"])[:2] == [3, 3]
+    assert calls["global_rank"].isna().tolist() == [False, False, True]
     assert calls["seq"].tolist()[:2] == [5, 6]
     assert calls["seq"].isna().tolist() == [False, False, True]
     assert calls["op"].tolist() == ["all_reduce", "send 0->1", "all_reduce"]
@@ -93,7 +93,8 @@ def test_calls_have_names_times_and_missing_values(incident):
     assert calls["created"].iloc[0] == pd.Timestamp(1_700_000_000_000_000_001, tz="UTC")
     assert calls["created"].isna().tolist() == [False, False, True]
     assert calls["timeout_ms"].iloc[0] == 600_000
-    assert calls["place"].tolist() == ["fr/3#entries[0]", "fr/3#entries[1]", "fr/3#entries[2]"]
+    assert calls["path"].tolist() == ["fr/3"] * 3
+    assert calls["entry"].tolist() == [0, 1, 2]
 
 
 def test_the_frame_is_the_innermost_of_the_users_own_code(incident):
@@ -102,15 +103,47 @@ def test_the_frame_is_the_innermost_of_the_users_own_code(incident):
     assert incident.calls["frame"].iloc[2] == "f (/x/site-packages/torch/a.py:1)"
 
 
-def test_events_keep_their_fields_and_only_true_times(incident):
+def test_calls_tell_who_was_late_and_who_waited(incident):
+    second = 1_000_000_000
+    calls = Calls.build(
+        {
+            "dump": [0, 1, 2, 0, 1, 0],
+            "entry": [0, 0, 0, 1, 1, 2],
+            "seq": [5, 5, 5, 6, -1, 5],
+            "p2p_seq": [-1, -1, -1, -1, 1, 1],
+            "created_ns": [9 * second, 11 * second, 10 * second, 12 * second, 13 * second, 50 * second],
+            "is_p2p": [False, False, False, False, True, True],
+        }
+    )
+    batch = Batch(incident.case.dumps * 3, calls, Vocabulary(groups=(("0", "default_pg"),)))
+    ranks = np.array([0, 1, 2, 0, 1, 0], np.int32)
+    case = replace(incident.case, batch=batch, dump_rank=(0, 1, 2), call_rank=ranks, call_group=np.zeros(6, np.int32))
+
+    frame = Incident(incident.diagnosis, case).calls
+
+    assert frame["lateness_ms"].tolist()[:3] == [0, 2000, 1000]
+    assert frame["wait_ms"].tolist()[:3] == [2000, 0, 1000]
+    assert frame[["lateness_ms", "wait_ms"]].iloc[3:].isna().all(axis=None), "one rank alone, a send, a receive"
+
+
+def test_every_event_with_a_time_has_it_in_utc(incident):
     events = incident.events
 
     assert events["kind"].tolist() == ["collective-timeout", "heartbeat"]
     assert events["time"].iloc[0] == pd.Timestamp("2026-01-02T01:04:05Z")
-    assert pd.isna(events["time"].iloc[1])
-    assert events["clock"].iloc[1].startswith("1900-11-20")
+    assert events["time"].iloc[1] == pd.Timestamp("2026-11-20T09:00:00Z")
+    assert events["tz_known"].tolist() == [True, False]
+    assert events["clock"].iloc[1] == "11-20T09:00:00"
     assert events["fields"].iloc[1]["step"] == 7
-    assert events["where"].iloc[0] == "a.log:5"
+    assert (events["path"].iloc[0], events["line"].iloc[0]) == ("a.log", 5)
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_no_column_hides_a_method_of_frames(incident, name):
+    frame = getattr(incident, name)
+
+    assert not [column for column in frame.columns if hasattr(pd.DataFrame(), column)]
+    assert not [column for column in frame.columns if not column.isidentifier()]
 
 
 def test_a_redacted_copy_holds_nothing_raw(incident):
@@ -148,7 +181,7 @@ def test_frames_of_any_diagnosis_are_built(incident, name, make):
 def test_evidence_rows_have_file_and_line(incident):
     row = incident.evidence.iloc[1]
 
-    assert (row["path"], row["line"], row["where"]) == ("rank_1.log", 812, "rank_1.log:812")
+    assert (row["path"], row["line"]) == ("rank_1.log", 812)
 
 
 def test_it_greets_with_one_line_and_with_a_card(incident):

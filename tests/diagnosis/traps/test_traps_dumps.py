@@ -203,7 +203,7 @@ def test_14_who_waits_is_a_victim_and_who_is_missing_is_not() -> None:
     logs = [Log(f"r{r}.log", [gave_up(r, 3)], rank=r) for r in (0, 1, 2)]
     found = facts(*recorded_ranks, logs=logs)
     roles = {s.rank: s.role for s in rank_table(found, diagnose(found).findings)}
-    assert roles == {0: Role.VICTIM, 1: Role.VICTIM, 2: Role.VICTIM, 3: Role.CULPRIT}
+    assert roles == {0: Role.WAITING, 1: Role.WAITING, 2: Role.WAITING, 3: Role.CULPRIT}
 
 
 def test_09_counters_that_a_line_prints_may_be_behind_what_failed() -> None:

@@ -149,7 +149,7 @@ def test_a_rank_whose_entries_were_lost_is_not_blamed_beside_one_that_is_shown_t
 ) -> None:
     found = cut_to(tmp_path, rank)
     assert (found["verdict"]["class"], found["verdict"]["ranks"]) == ("not-arrived", "6")
-    assert {r["role"] for r in found["ranks"] if rank in Ranks.parse(r["ranks"])} <= {"unknown", "victim"}
+    assert {r["role"] for r in found["ranks"] if rank in Ranks.parse(r["ranks"])} <= {"unknown", "waiting"}
 
 
 def test_the_absent_rank_itself_is_not_told_by_counters_alone(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def _rows(*fronts):
 
 
 def test_a_strip_tells_done_waiting_queued_and_never():
-    victim = Role.VICTIM
+    victim = Role.WAITING
     rows = _rows((victim, "a", 10, 12), (Role.CULPRIT, "a", 10, 10), (victim, "a", 12, None), (victim, "a", None, None))
     cells = [[cell.state for cell in strip] for strip in strips(rows)]
 
@@ -40,7 +40,7 @@ def test_a_strip_tells_done_waiting_queued_and_never():
 
 
 def test_groups_count_on_their_own():
-    rows = _rows((Role.VICTIM, "a", 10, 11), (Role.VICTIM, "b", 100, 101))
+    rows = _rows((Role.WAITING, "a", 10, 11), (Role.WAITING, "b", 100, 101))
 
     assert [strip[-1].seq for strip in strips(rows)] == [11, 101]
 
@@ -67,8 +67,8 @@ def test_a_row_keeps_only_what_its_ranks_share():
 
 
 def test_a_strip_shows_the_call_that_stalls_however_far_the_host_went_on():
-    victims = [(Role.VICTIM, "a", 17, 25)] * 3
-    rows = _rows(*victims, (Role.CULPRIT, "a", 17, 17), (Role.VICTIM, "a", 3, 25))
+    victims = [(Role.WAITING, "a", 17, 25)] * 3
+    rows = _rows(*victims, (Role.CULPRIT, "a", 17, 17), (Role.WAITING, "a", 3, 25))
     shown = strips(rows)
 
     assert [(cell.seq, cell.state) for cell in shown[0]] == [

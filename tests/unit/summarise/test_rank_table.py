@@ -45,7 +45,7 @@ def test_fronts_and_what_a_rank_waits_in() -> None:
 
 
 def test_roles() -> None:
-    assert [s.role for s in states(late()).values()] == [Role.VICTIM] * 3 + [Role.CULPRIT]
+    assert [s.role for s in states(late()).values()] == [Role.WAITING] * 3 + [Role.CULPRIT]
 
 
 def test_a_rank_that_left_nothing_is_unknown_not_uninvolved() -> None:
@@ -83,7 +83,7 @@ def test_who_is_missing_in_the_stalled_call_and_not_blamed_is_not_uninvolved() -
     call = Stalled("ALLREDUCE", 3, entered=Ranks([0]), missing=Ranks([1, 2, 3]))
     named = replace(verdict, ranks=Ranks([1, 3]), victims=Ranks([0]), stalled=call)
     assert [s.role for s in rank_table(found, (named,))] == [
-        Role.VICTIM,
+        Role.WAITING,
         Role.CULPRIT,
         Role.UNKNOWN,
         Role.CULPRIT,
