@@ -108,7 +108,7 @@ def _times(column: npt.NDArray[np.int64]) -> Any:
 
 
 def _moments(seconds: npt.NDArray[np.float64]) -> Any:
-    """UTC times of seconds since the epoch, to the microsecond; NaN is no time, and so is a year that nanoseconds do not reach."""
+    """UTC times of seconds since the epoch, to the microsecond. NaN is no time, and so is a year that nanoseconds do not reach."""
     known = np.isfinite(seconds) & (np.abs(seconds) < _FARTHEST)
     microseconds = np.where(known, np.round(np.where(known, seconds, 0.0) * 1e6), 0.0).astype(np.int64)
     return _times(np.where(known, np.where(microseconds == 0, 1, microseconds * 1000), 0))
@@ -133,9 +133,9 @@ def _place_columns(places: Sequence[Place | None]) -> dict[str, Any]:
 
 
 def _spread(case: Case) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Milliseconds from the first issue of the same call to this one, and from this one to the last; NaN where only one is recorded.
+    """Milliseconds from the first issue of the same call to this one, and from this one to the last.
 
-    The same call: one number of one group, and no send or receive, whose two ends have no number in common.
+    NaN where one rank alone recorded the call. The same call: one number of one group, and no send or receive, whose two ends have no number in common.
     """
     table = case.calls
     late = np.full(len(table), np.nan)
