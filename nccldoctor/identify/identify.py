@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import numpy as np
+import numpy.typing as npt
 
 from nccldoctor.events import (
     Absence,
@@ -65,7 +66,7 @@ def identify(read: Ingested) -> Case:
         world_size=world.size,
         world_at_least=world.at_least,
         seconds=times - clock_skew.clock_offsets(events, skews) if skews else times,
-        gaps=(*read.gaps, *who.gaps, *_dump_gaps(batch, dump_rank), *clock_skew.skew_gaps(skews)),
+        gaps=(*read.gaps, *who.gaps, *_dump_gaps(batch, dump_rank, call_group), *clock_skew.skew_gaps(skews)),
         skews=skews,
         nccl_counters=counters,
         rank_host=who.processes.host,
@@ -167,11 +168,14 @@ def _version(events: Sequence[Event], of: str) -> str | None:
     return next((e.version for e in events if isinstance(e, Version) and e.of == of), None)
 
 
-def _dump_gaps(batch: Batch, dump_rank: Sequence[int | None]) -> list[Gap]:
+def _dump_gaps(batch: Batch, dump_rank: Sequence[int | None], call_group: npt.NDArray[np.int32]) -> list[Gap]:
     gaps = []
     unordered = _dumps_out_of_order(batch)
+    nameless = set(np.unique(batch.calls.dump[(call_group < 0) & ~batch.calls.is_p2p]).tolist())
     for index, (dump, rank) in enumerate(zip(batch.dumps, dump_rank, strict=True)):
         ranks = Ranks([rank] if rank is not None else [])
+        if index in nameless:
+            gaps.append(Gap(dump.path, "calls of which it does not say the process group", ranks, dump.source, odd=True))
         if index in unordered:
             why = "sequence numbers of one group go back or are negative, which no release writes"
             gaps.append(Gap(dump.path, why, ranks, dump.source, odd=True))

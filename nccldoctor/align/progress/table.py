@@ -33,7 +33,7 @@ class ProgressTable:
     the unfinished sends and receives of each rank. ``completed``, ``collective`` and ``batch_member`` are boolean masks of shape
     ``(number of recorded calls,)`` parallel to ``case.calls``. ``timed_ranks`` have a recorder that noted when kernels started,
     ``recorded_ranks`` have entries or counters in their dump. What the dump of ``damaged_ranks`` lacks proves nothing: it is cut, or
-    holds unknown values. ``last_row`` is the row of each rank's newest call.
+    holds unknown values, or calls of which it does not say the group. ``last_row`` is the row of each rank's newest call.
     """
 
     by_group_rank: Mapping[tuple[int, int], GroupProgress]
@@ -70,9 +70,15 @@ def build_progress_table(case: Case) -> ProgressTable:
         batch_member=member,
         timed_ranks=ranks_with_timing(case, calls) | ranks_counting_starts(case),
         recorded_ranks=frozenset(r for r, d in dumps if d.entries or any(s.enqueued > 0 for s in d.status)),
-        damaged_ranks=frozenset(r for r, d in dumps if d.problem),
+        damaged_ranks=frozenset(r for r, d in dumps if d.problem) | _with_nameless_groups(case, p2p),
         last_row=last_rows(case),
     )
+
+
+def _with_nameless_groups(case: Case, p2p: Mask) -> frozenset[int]:
+    """The ranks that recorded collectives without naming their group: each may be the call that a group misses."""
+    nameless = (case.call_rank >= 0) & (case.call_group < 0) & ~p2p
+    return frozenset(np.unique(case.call_rank[nameless]).tolist())
 
 
 def _add_nccl_counters(case: Case, progress: dict[tuple[int, int], GroupProgress]) -> None:
