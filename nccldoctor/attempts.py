@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import traceback
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
+
+from nccldoctor.dataclass import dataclass
 
 _LOG = logging.getLogger("nccldoctor")
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
 from nccldoctor.align.facts import Facts, align
 from nccldoctor.attempts import Broken, attempt
+from nccldoctor.dataclass import dataclass
 from nccldoctor.diagnose.decide import Judgement
 from nccldoctor.diagnose.diagnose import diagnose
 from nccldoctor.diagnose.headlines import with_headline

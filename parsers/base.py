@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any, ClassVar, Protocol, TypeVar
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.events import Event
 from nccldoctor.model import Gap, Place, Source, Unexplained
 from nccldoctor.model.ranks import Ranks

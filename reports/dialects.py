@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.reports.parts.prose import InlinePiece
 from nccldoctor.words.sanitize import line, sanitize
 

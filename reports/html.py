@@ -10,11 +10,11 @@ import base64
 import gzip
 import hashlib
 import re
-from dataclasses import dataclass
 from functools import cache
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.model import Diagnosis
 from nccldoctor.model.figures import CallDiff, IssuedCall
 from nccldoctor.reports import json_document

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.events import Event
 from nccldoctor.model import Gap, Place, Source
 from nccldoctor.model.ranks import Ranks

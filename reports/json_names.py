@@ -10,11 +10,11 @@ import dataclasses
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from typing import Any, Literal
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.events import Event, GroupRef
 from nccldoctor.model import diagnosis, exhibits, figures, findings, inputs
 from nccldoctor.model.diagnosis import Diagnosis

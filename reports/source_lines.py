@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from nccldoctor.dataclass import dataclass
 from nccldoctor.ingest.excerpts import LineReader
 from nccldoctor.model import Diagnosis, Place
 from nccldoctor.model.errors import InputError

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.model import Diagnosis
 from nccldoctor.model.steps import Step
 from nccldoctor.reports.dialects import Dialect

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from nccldoctor.align.call_sequences import CallSequences, in_issue_order
 from nccldoctor.align.failures import Failure, failures
@@ -19,6 +19,7 @@ from nccldoctor.align.unrecorded_waits import find_unrecorded_waits, redundant_r
 from nccldoctor.align.wait_graph import WaitGraph, build_wait_graph
 from nccldoctor.align.world.hosts import Hosts, find_hosts
 from nccldoctor.align.world.ledger import Ledger, build_ledger
+from nccldoctor.dataclass import dataclass
 from nccldoctor.events import CallTimeout
 from nccldoctor.identify.case import Case
 from nccldoctor.identify.event_times import QUARTER

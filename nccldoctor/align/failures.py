@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from nccldoctor.align.exits import (
     can_precede_alarm,
@@ -23,6 +23,7 @@ from nccldoctor.align.exits import (
 from nccldoctor.align.liveness import Liveness, RankActivity
 from nccldoctor.align.world.devices import ranks_in_slot, slots_of_hosts
 from nccldoctor.align.world.hosts import Hosts
+from nccldoctor.dataclass import dataclass
 from nccldoctor.events import (
     AbsenceReport,
     CommInit,

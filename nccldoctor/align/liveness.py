@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from nccldoctor.align.stack_activity import is_waiting
+from nccldoctor.dataclass import dataclass
 from nccldoctor.events import (
     CollectiveTimeout,
     DumpNote,

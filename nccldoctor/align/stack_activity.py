@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.model.stack_frames import is_library
 
 _LONGEST = 600

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 
 from nccldoctor.align.first_pending import Key
 from nccldoctor.align.wait_graph import StuckCall, WaitGraph
+from nccldoctor.dataclass import dataclass
 from nccldoctor.model.ranks import Ranks
 
 

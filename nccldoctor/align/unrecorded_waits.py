@@ -8,7 +8,6 @@ those of rank 1, and both miss ALLREDUCE #18. In every past step rank 0 called f
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
@@ -19,6 +18,7 @@ from nccldoctor.align.first_pending import Key
 from nccldoctor.align.liveness import Liveness
 from nccldoctor.align.progress.table import ProgressTable
 from nccldoctor.align.wait_graph import WaitGraph
+from nccldoctor.dataclass import dataclass
 from nccldoctor.events import StoreError
 from nccldoctor.identify.case import Case
 from nccldoctor.model.ranks import Ranks

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from nccldoctor.align.first_pending import Key, first_pending_calls, pair_keys
 from nccldoctor.align.p2p import Transfer
 from nccldoctor.align.progress.from_lines import group_of
 from nccldoctor.align.progress.table import ProgressTable
+from nccldoctor.dataclass import dataclass
 from nccldoctor.events import CallTimeout
 from nccldoctor.identify.case import Case
 from nccldoctor.model import Group

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from nccldoctor import pipeline
 from nccldoctor.cli import exit_codes, report_file, terminal
+from nccldoctor.dataclass import dataclass
 from nccldoctor.incident import Incident
 from nccldoctor.model.errors import OutputError
 from nccldoctor.reports.parts import redact

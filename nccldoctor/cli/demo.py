@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.model.errors import InputError, OutputError
 
 DEFAULT = "late-rank-three-groups"

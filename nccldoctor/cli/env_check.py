@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.events import Setting
 from nccldoctor.identify.case import Case
 from nccldoctor.prescribe.conditions import Context, Survey, survey_case

@@ -6,12 +6,12 @@ A rule names the line, the recorder entry or the stuck call that it rests on; no
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from nccldoctor.align.descriptions import describe, entry_text, timeouts_of
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.nccl_counter_evidence import issue_evidence
 from nccldoctor.align.wait_graph import StuckCall
+from nccldoctor.dataclass import dataclass
 from nccldoctor.diagnose.sentences import waiting
 from nccldoctor.events import Event, WorkStatus
 from nccldoctor.model import Evidence, Place

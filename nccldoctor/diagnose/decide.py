@@ -7,11 +7,12 @@ all their culprits.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from nccldoctor.align.descriptions import describe, op_of, stalled_of
 from nccldoctor.align.facts import Facts
 from nccldoctor.attempts import Broken
+from nccldoctor.dataclass import dataclass
 from nccldoctor.diagnose.confidence import strongest_first
 from nccldoctor.diagnose.hypothesis import MOST_QUOTES, Conclusion
 from nccldoctor.diagnose.propose import Proposals

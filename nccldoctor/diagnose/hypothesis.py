@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from nccldoctor.align.wait_graph import StuckCall
+from nccldoctor.dataclass import dataclass
 from nccldoctor.diagnose.citations import Citation
 from nccldoctor.diagnose.sentences.headline import Headline
 from nccldoctor.model import CauseClass, Confidence, ConfidenceIn, Doubt, Evidence, Stalled

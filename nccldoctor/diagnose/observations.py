@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from functools import cached_property
 from typing import TypeVar
 
@@ -16,6 +16,7 @@ from nccldoctor.align.health.proof import Health
 from nccldoctor.align.nccl_counter_evidence import counters_of
 from nccldoctor.align.stalls import Stall
 from nccldoctor.align.wait_graph import StuckCall
+from nccldoctor.dataclass import dataclass
 from nccldoctor.diagnose.citations import Citation, Line, is_cited
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.sentences import absent, doubts

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from nccldoctor.align.descriptions import describe
@@ -17,6 +17,7 @@ from nccldoctor.align.facts import Facts
 from nccldoctor.align.health.proof import Health
 from nccldoctor.align.stalls import Stall
 from nccldoctor.attempts import Broken, attempt
+from nccldoctor.dataclass import dataclass
 from nccldoctor.diagnose.confidence import strongest_first, weighed
 from nccldoctor.diagnose.hypothesis import Conclusion
 from nccldoctor.diagnose.nccl_counters_check import check_counters

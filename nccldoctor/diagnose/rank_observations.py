@@ -7,10 +7,10 @@ Example: ranks 0-6 wait in ALLREDUCE #18. Of rank 7, *position* is ``before`` by
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.wait_graph import StuckCall
+from nccldoctor.dataclass import dataclass
 from nccldoctor.diagnose.citations import Citation, written
 from nccldoctor.diagnose.signs.absence import show_activity, show_alive, show_outside
 from nccldoctor.events import Event, ProcessExit

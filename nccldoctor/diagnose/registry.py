@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 from nccldoctor.align.facts import Facts
+from nccldoctor.dataclass import dataclass
 from nccldoctor.diagnose.citations import written
 from nccldoctor.diagnose.hypothesis import Conclusion, Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
 from nccldoctor.align.facts import Facts
+from nccldoctor.dataclass import dataclass
 from nccldoctor.diagnose.hypothesis import Conclusion
 from nccldoctor.diagnose.rank_observations import UNKNOWN, Observation, observe
 from nccldoctor.model import CauseClass, Confidence, Evidence, Place, Reason, RunnerUp

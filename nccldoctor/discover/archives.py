@@ -11,9 +11,9 @@ import stat
 import threading
 import zipfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.discover import tar
 from nccldoctor.discover.streams import HEAD, REST, Budget, Rejoined, Stream, damaged, opened, problem_of, reader
 from nccldoctor.discover.unwrapping import LARGEST, unwrapped

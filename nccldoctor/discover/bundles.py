@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from typing import Any, BinaryIO, Protocol
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.discover.paths import printable
 from nccldoctor.model import CollectedFile, Gap
 

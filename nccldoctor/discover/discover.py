@@ -8,11 +8,12 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.discover.archives import ARCHIVES, Lane, Member, Note, dumps_in, parts_in, walk
 from nccldoctor.discover.bundles import read_manifests
 from nccldoctor.discover.file_types import is_own_report, is_part, kind_of

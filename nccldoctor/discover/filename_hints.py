@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.model.errors import InputError
 
 FAMILY = "number in the name, one of a family"

@@ -7,11 +7,11 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from glob import has_magic
 from pathlib import Path
 from typing import BinaryIO
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.discover.pipes import keep
 from nccldoctor.discover.streams import reader
 from nccldoctor.model import Gap

@@ -9,9 +9,9 @@ from __future__ import annotations
 import io
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, BinaryIO
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.discover.file_types import packing
 
 MOST_TEXT = 256 << 20

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.discover.bystanders import kind_of_bystander
 from nccldoctor.discover.streams import HEAD
 from nccldoctor.model import SourceKind

@@ -7,9 +7,9 @@ and ``stacks-1/32714.txt`` is of process 32714. A time without a date is kept as
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime, time
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.patterns import lazy
 
 _DATE = r"(?P<year>20\d\d)[-_.]?(?P<month>\d\d)[-_.]?(?P<day>\d\d)[T_.-]{0,2}"

@@ -6,9 +6,9 @@ An error while reading ends the stream early and is kept in ``problem``: half a 
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
 from typing import Any
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.discover.compression import unpacked
 from nccldoctor.discover.file_types import packing
 

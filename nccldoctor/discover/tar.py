@@ -10,9 +10,9 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.discover.file_types import is_tar
 from nccldoctor.discover.streams import problem_of
 

@@ -11,8 +11,8 @@ import base64
 import codecs
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.parsers.flight_recorder.dump import is_pickle
 from nccldoctor.patterns import lazy
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import datetime
 from enum import StrEnum
 from functools import cache
 from typing import Any, ClassVar, TypedDict, TypeVar, Unpack, cast, dataclass_transform
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.model import CauseClass, EventRole, Place
 
 CHARACTERS = 120

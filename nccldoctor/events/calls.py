@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.events.base import Event, Writer, kind
 from nccldoctor.model import EventRole, Stalled
 from nccldoctor.model.ranks import Ranks

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain
 from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.events import CallTimeout, Event
 from nccldoctor.identify.groups import Groups
 from nccldoctor.identify.nccl_counters import NcclCounters

@@ -8,8 +8,8 @@ numbers are of two groups. The first has 4 members, the second perhaps 2, so tha
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.events import CallTimeout, Event, WorkStatus
 
 FAR = 64

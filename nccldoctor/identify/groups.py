@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.events import Event, GroupRef, StoreError
 from nccldoctor.identify.group_members import fill_silent_members
 from nccldoctor.identify.nccl_counters import NcclCounters

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.events import CollCall, CommInit, Event
 from nccldoctor.model import Place
 from nccldoctor.model.ranks import Ranks

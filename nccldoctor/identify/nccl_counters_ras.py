@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.events import Event, RasStatus
 from nccldoctor.identify.nccl_counters import NcclCounters
 from nccldoctor.model.ranks import Ranks

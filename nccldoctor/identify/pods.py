@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.events import Event, Note, Writer
 from nccldoctor.model.hosts import host_key
 

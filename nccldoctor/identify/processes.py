@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.events import CommInit, Event, InspectorRecord, Note, Phase, ProcessExit, ProcessId, RasStatus, Writer
 from nccldoctor.identify.pods import Pods
 from nccldoctor.model.hosts import short_host

@@ -9,8 +9,8 @@ makes 16 in a group that no line names, it has at least 16.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.events import (
     CollectiveTimeout,
     CommInit,

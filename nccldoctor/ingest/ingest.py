@@ -13,9 +13,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.discover.discover import Discovered, Input
 from nccldoctor.discover.streams import HEAD, Rejoined, peek, problem_of, reader
 from nccldoctor.events import Stack, Version, Writer

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from nccldoctor.align.liveness import collect_liveness
+from nccldoctor.dataclass import dataclass
 from nccldoctor.incident import Incident
 from nccldoctor.model.ranks import Ranks
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.live.fronts import Movement
 from nccldoctor.live.watch import COLLECTIVE, Observation, Wishes
 from nccldoctor.model import CauseClass

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 from nccldoctor import pipeline
 from nccldoctor.align.lateness.pace import Pace, measure_pace
 from nccldoctor.align.liveness import Liveness, collect_liveness
+from nccldoctor.dataclass import dataclass
 from nccldoctor.events import Event
 from nccldoctor.identify.case import Case
 from nccldoctor.incident import Incident

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.model.causes import CauseClass
 from nccldoctor.model.exhibits import Exhibit, LastLines, Unshown
 from nccldoctor.model.figures import (

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.model.excerpts import SourceLine
 from nccldoctor.model.figures import CallDiff
 from nccldoctor.model.inputs import Place

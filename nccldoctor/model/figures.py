@@ -5,8 +5,7 @@ The stages before fill them, reports draw them, and the JSON holds them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from nccldoctor.dataclass import dataclass
 from nccldoctor.model.ranks import Ranks
 
 NEVER = -1.0

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.model.causes import CauseClass, Confidence, Family
 from nccldoctor.model.inputs import Place
 from nccldoctor.model.ranks import Ranks

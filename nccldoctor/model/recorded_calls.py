@@ -7,12 +7,14 @@ shapes and stacks stand once in a :class:`Vocabulary`; the columns hold their co
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from nccldoctor.dataclass import dataclass
 
 SCHEDULED, STARTED, COMPLETED, UNKNOWN_STATE = 0, 1, 2, 3
 """Values of ``Calls.state``; the last one stands for a name that no release of PyTorch writes."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.model.ranks import Ranks
 
 

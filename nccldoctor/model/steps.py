@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.model.inputs import Place
 
 

@@ -7,10 +7,10 @@ narrowest integer that holds it, all first bytes together, then all second ones:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+
+from nccldoctor.dataclass import dataclass
 
 Ints = npt.NDArray[np.int64]
 

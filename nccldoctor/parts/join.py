@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import count
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.discover.discover import Discovered, Input, NamedFile, sources_of
 from nccldoctor.discover.filename_hints import is_host, rank_pattern
 from nccldoctor.ingest.excerpts import LineReader, read_excerpts

@@ -10,10 +10,11 @@ import io
 import logging
 import pickle
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.discover.discover import Discovered, Input, NamedFile
 from nccldoctor.discover.paths import Found, file_opener
 from nccldoctor.model import Source, SourceKind

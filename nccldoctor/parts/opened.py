@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.discover.discover import NamedFile
 from nccldoctor.discover.paths import Found, printable
 from nccldoctor.events import Event

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.events import CallTimeout
 from nccldoctor.identify.case import Case
 from nccldoctor.model import CauseClass, Finding, SourceKind

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from nccldoctor.align.stack_activity import user_frame, user_frames
+from nccldoctor.dataclass import dataclass
 from nccldoctor.events import ExceptionRaised, Stack
 from nccldoctor.model import CauseClass, Family, Finding
 from nccldoctor.model.stack_frames import parse_frame

@@ -6,9 +6,9 @@ A step never asks for what the input already shows, and never for a look at a pr
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.model import Action, CauseClass, Confidence, Family, Finding, SourceKind
 from nccldoctor.model.hosts import host_key
 from nccldoctor.model.steps import JobEnd, JobState, Step, StepKind

@@ -8,10 +8,10 @@ from __future__ import annotations
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.events import (
     ExceptionRaised,
     GpuError,

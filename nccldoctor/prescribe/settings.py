@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.events import Setting
 from nccldoctor.model import Place
 from nccldoctor.model.ranks import Ranks

@@ -11,13 +11,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 
 import numpy as np
 
 from nccldoctor.align.exits import can_precede_alarm
 from nccldoctor.align.facts import Facts
+from nccldoctor.dataclass import dataclass
 from nccldoctor.events import CommInit, Event, IbError, ProcessExit
 from nccldoctor.model import CauseClass, EventRole, Finding, IncidentEvent
 from nccldoctor.model.hosts import is_same_host

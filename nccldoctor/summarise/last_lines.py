@@ -10,9 +10,9 @@ import itertools
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from nccldoctor.align.facts import Facts
+from nccldoctor.dataclass import dataclass
 from nccldoctor.events import Event
 from nccldoctor.model import Family, Finding, SourceKind
 from nccldoctor.model.excerpts import Excerpts, SourceLine

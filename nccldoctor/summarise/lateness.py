@@ -7,12 +7,12 @@ clocks of different hosts. Calls that complete together on all members show cloc
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from nccldoctor.align.facts import Facts
+from nccldoctor.dataclass import dataclass
 from nccldoctor.model import Finding, Group
 from nccldoctor.model.figures import NEVER, UNKNOWN, Lateness, RankLateness, level
 from nccldoctor.model.operations import op_type

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.model.excerpts import SourceLine
 from nccldoctor.parsers.base import Mark
 from nccldoctor.parsers.line_prefix.prefixes import read_mark, split_label, without_codes

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, partial
 
 from nccldoctor.align.descriptions import op_of
@@ -16,6 +15,7 @@ from nccldoctor.align.facts import Facts
 from nccldoctor.align.first_pending import Key
 from nccldoctor.align.stack_activity import wait_of
 from nccldoctor.align.wait_graph import StuckCall
+from nccldoctor.dataclass import dataclass
 from nccldoctor.events import CallTimeout, Stack
 from nccldoctor.model import CauseClass, Finding, Link, Role
 from nccldoctor.model.ranks import Ranks

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import numpy as np
 
 from nccldoctor.align.facts import Facts
+from nccldoctor.dataclass import dataclass
 from nccldoctor.events import CallTimeout, DumpNote, Event, Stack
 from nccldoctor.identify.event_times import QUARTER, YEARLESS
 from nccldoctor.model import Family, Finding

@@ -12,11 +12,11 @@ hold no event apart, and a ``collective-timeout`` of call #3612 together.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.parsers.broken_lines.evidence import MOST_LINES, Evidence, Words
 from nccldoctor.parsers.broken_lines.physical_lines import LONGEST, Lines, count_records
 from nccldoctor.parsers.broken_lines.trials import (

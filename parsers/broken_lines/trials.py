@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.events import Event
 
 _NOTHING = (None, "", ())

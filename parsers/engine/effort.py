@@ -6,7 +6,7 @@ on the number of files alone, so that the same input is read in the same way whi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from nccldoctor.dataclass import dataclass
 
 SAMPLED_IN_ALL, SAMPLED_AT_LEAST, SAMPLED_AT_MOST = 4_000, 8, 1_000
 """Lines of progress looked at in one region of all texts, and of each: of thousands of ranks the last steps of each tell enough."""

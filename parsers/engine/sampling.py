@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 
 import ahocorasick_rs
 import numpy as np
 import numpy.typing as npt
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.events import CollCall, CommInit, Event, Note, Phase, Setting, Version
 from nccldoctor.parsers.base import Line, LineParser
 from nccldoctor.parsers.engine.literals import Literals, literals_of

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, islice
 from typing import NamedTuple
 
 import numpy as np
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.model import Place, Source
 from nccldoctor.parsers.base import Line, Mark
 from nccldoctor.parsers.line_prefix.prefixes import SEPARATOR, can_continue, mark_inside, records, without_codes

@@ -9,10 +9,11 @@ so any subset is taken and the version steers nothing. This module runs in the s
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import Any
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.parsers.flight_recorder.communicators import State, read_states
 from nccldoctor.parsers.flight_recorder.entries import read_entries
 from nccldoctor.parsers.flight_recorder.entries import read_together as entries_together

@@ -7,12 +7,12 @@ another one has no layout.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.parsers.flight_recorder.entries import DURATION, INTEGERS, KNOWN
 
 Words = npt.NDArray[np.uint64]

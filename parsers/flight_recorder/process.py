@@ -15,9 +15,9 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.parsers.flight_recorder.child import APART, BOOTSTRAP
 from nccldoctor.parsers.flight_recorder.dump import Dump
 from nccldoctor.parsers.flight_recorder.wire import pack

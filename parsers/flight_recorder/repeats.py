@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.parsers.flight_recorder.pickled_entry import Ints, Layout, Words, layout_of, words_of
 from nccldoctor.patterns import lazy
 

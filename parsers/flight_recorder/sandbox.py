@@ -12,10 +12,10 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.parsers.flight_recorder.dump import Dump
 from nccldoctor.parsers.flight_recorder.process import Child, Clock, Limits, refusal
 from nccldoctor.parsers.flight_recorder.repeats import LARGEST, RepeatFinder, Repeats

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.patterns import lazy
 
 UNSET = -1

@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.parsers.flight_recorder.dump import Dump, Run
 from nccldoctor.parsers.flight_recorder.values import Entries
 

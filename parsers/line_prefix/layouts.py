@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.parsers.line_prefix.timestamps import printed_time
 from nccldoctor.patterns import lazy
 

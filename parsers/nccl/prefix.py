@@ -11,10 +11,10 @@ NCCL's name (logs of 2.1 and 2.2 in public reports): there the whole front is as
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.parsers.base import Line, Mark, common
 from nccldoctor.parsers.line_prefix.timestamps import iso_time
 from nccldoctor.patterns import lazy

@@ -8,9 +8,9 @@ without the comma behind it for calls that have no tensors), ``c10d/reducer.cpp`
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.events import CollectiveMismatch, Event
 from nccldoctor.parsers.base import Line, common, line_parser
 from nccldoctor.parsers.rows import RowParser, Table, needs_of

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import islice
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.model.recorded_calls import Frame
 from nccldoctor.parsers.base import Line
 from nccldoctor.patterns import lazy

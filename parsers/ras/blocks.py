@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.events import RasStatus
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.base import Line, common

@@ -5,9 +5,10 @@ Source: py-spy 0.4, and pytorch ``torch/distributed/debug/_frontend.py`` 2.13 fo
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.model.hosts import short_host
 from nccldoctor.parsers.base import Line, common
 from nccldoctor.parsers.line_prefix.engine_places import rank_in_engine

@@ -10,10 +10,11 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.model import Gap, Place, Source, SourceKind
 from nccldoctor.parsers import registry
 from nccldoctor.parsers.base import FileParser, Mark, Parsed, file_parser

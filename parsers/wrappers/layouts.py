@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.parsers.json_stream import whole_number
 from nccldoctor.parsers.line_prefix.timestamps import iso_time
 from nccldoctor.patterns import lazy

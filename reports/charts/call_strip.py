@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.model.figures import CallStrip, StripCell
 from nccldoctor.reports.charts.text_width import fitting
 from nccldoctor.reports.parts import standing_titles

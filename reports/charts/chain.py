@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.standings import Standing
 from nccldoctor.reports.charts.text_width import fitting, width_of

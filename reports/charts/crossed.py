@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.model.figures import CallDiff, CallDiffRow, IssuedCall
 from nccldoctor.reports.charts.text_width import fitting, width_of
 from nccldoctor.words import names

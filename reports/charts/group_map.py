@@ -6,8 +6,8 @@ A row is a pipeline stage, a block in it a replica, and a cell a rank of its ten
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.model import Diagnosis, Group
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.reports.charts.rank_map import FEWEST, MOST_CELLS, Cell, Label, tones_of_ranks

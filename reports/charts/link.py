@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from nccldoctor.dataclass import dataclass
 from nccldoctor.model.figures import BrokenLink, LinkEnd
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.reports.charts.text_width import fitting, width_of

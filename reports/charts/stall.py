@@ -7,9 +7,9 @@ dashed. Bars that share a reason to end share it with a flag.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.model import Diagnosis
 from nccldoctor.model.figures import Mark, Timeline
 from nccldoctor.model.ranks import Ranks

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from nccldoctor.dataclass import dataclass
 from nccldoctor.model import Confidence, Diagnosis, Family, Finding
 from nccldoctor.model.steps import JobState
 from nccldoctor.reports.page import facts

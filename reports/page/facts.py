@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from nccldoctor.dataclass import dataclass
 from nccldoctor.model import CauseClass, Confidence, Diagnosis, Family, Finding, Job, RankState
 from nccldoctor.model.standings import Involvement
 from nccldoctor.reports.parts import wording

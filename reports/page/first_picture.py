@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.model import CauseClass, Diagnosis, Family
 from nccldoctor.model.figures import FieldDiff, SnapshotRow, Snapshots
 from nccldoctor.model.ranks import Ranks

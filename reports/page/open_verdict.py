@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from nccldoctor.dataclass import dataclass
 from nccldoctor.model import Condition, Confidence, Coverage, Diagnosis
 from nccldoctor.model.figures import NEVER
 from nccldoctor.model.steps import JobState

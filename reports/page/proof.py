@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection
-from dataclasses import dataclass
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.model import Diagnosis, Place
 from nccldoctor.model.exhibits import CallCell, Exhibit, LastLines, Part
 from nccldoctor.words import names, times

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from nccldoctor.attempts import Attempts
+from nccldoctor.dataclass import dataclass
 from nccldoctor.model import Avoid, Diagnosis, Family, Finding, RemedyAdvice
 from nccldoctor.model.standings import Standing
 from nccldoctor.model.steps import Step, StepKind

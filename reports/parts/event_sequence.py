@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from nccldoctor.dataclass import dataclass
 from nccldoctor.model import Diagnosis, EventRole, IncidentEvent
 from nccldoctor.reports.parts.listed import Listed
 from nccldoctor.words import names, times

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from nccldoctor.dataclass import dataclass
 from nccldoctor.model import CauseClass, Confidence, Diagnosis, Family, RankState
 from nccldoctor.reports.parts import incident_time, wording
 from nccldoctor.words import lists, names, numbers

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from nccldoctor.dataclass import dataclass
 from nccldoctor.model import Confidence, Coverage, Diagnosis, Family
 from nccldoctor.words import names, numbers
 from nccldoctor.words.sanitize import line

@@ -7,10 +7,10 @@ paragraph, list, code or emphasis stays text.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.patterns import lazy
 from nccldoctor.words.sanitize import sanitize
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.model import Diagnosis, Family, Place
 from nccldoctor.model.exhibits import CallsTable, CountsRow, CountsTable, Exhibit, Part, QuotedLines
 from nccldoctor.model.figures import CallDiff, IssuedCall

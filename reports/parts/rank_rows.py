@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.model import Diagnosis, Place, RankState, Role
 from nccldoctor.model.ranks import Ranks
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.model import Diagnosis
 from nccldoctor.reports.plotly import look as looks
 from nccldoctor.reports.plotly.heat import lateness_figure

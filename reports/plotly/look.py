@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.reports.parts.tones import Tone
 from nccldoctor.words.sanitize import line
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.model import RankState
 from nccldoctor.reports.parts.rank_rows import Row
 

@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = {"nccldoctor": ROOT / "nccldoctor", "parsers": ROOT / "parsers", "reports": ROOT / "reports"}
 
 STAGES = (
+    "dataclass",
     ("model", "patterns", "version", "attempts", "rehearsal"),
     "words",
     ("events", "collect", "capture"),

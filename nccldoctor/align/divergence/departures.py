@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from itertools import islice
 
@@ -20,6 +20,7 @@ import numpy.typing as npt
 from nccldoctor.align.call_sequences import ROLE_BITS, CallSequences
 from nccldoctor.align.divergence.mismatches import Mismatch
 from nccldoctor.align.progress.table import ProgressTable
+from nccldoctor.dataclass import dataclass
 from nccldoctor.identify.case import Case
 from nccldoctor.model.operations import has_varying_sizes, plain_op
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from nccldoctor.align.liveness import RankActivity
+from nccldoctor.dataclass import dataclass
 from nccldoctor.events import Heartbeat, Phase, Progress
 from nccldoctor.parsers.event_details import wording_of
 

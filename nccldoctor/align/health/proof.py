@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
 from nccldoctor.align.exits import fatal_exceptions
@@ -22,6 +21,7 @@ from nccldoctor.align.health.troubles import unanswered_lines, unanswered_troubl
 from nccldoctor.align.liveness import Liveness, RankActivity
 from nccldoctor.align.nccl_counter_evidence import has_lagging_coll_lines, uneven_communicators
 from nccldoctor.align.stack_activity import is_waiting
+from nccldoctor.dataclass import dataclass
 from nccldoctor.events import CommInit, Event, ExceptionRaised, Phase, Progress
 from nccldoctor.model import Unexplained
 from nccldoctor.model.ranks import Ranks

@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 
 from nccldoctor.align.health.good_ends import is_step
 from nccldoctor.align.liveness import Liveness
+from nccldoctor.dataclass import dataclass
 from nccldoctor.events import AbsenceWarning, Event, Note, ProcessExit, Progress, SchedulerEvent
 from nccldoctor.events.base import Writer
 from nccldoctor.identify.case import Case

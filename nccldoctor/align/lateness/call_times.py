@@ -6,13 +6,14 @@ One row for each (call, rank): ranks 0-7 in ALLREDUCE #18 are eight rows of one 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 
 import numpy as np
 import numpy.typing as npt
 
 from nccldoctor.align.progress.table import ProgressTable
+from nccldoctor.dataclass import dataclass
 from nccldoctor.identify.case import Case
 from nccldoctor.identify.clock_skew import lower_medians
 

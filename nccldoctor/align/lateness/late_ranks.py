@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,7 @@ from nccldoctor.align.lateness.call_times import (
     without_clocks,
 )
 from nccldoctor.align.progress.table import ProgressTable
+from nccldoctor.dataclass import dataclass
 from nccldoctor.identify.case import Case
 from nccldoctor.identify.clock_skew import lower_medians
 from nccldoctor.model.ranks import Ranks

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from nccldoctor.dataclass import dataclass
 from nccldoctor.events import Event
 
 UNORDERED = 1 << 60

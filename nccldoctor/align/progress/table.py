@@ -7,7 +7,6 @@ are compared inside one group only; nothing here compares times between ranks.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from nccldoctor.align.progress.from_dumps import (
 )
 from nccldoctor.align.progress.from_lines import add_watchdog_lines
 from nccldoctor.align.progress.group_progress import GroupProgress
+from nccldoctor.dataclass import dataclass
 from nccldoctor.identify.case import Case
 from nccldoctor.model.recorded_calls import COMPLETED, UNKNOWN_STATE
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 
 from nccldoctor.align.liveness import Liveness
 from nccldoctor.align.standing.interrupts import interrupted_stacks
 from nccldoctor.align.standing.stances import Posture, Stance, stance_of
+from nccldoctor.dataclass import dataclass
 from nccldoctor.events import Event, Heartbeat, ProcessState, Progress, Stack
 from nccldoctor.identify.case import Case
 

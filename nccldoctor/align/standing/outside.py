@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from nccldoctor.align.standing.looks import Looks
 from nccldoctor.align.standing.stances import Posture, Stance, is_transfer
+from nccldoctor.dataclass import dataclass
 from nccldoctor.model.ranks import Ranks
 
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from functools import lru_cache
 
 from nccldoctor.align.stack_activity import activity_of, first_meaningful, split_frame, user_frames, wait_of
+from nccldoctor.dataclass import dataclass
 from nccldoctor.events import ProcessState, Stack
 from nccldoctor.patterns import lazy
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.events import CommInit, ProcessExit, Writer
 from nccldoctor.identify.case import Case
 from nccldoctor.model import SourceKind

@@ -9,12 +9,12 @@ Example: ranks 0-4, 6 and 7 of 8 gave up on calls, some of them without naming t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import chain
 
 from nccldoctor.align.exits import can_precede_alarm
 from nccldoctor.align.liveness import Liveness, RankActivity
 from nccldoctor.align.wait_graph import WaitGraph
+from nccldoctor.dataclass import dataclass
 from nccldoctor.events import DumpSignal, HeartbeatStuck, NcclError, SocketError
 from nccldoctor.identify.case import Case
 from nccldoctor.model.ranks import Ranks

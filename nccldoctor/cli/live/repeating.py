@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from nccldoctor import pipeline
 from nccldoctor.cli import exit_codes, report_file, terminal
 from nccldoctor.cli.live import collecting
 from nccldoctor.collect.bundle import BundleResult
+from nccldoctor.dataclass import dataclass
 from nccldoctor.incident import Incident
 from nccldoctor.live.clock import Clock, WallClock
 from nccldoctor.live.fronts import compare_fronts, fronts

@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.model import Confidence, ConfidenceIn
 from nccldoctor.words.lists import and_list
 from nccldoctor.words.sentences import sentence

@@ -6,8 +6,6 @@ calls, also in sister groups of one role). One peer's word against another's nam
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
@@ -16,6 +14,7 @@ from nccldoctor.align.descriptions import describe, describe_row
 from nccldoctor.align.divergence.mismatches import rows_at
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.wait_graph import StuckCall
+from nccldoctor.dataclass import dataclass
 from nccldoctor.diagnose.citations import Entry
 from nccldoctor.diagnose.sentences import disagree
 from nccldoctor.model import Group

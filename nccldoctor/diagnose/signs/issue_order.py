@@ -10,7 +10,6 @@ Example: before BARRIER #5 ranks 1 and 3 issued 17 calls of dp, rank 2 issued 16
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
@@ -19,6 +18,7 @@ import numpy.typing as npt
 from nccldoctor.align.call_sequences import ROLE_BITS
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.wait_graph import StuckCall
+from nccldoctor.dataclass import dataclass
 from nccldoctor.model.ranks import Ranks
 
 FEWEST_EQUAL = 3

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 
 from nccldoctor.align.descriptions import describe
 from nccldoctor.align.facts import Facts
@@ -22,6 +21,7 @@ from nccldoctor.align.nccl_counter_evidence import (
 )
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.align.wait_graph import StuckCall
+from nccldoctor.dataclass import dataclass
 from nccldoctor.diagnose.citations import Line
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.sentences import counters as said

@@ -8,9 +8,10 @@ one of an earlier attempt.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.events import Event, Heartbeat, Progress, SchedulerEvent, Setting, Stack
 from nccldoctor.ingest.ingest import Ingested
 from nccldoctor.model import Gap

@@ -12,8 +12,9 @@ import math
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.discover.filename_hints import run_id
 from nccldoctor.events import CallTimeout, CommInit, Event, Note, Phase, ProcessExit, Progress, SchedulerEvent, TearDown
 from nccldoctor.identify.case import Case

@@ -8,11 +8,12 @@ another run.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 import numpy.typing as npt
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.model import Source
 from nccldoctor.model.recorded_calls import Batch, DumpHead, Interner
 

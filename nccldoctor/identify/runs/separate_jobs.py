@@ -11,8 +11,9 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.discover.filename_hints import run_id
 from nccldoctor.events import CallTimeout, Event, Progress, Setting, TearDown, WorkStatus
 from nccldoctor.identify.event_times import event_seconds

@@ -10,12 +10,13 @@ import re
 import stat
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.model.errors import CatalogueError
 from nccldoctor.prescribe.catalogue.remedy import TOPICS, Remedy, remedy_of
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import date
 from functools import cache
 from typing import Any, cast
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.prescribe.conditions import PREDICATES
 from nccldoctor.prescribe.conditions.base import catalogue_name
 

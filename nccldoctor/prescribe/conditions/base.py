@@ -9,9 +9,10 @@ follows from the signature.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.events import Event
 from nccldoctor.model import Finding
 from nccldoctor.model.ranks import Ranks

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar, cast
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.events import CallTimeout, Event, Heartbeat, Phase, Progress, Stack
 from nccldoctor.identify.case import Case
 from nccldoctor.model import Place, Source, SourceKind

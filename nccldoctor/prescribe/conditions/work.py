@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
 from nccldoctor.align.stack_activity import activity_of
+from nccldoctor.dataclass import dataclass
 from nccldoctor.events import Event, Phase, Progress
 from nccldoctor.model import Finding
 from nccldoctor.prescribe.conditions.base import (

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.nccl_counter_evidence import steady_queries
 from nccldoctor.align.progress.group_progress import GroupProgress
+from nccldoctor.dataclass import dataclass
 from nccldoctor.events import CommInit
 from nccldoctor.model import CauseClass, Finding, Place
 from nccldoctor.model.exhibits import CountsRow, CountsTable, Exhibit, Part

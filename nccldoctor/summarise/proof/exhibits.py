@@ -7,10 +7,11 @@ cannot show is named.
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 
 from nccldoctor.align.facts import Facts
+from nccldoctor.dataclass import dataclass
 from nccldoctor.model import Finding, Place
 from nccldoctor.model.exhibits import Exhibit, Part, Unshown
 from nccldoctor.model.figures import CallDiff

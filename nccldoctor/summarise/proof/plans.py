@@ -7,10 +7,10 @@ shows it best: the exit of a rank that was killed, the call with which a culprit
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 
 from nccldoctor.align.stack_activity import wait_of
+from nccldoctor.dataclass import dataclass
 from nccldoctor.events import (
     Absence,
     CallTimeout,

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from nccldoctor.align.exits import is_own_exit
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stack_activity import function_of_activity
+from nccldoctor.dataclass import dataclass
 from nccldoctor.events import CallTimeout, Event, ExceptionRaised, Heartbeat, Phase, ProcessExit, Progress, Stack
 from nccldoctor.model import Evidence, Finding, Place
 from nccldoctor.model.excerpts import Excerpts, SourceLine

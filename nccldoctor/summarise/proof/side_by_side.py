@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 
 from nccldoctor.align.call_sequences import call_site
 from nccldoctor.align.descriptions import recorded_state
 from nccldoctor.align.divergence.mismatches import rows_at
 from nccldoctor.align.facts import Facts
+from nccldoctor.dataclass import dataclass
 from nccldoctor.model import Finding, Place
 from nccldoctor.model.exhibits import CallCell, CallsRow, CallsSide, CallsTable, Exhibit, Part
 from nccldoctor.model.figures import CallDiff, IssuedCall
