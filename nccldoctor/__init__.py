@@ -12,6 +12,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from nccldoctor.history.comparison import Comparison, compare
+    from nccldoctor.history.saved_report import SavedReport, load
     from nccldoctor.incident import Incident
     from nccldoctor.model import Diagnosis, Evidence, Finding, RemedyAdvice
     from nccldoctor.model.ranks import Ranks
@@ -20,6 +22,10 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "analyze": "nccldoctor.pipeline",
+    "compare": "nccldoctor.history.comparison",
+    "load": "nccldoctor.history.saved_report",
+    "Comparison": "nccldoctor.history.comparison",
+    "SavedReport": "nccldoctor.history.saved_report",
     "Incident": "nccldoctor.incident",
     "Diagnosis": "nccldoctor.model",
     "Evidence": "nccldoctor.model",
@@ -29,7 +35,20 @@ _HOMES = {
     "__version__": "nccldoctor.version",
 }
 
-__all__ = ["Diagnosis", "Evidence", "Finding", "Incident", "Ranks", "RemedyAdvice", "__version__", "analyze"]
+__all__ = [
+    "Comparison",
+    "Diagnosis",
+    "Evidence",
+    "Finding",
+    "Incident",
+    "Ranks",
+    "RemedyAdvice",
+    "SavedReport",
+    "__version__",
+    "analyze",
+    "compare",
+    "load",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -135,7 +135,8 @@ def _place_columns(places: Sequence[Place | None]) -> dict[str, Any]:
 def _spread(case: Case) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Milliseconds from the first issue of the same call to this one, and from this one to the last.
 
-    NaN where one rank alone recorded the call. The same call: one number of one group, and no send or receive, whose two ends have no number in common.
+    NaN where one rank alone recorded the call. The same call: one number of one group, and no send or receive, whose two ends have no
+    number in common.
     """
     table = case.calls
     late = np.full(len(table), np.nan)

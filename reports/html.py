@@ -53,7 +53,7 @@ class Figures:
 
 def page(diagnosis: Diagnosis) -> str:
     """The whole report; a file of its own, ends with a newline."""
-    style, script = _asset("page.css"), _asset("page.js")
+    style, script = asset("page.css"), asset("page.js")
     return _filled(diagnosis, f"style-src '{style.hash}'; script-src '{script.hash}'", (script,), None)
 
 
@@ -61,7 +61,7 @@ def filled(diagnosis: Diagnosis, figures: Figures, library_hash: str) -> str:
     """The report with figures in the place of its drawings; ``library_hash`` is the hash of the unpacked
     plotly.js.
     """
-    scripts = (_asset("page.js"), _asset("interactive.js"))
+    scripts = (asset("page.js"), asset("interactive.js"))
     allowed = " ".join(f"'{value}'" for value in (*(s.hash for s in scripts), library_hash))
     return _filled(diagnosis, f"style-src 'unsafe-inline'; script-src {allowed}", scripts, figures)
 
@@ -78,7 +78,7 @@ def _filled(diagnosis: Diagnosis, policy: str, scripts: tuple[Asset, ...], figur
             pid="",
             policy=Markup(policy),  # our own words and hashes
             figures=figures,
-            style=_asset("page.css"),
+            style=asset("page.css"),
             scripts=scripts,
             document=_packed(diagnosis),
             stall_width=stall.WIDTH,
@@ -192,7 +192,8 @@ def _around_values(text: str, values: tuple[str, ...]) -> str:
 
 
 @cache
-def _asset(name: str) -> Asset:
+def asset(name: str) -> Asset:
+    """A style sheet or a script of the templates."""
     from importlib.resources import files
 
     from markupsafe import Markup

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from nccldoctor.cli import catalogue, env, terminal
+from nccldoctor.cli import catalogue, env, history, terminal
 from nccldoctor.cli.live import commands as live
 from nccldoctor.cli.options import format_option, paths_argument, rank_from_option, report_options, workers_option
 from nccldoctor.version import __version__
@@ -240,6 +240,8 @@ def _demo_live(ctx: click.Context, fault: str, to: Path | None, force: bool, no_
 
 cli.add_command(catalogue.catalogue)
 cli.add_command(env.env)
+cli.add_command(history.history)
+cli.add_command(history.diff)
 cli.add_command(live.collect_command)
 cli.add_command(live.live_command)
 cli.add_command(live.watch_command)

@@ -175,7 +175,9 @@ def _dump_gaps(batch: Batch, dump_rank: Sequence[int | None], call_group: npt.ND
     for index, (dump, rank) in enumerate(zip(batch.dumps, dump_rank, strict=True)):
         ranks = Ranks([rank] if rank is not None else [])
         if index in nameless:
-            gaps.append(Gap(dump.path, "calls of which it does not say the process group", ranks, dump.source, odd=True))
+            gaps.append(
+                Gap(dump.path, "calls of which it does not say the process group", ranks, dump.source, odd=True)
+            )
         if index in unordered:
             why = "sequence numbers of one group go back or are negative, which no release writes"
             gaps.append(Gap(dump.path, why, ranks, dump.source, odd=True))

@@ -40,7 +40,7 @@ STAGES = (
     "incident",
     "judging",
     "pipeline",
-    "live",
+    ("live", "history"),
     "cli",
     "__main__",
 )

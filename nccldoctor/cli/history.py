@@ -1,0 +1,215 @@
+"""The commands that remember incidents and compare them."""
+
+# click keeps the lines of a paragraph that begins with a real backspace; in a raw docstring it is two characters.
+# ruff: noqa: D301
+
+from __future__ import annotations
+
+import os
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from nccldoctor.cli import terminal
+
+if TYPE_CHECKING:
+    from nccldoctor.history.store import PastIncident
+
+_UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
+
+
+def _default_file() -> Path:
+    """``history.db`` in the folder that the system keeps for a user's data."""
+    base = os.environ.get("XDG_DATA_HOME") or str(Path("~/.local/share").expanduser())
+    return Path(base, "nccldoctor", "history.db")
+
+
+def _since(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> datetime | None:
+    """``30d``, ``12h``, ``4w`` or a day, as a time."""
+    if value is None:
+        return None
+    if match := re.fullmatch(r"(\d{1,5})([hdw])", value):
+        return datetime.now(UTC) - int(match[1]) * _UNITS[match[2]]
+    try:
+        time = datetime.fromisoformat(value)
+    except ValueError:
+        raise click.BadParameter(f"{value!r} is neither a span such as 30d nor a day such as 2026-11-01") from None
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+_db = click.option("--db", type=click.Path(dir_okay=False, path_type=Path), help="The database (default: your own).")
+_from = click.option("--since", callback=_since, metavar="30d|DAY", help="Leave older incidents out.")
+
+
+@click.group()
+def history() -> None:
+    """Remember incidents, and say what returns more often than by chance."""
+
+
+@history.command()
+@click.argument("reports", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="REPORT...")
+@_db
+def add(reports: tuple[Path, ...], db: Path | None) -> None:
+    """Add reports: .json, .html or .zip that analyze wrote.
+
+    A later report about the same files replaces the earlier one. A file that is no
+    report is named and costs only itself.
+
+    \b
+    Examples:
+      nccldoctor history add report.json
+      nccldoctor history add tickets/*.html
+    """
+    from nccldoctor.history.saved_report import load
+    from nccldoctor.history.store import History
+    from nccldoctor.model.errors import InputError
+
+    read, failed = [], 0
+    for path in reports:
+        try:
+            read.append(load(path))
+        except InputError as error:
+            failed += 1
+            click.echo(f"warning: {error.message}", err=True)
+    if not read:
+        raise InputError("no report could be read", "give report.json, report.html or report.zip of nccldoctor analyze")
+    new = History(db or _default_file()).add(read, datetime.now(UTC))
+    skipped = f", {failed} files skipped" if failed else ""
+    click.echo(f"{new} new incidents, {len(read) - new} known before{skipped}", err=True)
+
+
+def _incidents(db: Path | None, since: datetime | None) -> list[PastIncident]:
+    from nccldoctor.history.store import History
+    from nccldoctor.model.errors import InputError
+
+    path = db or _default_file()
+    if not path.exists():
+        raise InputError(f"there is no history at {path}", "add reports first: nccldoctor history add report.json")
+    found = History(path).incidents(since)
+    if not found:
+        raise InputError("the history holds no incident of that time", "leave --since out, or add reports")
+    return found
+
+
+@history.command()
+@_db
+@_from
+def hosts(db: Path | None, since: datetime | None) -> None:
+    """Show which hosts and devices are at fault beyond chance.
+
+    BY CHANCE is how often a host would be at fault if each of a job's hosts were alike.
+    PROBABILITY is that of chance alone giving any host so many; at most 0.05 is marked.
+    Exit code 1 where a host or device is marked, else 0.
+
+    \b
+    Examples:
+      nccldoctor history hosts
+      nccldoctor history hosts --since 30d
+    """
+    from nccldoctor.history import returning
+    from nccldoctor.history.page import cells, notable
+    from nccldoctor.reports.terminal.columns import Column, table_lines
+
+    incidents = _incidents(db, since)
+    found = [*notable(returning.hosts(incidents)), *notable(returning.devices(incidents))]
+    rows = [("*" if one.is_beyond_chance else "", *cells(one)) for one in found]
+    columns = (
+        Column(""),
+        Column("host or device"),
+        Column("at fault", is_number=True),
+        Column("took part", is_number=True),
+        Column("by chance", is_number=True),
+        Column("probability", is_number=True),
+        Column("remark", least=12, yields=1),
+    )
+    sure = len(returning.accusations(incidents))
+    about = f"{len(incidents)} incidents, {sure} name a host with at least medium confidence\n"
+    terminal.out(about + "".join(f"{line}\n" for line in table_lines(columns, rows, terminal.width())))
+    click.get_current_context().exit(int(any(one.is_beyond_chance for one in found)))
+
+
+@history.command("list")
+@_db
+@_from
+def list_(db: Path | None, since: datetime | None) -> None:
+    """List the incidents, the newest first, and the defects seen more than once.
+
+    \b
+    Example:
+      nccldoctor history list --since 2026-11-01
+    """
+    from nccldoctor.history import returning
+    from nccldoctor.history.page import day
+    from nccldoctor.reports.terminal.columns import Column, table_lines
+    from nccldoctor.words.sanitize import line
+
+    incidents = _incidents(db, since)
+    rows = [(day(one.time), one.confidence, line(one.headline, 200), one.report) for one in reversed(incidents)]
+    columns = (
+        Column("day"),
+        Column("ranks"),
+        Column("verdict", least=30, yields=2),
+        Column("report", least=12, yields=1),
+    )
+    lines = table_lines(columns, rows, terminal.width())
+    again = [
+        (str(mark.count), line(str(mark.fingerprint), 200))
+        for mark in returning.fingerprints(incidents)
+        if mark.count > 1
+    ]
+    seen = table_lines((Column("seen", is_number=True), Column("defect", least=30, yields=1)), again, terminal.width())
+    terminal.out("".join(f"{text}\n" for text in [*lines, *([""] if seen else []), *seen]))
+
+
+@history.command()
+@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="The page: FILE.html.")
+@click.option("--force", is_flag=True, help="Replace the file named by -o.")
+@_db
+@_from
+def page(output: Path, force: bool, db: Path | None, since: datetime | None) -> None:
+    """Write the history as one HTML page.
+
+    \b
+    Example:
+      nccldoctor history page -o history.html --since 90d
+    """
+    from nccldoctor.cli import report_file
+    from nccldoctor.history import page as pages
+
+    report_file.check_target(output, force, (".html",))
+    text = pages.page(_incidents(db, since))
+    with report_file.replacing(output, force=force) as file:
+        file.write(text.encode("utf-8", "backslashreplace"))
+    click.echo(f"wrote {output} ({max(1, output.stat().st_size // 1000):,} kB)", err=True)
+
+
+@click.command()
+@click.argument("left", type=click.Path(path_type=Path), metavar="A")
+@click.argument("right", type=click.Path(path_type=Path), metavar="B")
+def diff(left: Path, right: Path) -> None:
+    """Compare two reports: is it the same defect, on the same hosts?
+
+    A and B are .json, .html or .zip files that analyze wrote. Exit code 0 where it is
+    the same defect, 1 where it is another.
+
+    \b
+    Example:
+      nccldoctor diff monday.html today.html
+    """
+    from nccldoctor.history.comparison import compare
+    from nccldoctor.history.saved_report import load
+
+    found = compare(load(left), load(right))
+    lines = []
+    for row in found.rows:
+        if row.left == row.right and row.left is not None:
+            lines.append(f"  {row.what:<20} {row.left}")
+        elif row.left is not None or row.right is not None:
+            lines += [f"- {row.what:<20} {row.left or 'not known'}", f"+ {row.what:<20} {row.right or 'not known'}"]
+    shared = f"; at fault in both: {', '.join(found.shared_hosts)}" if found.shared_hosts else ""
+    lines.append(f"{'the same defect' if found.is_same_defect else 'another defect, or not enough to tell'}{shared}")
+    terminal.out("".join(f"{text}\n" for text in lines))
+    click.get_current_context().exit(int(not found.is_same_defect))

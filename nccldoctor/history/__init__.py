@@ -1,0 +1,1 @@
+"""Remembers incidents: reads saved reports, keeps them in a database, and says what returns more often than by chance."""

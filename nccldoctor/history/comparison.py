@@ -1,0 +1,88 @@
+"""Compares two reports: what is the same in both incidents, and what differs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from nccldoctor.history.saved_report import SavedReport, from_document
+from nccldoctor.incident import Incident
+from nccldoctor.words.sanitize import line
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedRow:
+    """One property of both incidents, in words; None where a report does not know it."""
+
+    what: str
+    left: str | None
+    right: str | None
+
+    @property
+    def differs(self) -> bool:
+        """Whether both reports know it, and it is not the same."""
+        return self.left != self.right and self.left is not None and self.right is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two incidents side by side.
+
+    ``is_same_defect``: class, line of the program and role of the group agree, and at least one of the last two is known.
+    ``shared_hosts`` are hosts at fault in both.
+    """
+
+    rows: tuple[ComparedRow, ...]
+    is_same_defect: bool
+    shared_hosts: tuple[str, ...]
+
+
+def compare(a: Incident | SavedReport, b: Incident | SavedReport) -> Comparison:
+    """Lay two incidents side by side: answers of :func:`nccldoctor.analyze`, or reports that :func:`nccldoctor.load` read."""
+    left, right = _saved(a), _saved(b)
+    rows = zip(_properties(left), _properties(right), strict=True)
+    hosts = [{accused.host for accused in one.accused if accused.host} for one in (left, right)]
+    return Comparison(
+        tuple(ComparedRow(what, one, other) for (what, one), (_, other) in rows),
+        left.fingerprint == right.fingerprint and left.fingerprint.is_told,
+        tuple(sorted(hosts[0] & hosts[1])),
+    )
+
+
+def _saved(one: Incident | SavedReport) -> SavedReport:
+    return one if isinstance(one, SavedReport) else from_document(json.loads(one.to_json()))
+
+
+def _properties(one: SavedReport) -> list[tuple[str, str | None]]:
+    document, stalled = one.document, one.verdict.get("stalled") or {}
+    job, action = document["job"], document.get("action") or {}
+    hosts = sorted({accused.host for accused in one.accused if accused.host})
+    devices = sorted({accused.device for accused in one.accused if accused.device})
+    remedies = document.get("remedies") or [{}]
+    found: list[tuple[str, Any]] = [
+        ("headline", one.headline),
+        ("class", one.cause),
+        ("confidence", one.verdict["confidence"]),
+        ("ranks at fault", one.verdict["ranks"]),
+        ("hosts at fault", ", ".join(hosts)),
+        ("devices at fault", ", ".join(devices)),
+        ("line of the program", one.fingerprint.site),
+        ("stalled call", _call(stalled)),
+        ("process group", stalled.get("group")),
+        ("ranks", one.world_size),
+        ("hosts", len(one.hosts)),
+        ("torch", job.get("torch")),
+        ("nccl", job.get("nccl")),
+        ("restart", action.get("restart")),
+        ("first remedy", remedies[0].get("id") if remedies else None),
+        ("happened", one.happened and one.happened.isoformat(" ", "seconds")),
+    ]
+    return [(what, line(str(value), 300) if value else None) for what, value in found]
+
+
+def _call(stalled: Mapping[str, Any]) -> str | None:
+    if not stalled.get("op"):
+        return None
+    return f"{stalled['op']} #{stalled['seq']}" if stalled.get("seq") is not None else str(stalled["op"])

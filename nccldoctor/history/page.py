@@ -1,0 +1,187 @@
+"""The history as one HTML page: what returned, when, and each incident."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from nccldoctor.history import returning
+from nccldoctor.history.recurrence import LEVEL, Recurrence
+from nccldoctor.history.store import PastIncident
+from nccldoctor.reports import html
+from nccldoctor.version import __version__
+from nccldoctor.words.numbers import plural
+from nccldoctor.words.secrets import masked
+
+MOST_ROWS = 200
+"""Rows of a table at most."""
+
+MOST_OTHERS = 10
+"""Hosts that are shown although chance explains them."""
+
+MOST_HOSTS = 30
+"""Hosts that the picture shows."""
+
+_LEFT, _WIDTH, _ROW = 206, 1000, 24
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of a table; ``is_marked`` where it is beyond chance."""
+
+    cells: tuple[str, ...]
+    is_marked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table with a sentence about it."""
+
+    key: str
+    title: str
+    about: str
+    heads: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StripRow:
+    """A host, and where its incidents stand, in pixels."""
+
+    label: str
+    y: int
+    marks: tuple[float, ...]
+    is_marked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """The incidents of the hosts on one scale of time."""
+
+    first: str
+    last: str
+    width: int
+    height: int
+    rows: tuple[StripRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """All that the page shows."""
+
+    title: str
+    lede: str
+    span: str
+    tables: tuple[Table, ...]
+    strip: Strip | None
+    footer: str
+
+
+def page(incidents: Sequence[PastIncident]) -> str:
+    """The page of these incidents, the oldest first; a file of its own that loads nothing."""
+    style = html.asset("page.css")
+    text: str = html.environment().get_template("history.html").render(h=shown(incidents), style=style)
+    return text + "\n"
+
+
+def shown(incidents: Sequence[PastIncident]) -> Shown:
+    """What the page says about these incidents."""
+    hosts, devices = returning.hosts(incidents), returning.devices(incidents)
+    marks = returning.fingerprints(incidents)
+    named = [one.name for one in (*hosts, *devices) if one.is_beyond_chance]
+    again = sum(mark.count > 1 for mark in marks)
+    return Shown(
+        f"{named[0]} fails more often than by chance" if named else "No host fails more often than by chance",
+        f"{plural(len(incidents), 'incident')}. At the {LEVEL:.0%} level, over all that was tested, these stand out: "
+        f"{', '.join(named) or 'none'}. {plural(again, 'defect')} returned.",
+        _span(incidents),
+        (
+            _tested("hosts", "Hosts", "host", hosts),
+            _tested("devices", "Devices", "device", devices),
+            _fingerprints(marks),
+            _incidents(incidents),
+        ),
+        _strip(incidents, hosts),
+        f"nccldoctor {__version__}",
+    )
+
+
+def _tested(key: str, title: str, noun: str, found: Sequence[Recurrence]) -> Table:
+    about = (
+        f"How often each {noun} was at fault, how often it took part, and how often chance would have it at fault. The last column is the "
+        f"probability that chance alone gives any {noun} so many."
+    )
+    rows = (Row(cells(one), one.is_beyond_chance) for one in notable(found))
+    heads = (noun.capitalize(), "At fault", "Took part", "By chance", "Probability", "Remark")
+    return Table(key, title, about, heads, tuple(rows))
+
+
+def notable(found: Sequence[Recurrence]) -> list[Recurrence]:
+    """Those that stand out, and some behind them to compare with."""
+    return [one for number, one in enumerate(found[:MOST_ROWS]) if one.chance <= LEVEL or number < MOST_OTHERS]
+
+
+def cells(one: Recurrence) -> tuple[str, ...]:
+    """A recurrence in the words of a table."""
+    chance = f"{one.chance:.2g}" if one.chance >= 1e-6 else "below 0.000001"
+    remark = f"always {one.always}: host and rank cannot be told apart" if one.always else ""
+    return (masked(one.name), str(one.at_fault), str(one.took_part), f"{one.expected:.2f}", chance, remark)
+
+
+def _fingerprints(marks: Sequence[returning.Returned]) -> Table:
+    rows = (
+        Row((masked(str(mark.fingerprint)), str(mark.count), day(mark.first), day(mark.last)), mark.count > 1)
+        for mark in marks[:MOST_ROWS]
+    )
+    about = "Incidents of one class, at one line of the program, in one kind of process group. They are counted, not tested."
+    return Table("defects", "Defects", about, ("Defect", "Incidents", "First", "Last"), tuple(rows))
+
+
+def _incidents(incidents: Sequence[PastIncident]) -> Table:
+    rows = (
+        Row((day(one.time), masked(one.headline), _at_fault(one), one.confidence, one.report))
+        for one in list(reversed(incidents))[:MOST_ROWS]
+    )
+    return Table(
+        "incidents",
+        "Incidents",
+        "The newest first.",
+        ("Day", "Verdict", "At fault", "Confidence", "Report"),
+        tuple(rows),
+    )
+
+
+def _at_fault(one: PastIncident) -> str:
+    return ", ".join(dict.fromkeys(accused.host or f"rank {accused.rank}" for accused in one.accused[:8]))
+
+
+def _strip(incidents: Sequence[PastIncident], hosts: Sequence[Recurrence]) -> Strip | None:
+    accusing = returning.accusations(incidents)
+    if len(accusing) < 2 or accusing[0].time == accusing[-1].time:
+        return None
+    place = _scale(accusing[0].time, accusing[-1].time)
+    rows = tuple(
+        StripRow(
+            masked(host.name),
+            _ROW // 2 + number * _ROW,
+            tuple(place(one.time) for one in accusing if any(accused.host == host.name for accused in one.accused)),
+            host.is_beyond_chance,
+        )
+        for number, host in enumerate(notable(hosts)[:MOST_HOSTS])
+    )
+    return Strip(day(accusing[0].time), day(accusing[-1].time), _WIDTH, len(rows) * _ROW, rows)
+
+
+def _scale(first: datetime, last: datetime) -> Callable[[datetime], float]:
+    length = (last - first).total_seconds()
+    return lambda time: round(_LEFT + (time - first).total_seconds() / length * (_WIDTH - _LEFT - 10), 1)
+
+
+def _span(incidents: Sequence[PastIncident]) -> str:
+    return f"{day(incidents[0].time)} to {day(incidents[-1].time)}" if incidents else ""
+
+
+def day(time: datetime) -> str:
+    """The day of a time, ``2026-11-20``."""
+    return time.date().isoformat()

@@ -1,0 +1,194 @@
+"""A report that was saved: the JSON document, from a ``.json`` file, a page, or a zip of both."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import gzip
+import io
+import json
+import re
+import zipfile
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from nccldoctor.history.fingerprint import Fingerprint, fingerprint_of, ranks_in
+from nccldoctor.model.errors import InputError, NccldoctorError
+
+LARGEST = 256 * 1024 * 1024
+"""Bytes of a document, and of a file that holds one, at most."""
+
+_NO_YEAR = datetime(2001, 1, 1, tzinfo=UTC).timestamp()
+"""Lines without a year are put into the year 2000."""
+
+_IN_PAGE = re.compile(rb'<script type="application/gzip;base64" id="document">([^<]+)</script>')
+_STAND_IN = re.compile(r"host-\d+|HOST_?\d+")
+_WAY_OUT = "give what nccldoctor analyze wrote: report.json, report.html or report.zip"
+
+
+@dataclass(frozen=True, slots=True)
+class Accused:
+    """A rank at fault, with the host and the device that the report knows."""
+
+    rank: int
+    host: str | None
+    device: str | None
+
+
+@dataclass(frozen=True)
+class SavedReport:
+    """A document of ``analyze --format json`` as it was saved; ``document`` has all of it, as plain values.
+
+    ``path`` is the file that it came from, empty where it came from none.
+    """
+
+    document: Mapping[str, Any] = field(repr=False)
+    path: str = ""
+
+    @property
+    def verdict(self) -> Mapping[str, Any]:
+        """The verdict, as the JSON has it: ``class``, ``ranks``, ``confidence``, ``headline`` and so on."""
+        verdict: Mapping[str, Any] = self.document["verdict"]
+        return verdict
+
+    @property
+    def cause(self) -> str:
+        """The class of the verdict."""
+        return str(self.verdict["class"])
+
+    @property
+    def headline(self) -> str:
+        """The verdict in a sentence."""
+        return str(self.verdict["headline"])
+
+    @property
+    def confidence(self) -> str:
+        """How sure the verdict is of the ranks: ``high``, ``medium``, ``low`` or ``cannot-tell``."""
+        return str(_at(self.verdict, "confidence_in", "ranks") or self.verdict["confidence"])
+
+    @property
+    def world_size(self) -> int | None:
+        """The number of ranks of the job, None where the report does not know it."""
+        size = _at(self.document, "job", "world_size")
+        return size if isinstance(size, int) else None
+
+    @cached_property
+    def hosts(self) -> frozenset[str]:
+        """The hosts that the job ran on, without stand-ins of a redacted report."""
+        named = [*(_at(self.document, "job", "hosts") or ()), *(one.host for one in self.accused)]
+        return frozenset(host for host in named if isinstance(host, str) and not _STAND_IN.fullmatch(host))
+
+    @cached_property
+    def accused(self) -> tuple[Accused, ...]:
+        """The ranks at fault; a row of several ranks on several hosts tells no host of each."""
+        at_fault: frozenset[int] = ranks_in(self.verdict["ranks"])
+        out: list[Accused] = []
+        rows: Iterable[Mapping[str, Any]] = self.document["ranks"]
+        for row in rows:
+            hosts: Sequence[object] = row.get("hosts") or ()
+            for rank in ranks_in(row.get("ranks")) & at_fault:
+                host = str(hosts[0]) if len(hosts) == 1 and not _STAND_IN.fullmatch(str(hosts[0])) else None
+                out.append(Accused(rank, host, str(row["device"]) if row.get("device") else None))
+        out.sort(key=lambda one: one.rank)
+        return tuple(out)
+
+    @cached_property
+    def fingerprint(self) -> Fingerprint:
+        """What two incidents of one defect have in common."""
+        return fingerprint_of(self.document)
+
+    @cached_property
+    def happened(self) -> datetime | None:
+        """When it happened, in UTC: the begin of the stall, else the first complaint, else the begin of the timeline.
+
+        A time without a zone counts as UTC. None where no file of the incident names a year.
+        """
+        for value in (_at(self.verdict, "stalled", "since"), _at(self.document, "alarm", "time")):
+            if isinstance(value, str):
+                time = datetime.fromisoformat(value)
+                return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
+        start = _at(self.document, "timeline", "start")
+        return datetime.fromtimestamp(start, UTC) if isinstance(start, float) and start > _NO_YEAR else None
+
+    @cached_property
+    def incident_id(self) -> str:
+        """The same for all reports about the same files, whichever version wrote them."""
+        basis = [self.document.get("input"), self.document.get("alarm"), self.document.get("job")]
+        return sha256(json.dumps(basis, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def load(path: str | Path) -> SavedReport:
+    """Read a report that ``nccldoctor analyze`` or ``Incident.to_json`` wrote: ``.json``, ``.html`` or ``.zip``.
+
+    Example: ``nd.load("report.html").verdict["ranks"]``. Raises :class:`~nccldoctor.model.errors.InputError` where the file cannot be
+    read or is no such report.
+    """
+    path = Path(path)
+    try:
+        if path.stat().st_size > LARGEST:
+            raise InputError(f"{path} is larger than any report", _WAY_OUT)
+        content = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}", _WAY_OUT) from error
+    try:
+        return from_document(json.loads(_document_in(content)), str(path))
+    except (ValueError, KeyError, RecursionError, OSError, zipfile.BadZipFile, EOFError, zlib.error, binascii.Error) as error:
+        raise InputError(f"{path} is no report of nccldoctor: {error or type(error).__name__}", _WAY_OUT) from error
+
+
+def from_document(document: object, path: str = "") -> SavedReport:
+    """A report from its document. Raises :class:`~nccldoctor.model.errors.InputError` for any other value."""
+    if not isinstance(document, dict) or not str(document.get("schema_version", "")).startswith("1."):
+        raise InputError(f"{path or 'the document'} is no report of nccldoctor: it has no schema_version 1", _WAY_OUT)
+    verdict = document.get("verdict")
+    missing = [
+        name
+        for name in ("class", "family", "confidence", "headline", "ranks")
+        if not isinstance(verdict, dict) or not isinstance(verdict.get(name), str)
+    ]
+    wrong = [name for name in ("job", "input") if not isinstance(document.get(name), dict)]
+    wrong += ["ranks"] * (not _is_list_of_objects(document.get("ranks")))
+    if missing or wrong:
+        named = ", ".join([*(f"verdict.{name}" for name in missing), *wrong])
+        raise InputError(f"{path or 'the document'} is no whole report of nccldoctor: {named} is missing", _WAY_OUT)
+    report = SavedReport(document, path)
+    try:
+        _ = (report.accused, report.hosts, report.fingerprint, report.happened)
+    except (TypeError, AttributeError, ValueError, KeyError, IndexError, NccldoctorError) as error:
+        raise InputError(f"{path or 'the document'} is a broken report: {error}", _WAY_OUT) from error
+    return report
+
+
+def _document_in(content: bytes) -> bytes:
+    """The JSON text of a file: the file itself, the member of a zip, or what a page carries."""
+    if content.startswith(b"PK\x03\x04"):
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            member = next((info for info in archive.infolist() if info.filename.endswith(".json")), None)
+            if member is None or member.file_size > LARGEST:
+                raise ValueError("the zip holds no report.json")
+            return archive.read(member)
+    if content.lstrip()[:9].lower().startswith(b"<!doctype"):
+        held = _IN_PAGE.search(content)
+        if held is None:
+            raise ValueError("the page holds no document")
+        with gzip.open(io.BytesIO(base64.b64decode(held[1]))) as packed:
+            document: bytes = packed.read(LARGEST)
+        return document
+    return content
+
+
+def _is_list_of_objects(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(item, dict) for item in value)
+
+
+def _at(value: object, *names: str) -> Any:
+    """A value deep in a document; None where a part is missing."""
+    for name in names:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value

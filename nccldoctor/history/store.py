@@ -1,0 +1,146 @@
+"""The database of incidents: one SQLite file, one row for each incident."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from nccldoctor.history.fingerprint import Fingerprint
+from nccldoctor.history.saved_report import Accused, SavedReport
+from nccldoctor.model.errors import InputError, OutputError
+
+_VERSION = 1
+_TABLE = """
+create table if not exists incidents (
+    id text primary key, happened text, added text not null, headline text not null, confidence text not null,
+    cause text not null, site text not null, group_role text not null, world_size integer, accused text not null,
+    hosts text not null, report text not null
+) strict
+"""
+_COLUMNS = [
+    "id",
+    "happened",
+    "added",
+    "headline",
+    "confidence",
+    "cause",
+    "site",
+    "group_role",
+    "world_size",
+    "accused",
+    "hosts",
+    "report",
+]
+_PUT = f"insert or replace into incidents ({', '.join(_COLUMNS)}) values ({', '.join('?' * len(_COLUMNS))})"
+
+
+@dataclass(frozen=True, slots=True)
+class PastIncident:
+    """One incident as the history keeps it; ``time`` is when it happened, else when it was added, in UTC."""
+
+    id: str
+    time: datetime
+    headline: str
+    confidence: str
+    fingerprint: Fingerprint
+    world_size: int | None
+    accused: tuple[Accused, ...]
+    hosts: frozenset[str]
+    report: str
+
+
+class History:
+    """The incidents of a database file, which is made where it is missing.
+
+    Raises :class:`~nccldoctor.model.errors.OutputError` where the file cannot be made or is no history.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def add(self, reports: Iterable[SavedReport], now: datetime) -> int:
+        """Keep these reports; a later report about the same files replaces the earlier. Returns the number of new incidents."""
+        with self._open() as database:
+            before = _count(database)
+            database.executemany(_PUT, (_row(report, now) for report in reports))
+            return _count(database) - before
+
+    def incidents(self, since: datetime | None = None) -> list[PastIncident]:
+        """The incidents from ``since`` on, the oldest first."""
+        with self._open() as database:
+            rows = database.execute(f"select {', '.join(_COLUMNS)} from incidents").fetchall()
+        found = sorted((_incident(row) for row in rows), key=lambda one: (one.time, one.id))
+        return [one for one in found if since is None or one.time >= since]
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            database = sqlite3.connect(self._path, timeout=30)
+        except (OSError, sqlite3.Error) as error:
+            raise OutputError(f"cannot open the history {self._path}: {error}", _WAY_OUT) from error
+        try:
+            with database:
+                _prepare(database)
+                yield database
+        except sqlite3.Error as error:
+            raise OutputError(f"{self._path} is no history that can be used: {error}", _WAY_OUT) from error
+        finally:
+            database.close()
+
+
+_WAY_OUT = "name another file with --db"
+
+
+def _prepare(database: sqlite3.Connection) -> None:
+    (version,) = database.execute("pragma user_version").fetchone()
+    if version not in (0, _VERSION):
+        raise sqlite3.DatabaseError(f"a newer nccldoctor wrote it (version {version})")
+    database.execute(_TABLE)
+    database.execute(f"pragma user_version = {_VERSION}")
+
+
+def _count(database: sqlite3.Connection) -> int:
+    (count,) = database.execute("select count(*) from incidents").fetchone()
+    return int(count)
+
+
+def _row(report: SavedReport, now: datetime) -> tuple[str | int | None, ...]:
+    happened, mark = report.happened, report.fingerprint
+    return (
+        report.incident_id,
+        happened.isoformat() if happened else None,
+        now.astimezone(UTC).isoformat(),
+        report.headline,
+        report.confidence,
+        mark.cause,
+        mark.site,
+        mark.group_role,
+        report.world_size,
+        json.dumps([[one.rank, one.host, one.device] for one in report.accused]),
+        json.dumps(sorted(report.hosts)),
+        report.path,
+    )
+
+
+def _incident(row: tuple[str, ...]) -> PastIncident:
+    id_, happened, added, headline, confidence, cause, site, role, size, accused, hosts, report = row
+    try:
+        return PastIncident(
+            id_,
+            datetime.fromisoformat(happened or added),
+            headline,
+            confidence,
+            Fingerprint(cause, site, role),
+            None if size is None else int(size),
+            tuple(Accused(*one) for one in json.loads(accused)),
+            frozenset(json.loads(hosts)),
+            report,
+        )
+    except (ValueError, TypeError) as error:
+        raise InputError(f"the history holds a broken row, {id_}: {error}", _WAY_OUT) from error

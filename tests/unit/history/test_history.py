@@ -1,0 +1,202 @@
+"""The database, what it says returned, its page, and the commands."""
+
+import json
+import re
+import sqlite3
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from nccldoctor.cli.app import cli
+from nccldoctor.history import returning
+from nccldoctor.history.page import page
+from nccldoctor.history.saved_report import SavedReport, from_document
+from nccldoctor.history.store import History
+from nccldoctor.model.errors import OutputError
+
+NOW = datetime(2026, 11, 23, tzinfo=UTC)
+HOSTS = [f"n{number}" for number in range(16)]
+
+
+def incident(
+    number: int,
+    host: str = "n3",
+    *,
+    rank: int = 1,
+    device: str | None = None,
+    confidence: str = "high",
+    site: str = "step (train.py)",
+    headline: str = "Rank 1 is late.",
+) -> dict[str, object]:
+    function, _, file = site.partition(" ")
+    return {
+        "schema_version": "1.0",
+        "verdict": {
+            "class": "not-arrived",
+            "family": "absent",
+            "confidence": confidence,
+            "headline": headline,
+            "ranks": str(rank),
+            "stalled": {"group": "dp_0", "since": (NOW - timedelta(days=number)).isoformat()},
+        },
+        "job": {"world_size": 128, "hosts": HOSTS},
+        "input": {"files": number, "bytes": number},
+        "ranks": [{"ranks": str(rank), "hosts": [host], "device": device}],
+        "stacks": [{"rank": rank, "frames": [{"function": function, "file": file.strip("()"), "own": True}]}],
+    }
+
+
+def reports(*made: dict[str, object]) -> list[SavedReport]:
+    return [from_document(json.loads(json.dumps(one)), f"r{number}.json") for number, one in enumerate(made)]
+
+
+def kept(tmp_path: Path, *made: dict[str, object]) -> History:
+    history = History(tmp_path / "deep" / "h.db")
+    history.add(reports(*made), NOW)
+    return history
+
+
+def test_incidents_come_back_as_they_were_the_oldest_first(tmp_path: Path) -> None:
+    history = kept(tmp_path, incident(1), incident(5, "n4", device="0000:18:00"))
+
+    oldest, newest = history.incidents()
+
+    assert [one.accused[0].host for one in (oldest, newest)] == ["n4", "n3"]
+    assert oldest.accused[0].device == "0000:18:00"
+    assert oldest.time == NOW - timedelta(days=5)
+    assert oldest.hosts == frozenset(HOSTS)
+    assert str(newest.fingerprint) == "not-arrived · step (train.py) · dp"
+    assert history.incidents(NOW - timedelta(days=2)) == [newest]
+
+
+def test_the_same_incident_is_kept_once_and_the_last_report_counts(tmp_path: Path) -> None:
+    history = kept(tmp_path, incident(1))
+
+    assert history.add(reports(incident(1, headline="Better."), incident(2)), NOW) == 1
+    assert sorted(one.headline for one in history.incidents()) == ["Better.", "Rank 1 is late."]
+
+
+@pytest.mark.parametrize("content", [b"no database at all, but long enough to be read as one" * 20, None])
+def test_what_is_no_history_is_named(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "h.db"
+    if content is None:
+        with sqlite3.connect(path) as database:
+            database.execute("pragma user_version = 99")
+        database.close()
+    else:
+        path.write_bytes(content)
+
+    with pytest.raises(OutputError, match="no history that can be used"):
+        History(path).incidents()
+
+
+def test_a_host_that_returns_with_different_ranks_stands_out(tmp_path: Path) -> None:
+    made = [incident(n, "n3", rank=n) for n in range(6)] + [incident(10 + n, f"n{n}", rank=n) for n in range(6, 12)]
+
+    found = returning.hosts(kept(tmp_path, *made).incidents())
+
+    assert [one.name for one in found if one.is_beyond_chance] == ["n3"]
+
+
+def test_a_host_that_always_holds_the_same_rank_is_not_named(tmp_path: Path) -> None:
+    """Rank 0 samples on the host that always holds it: program or host, these incidents cannot tell."""
+    (first, *_) = returning.hosts(kept(tmp_path, *(incident(n, "n3", rank=0) for n in range(6))).incidents())
+
+    assert (first.name, first.always, first.is_beyond_chance) == ("n3", "rank 0", False)
+    assert first.chance < 0.05
+
+
+def test_a_verdict_of_low_confidence_accuses_nobody(tmp_path: Path) -> None:
+    made = [incident(n, "n3", rank=n, confidence="low") for n in range(6)]
+
+    assert returning.hosts(kept(tmp_path, *made).incidents()) == ()
+
+
+def test_one_device_of_a_host_stands_out_from_its_neighbours(tmp_path: Path) -> None:
+    bad = [incident(n, "n3", rank=n, device="0000:18:00") for n in range(6)]
+    mixed = [incident(20 + n, "n5", rank=n, device=f"0000:{n}8:00") for n in range(6)]
+
+    found = returning.devices(kept(tmp_path, *bad, *mixed).incidents())
+
+    assert [one.name for one in found if one.is_beyond_chance] == ["n3 0000:18:00"]
+    assert {one.expected for one in found} == {6 / 8}, "128 ranks on 16 hosts: 8 devices each"
+
+
+def test_defects_are_counted_by_their_fingerprint(tmp_path: Path) -> None:
+    made = [incident(n) for n in range(3)] + [incident(9, site="load (data.py)")]
+
+    first, second = returning.fingerprints(kept(tmp_path, *made).incidents())
+
+    assert (first.count, first.fingerprint.site) == (3, "step (train.py)")
+    assert (first.first, first.last) == (NOW - timedelta(days=2), NOW)
+    assert second.count == 1
+
+
+def test_the_page_escapes_what_reports_say_and_loads_nothing(tmp_path: Path) -> None:
+    made = [incident(n, "<b>n3", rank=n, headline="<script>alert(1)</script>") for n in range(6)]
+
+    text = page(kept(tmp_path, *made).incidents())
+
+    assert "<script>" not in text
+    assert "&lt;script&gt;" in text
+    assert "&lt;b&gt;n3 fails more often than by chance" in text
+    assert "default-src 'none'" in text
+    assert not re.search(r"(?:src|href)=\"(?!#)", text)
+    assert text.count("<circle") == 6
+
+
+def run(*words: object) -> Result:
+    return CliRunner().invoke(cli, ["history", *map(str, words)], env={"COLUMNS": "120"})
+
+
+def test_the_commands_add_list_and_name(tmp_path: Path) -> None:
+    files = []
+    for number in range(6):
+        files.append(tmp_path / f"r{number}.json")
+        files[-1].write_text(json.dumps(incident(number, rank=number)))
+    (tmp_path / "x.json").write_text("{}")
+    db = ("--db", tmp_path / "h.db")
+
+    added = run("add", *files, tmp_path / "x.json", *db)
+    hosts = run("hosts", *db)
+    listed = run("list", "--since", "2000-01-01", *db)
+    paged = run("page", "-o", tmp_path / "h.html", *db)
+
+    assert added.exit_code == 0
+    assert "6 new incidents, 0 known before, 1 files skipped" in added.stderr
+    assert "x.json" in added.stderr
+    assert hosts.exit_code == 1, "a host stands out"
+    assert re.search(r"^\* +n3 +6 +6 +0\.38", hosts.stdout, re.MULTILINE)
+    assert "seen  defect\n   6  not-arrived · step (train.py) · dp" in listed.stdout
+    assert paged.exit_code == 0
+    assert (tmp_path / "h.html").read_text().startswith("<!DOCTYPE html>")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("hosts",), "there is no history"),
+        (("list", "--since", "soon"), "neither a span"),
+        (("page", "-o", "h.txt"), "cannot tell the format"),
+    ],
+)
+def test_what_cannot_be_done_is_said(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+    failed = run(*words, "--db", tmp_path / "none.db")
+
+    assert failed.exit_code == 2
+    assert said in failed.stderr
+    assert not (tmp_path / "none.db").exists()
+
+
+def test_diff_ends_with_0_for_the_same_defect(tmp_path: Path) -> None:
+    for name, made in (("a", incident(1)), ("b", incident(2, "n9")), ("c", incident(3, site="load (data.py)"))):
+        (tmp_path / f"{name}.json").write_text(json.dumps(made))
+
+    def diff(left: str, right: str) -> Result:
+        return CliRunner().invoke(cli, ["diff", str(tmp_path / left), str(tmp_path / right)])
+
+    assert (diff("a.json", "b.json").exit_code, diff("a.json", "c.json").exit_code) == (0, 1)
+    assert "- hosts at fault       n3\n+ hosts at fault       n9\n" in diff("a.json", "b.json").stdout
+    assert diff("a.json", "b.json").stdout.endswith("the same defect\n")
