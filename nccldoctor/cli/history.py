@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,8 +30,9 @@ def _since(_ctx: click.Context, _parameter: click.Parameter, value: str | None) 
     """``30d``, ``12h``, ``4w`` or a day, as a time."""
     if value is None:
         return None
-    if match := re.fullmatch(r"(\d{1,5})([hdw])", value):
-        return datetime.now(UTC) - int(match[1]) * _UNITS[match[2]]
+    count, unit = value[:-1], value[-1:]
+    if count.isdecimal() and len(count) < 6 and unit in _UNITS:
+        return datetime.now(UTC) - int(count) * _UNITS[unit]
     try:
         time = datetime.fromisoformat(value)
     except ValueError:
@@ -46,13 +46,19 @@ _from = click.option("--since", callback=_since, metavar="30d|DAY", help="Leave 
 
 @click.group()
 def history() -> None:
-    """Remember incidents, and say what returns more often than by chance."""
+    """Remember incidents, and say what returns more often than by chance.
+
+    \b
+    Examples:
+      nccldoctor history add report.html
+      nccldoctor history hosts --since 30d
+    """
 
 
-@history.command()
+@history.command("add")
 @click.argument("reports", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="REPORT...")
 @_db
-def add(reports: tuple[Path, ...], db: Path | None) -> None:
+def add_reports(reports: tuple[Path, ...], db: Path | None) -> None:
     """Add reports: .json, .html or .zip that analyze wrote.
 
     A later report about the same files replaces the earlier one. A file that is no
@@ -76,7 +82,7 @@ def add(reports: tuple[Path, ...], db: Path | None) -> None:
             click.echo(f"warning: {error.message}", err=True)
     if not read:
         raise InputError("no report could be read", "give report.json, report.html or report.zip of nccldoctor analyze")
-    new = History(db or _default_file()).add(read, datetime.now(UTC))
+    new = History(db or _default_file()).remember(read, datetime.now(UTC))
     skipped = f", {failed} files skipped" if failed else ""
     click.echo(f"{new} new incidents, {len(read) - new} known before{skipped}", err=True)
 
@@ -94,10 +100,10 @@ def _incidents(db: Path | None, since: datetime | None) -> list[PastIncident]:
     return found
 
 
-@history.command()
+@history.command("hosts")
 @_db
 @_from
-def hosts(db: Path | None, since: datetime | None) -> None:
+def show_hosts(db: Path | None, since: datetime | None) -> None:
     """Show which hosts and devices are at fault beyond chance.
 
     BY CHANCE is how often a host would be at fault if each of a job's hosts were alike.
@@ -114,7 +120,7 @@ def hosts(db: Path | None, since: datetime | None) -> None:
     from nccldoctor.reports.terminal.columns import Column, table_lines
 
     incidents = _incidents(db, since)
-    found = [*notable(returning.hosts(incidents)), *notable(returning.devices(incidents))]
+    found = [*notable(returning.returning_hosts(incidents)), *notable(returning.returning_devices(incidents))]
     rows = [("*" if one.is_beyond_chance else "", *cells(one)) for one in found]
     columns = (
         Column(""),
@@ -157,19 +163,19 @@ def list_(db: Path | None, since: datetime | None) -> None:
     lines = table_lines(columns, rows, terminal.width())
     again = [
         (str(mark.count), line(str(mark.fingerprint), 200))
-        for mark in returning.fingerprints(incidents)
+        for mark in returning.returning_defects(incidents)
         if mark.count > 1
     ]
     seen = table_lines((Column("seen", is_number=True), Column("defect", least=30, yields=1)), again, terminal.width())
     terminal.out("".join(f"{text}\n" for text in [*lines, *([""] if seen else []), *seen]))
 
 
-@history.command()
+@history.command("page")
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="The page: FILE.html.")
 @click.option("--force", is_flag=True, help="Replace the file named by -o.")
 @_db
 @_from
-def page(output: Path, force: bool, db: Path | None, since: datetime | None) -> None:
+def write_page(output: Path, force: bool, db: Path | None, since: datetime | None) -> None:
     """Write the history as one HTML page.
 
     \b
@@ -180,7 +186,7 @@ def page(output: Path, force: bool, db: Path | None, since: datetime | None) -> 
     from nccldoctor.history import page as pages
 
     report_file.check_target(output, force, (".html",))
-    text = pages.page(_incidents(db, since))
+    text = pages.history_page(_incidents(db, since))
     with report_file.replacing(output, force=force) as file:
         file.write(text.encode("utf-8", "backslashreplace"))
     click.echo(f"wrote {output} ({max(1, output.stat().st_size // 1000):,} kB)", err=True)

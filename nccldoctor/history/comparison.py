@@ -21,7 +21,7 @@ class ComparedRow:
     right: str | None
 
     @property
-    def differs(self) -> bool:
+    def is_different(self) -> bool:
         """Whether both reports know it, and it is not the same."""
         return self.left != self.right and self.left is not None and self.right is not None
 
@@ -69,9 +69,9 @@ def _properties(one: SavedReport) -> list[tuple[str, str | None]]:
         ("hosts at fault", ", ".join(hosts)),
         ("devices at fault", ", ".join(devices)),
         ("line of the program", one.fingerprint.site),
-        ("stalled call", _call(stalled)),
+        ("stalled call", _stalled_call(stalled)),
         ("process group", stalled.get("group")),
-        ("ranks", one.world_size),
+        ("ranks", one.job_size),
         ("hosts", len(one.hosts)),
         ("torch", job.get("torch")),
         ("nccl", job.get("nccl")),
@@ -82,7 +82,7 @@ def _properties(one: SavedReport) -> list[tuple[str, str | None]]:
     return [(what, line(str(value), 300) if value else None) for what, value in found]
 
 
-def _call(stalled: Mapping[str, Any]) -> str | None:
+def _stalled_call(stalled: Mapping[str, Any]) -> str | None:
     if not stalled.get("op"):
         return None
     return f"{stalled['op']} #{stalled['seq']}" if stalled.get("seq") is not None else str(stalled["op"])

@@ -1,4 +1,4 @@
-"""What incidents of one defect have in common: the class, the line of the program, and the role of the process group."""
+"""What incidents of one defect have in common: class, line of the program, role of the process group."""
 
 from __future__ import annotations
 

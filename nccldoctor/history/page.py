@@ -67,7 +67,7 @@ class Strip:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class Overview:
     """All that the page shows."""
 
     title: str
@@ -78,20 +78,20 @@ class Shown:
     footer: str
 
 
-def page(incidents: Sequence[PastIncident]) -> str:
+def history_page(incidents: Sequence[PastIncident]) -> str:
     """The page of these incidents, the oldest first; a file of its own that loads nothing."""
     style = html.asset("page.css")
-    text: str = html.environment().get_template("history.html").render(h=shown(incidents), style=style)
+    text: str = html.environment().get_template("history.html").render(h=overview(incidents), style=style)
     return text + "\n"
 
 
-def shown(incidents: Sequence[PastIncident]) -> Shown:
+def overview(incidents: Sequence[PastIncident]) -> Overview:
     """What the page says about these incidents."""
-    hosts, devices = returning.hosts(incidents), returning.devices(incidents)
-    marks = returning.fingerprints(incidents)
+    hosts, devices = returning.returning_hosts(incidents), returning.returning_devices(incidents)
+    marks = returning.returning_defects(incidents)
     named = [one.name for one in (*hosts, *devices) if one.is_beyond_chance]
     again = sum(mark.count > 1 for mark in marks)
-    return Shown(
+    return Overview(
         f"{named[0]} fails more often than by chance" if named else "No host fails more often than by chance",
         f"{plural(len(incidents), 'incident')}. At the {LEVEL:.0%} level, over all that was tested, these stand out: "
         f"{', '.join(named) or 'none'}. {plural(again, 'defect')} returned.",
@@ -125,7 +125,7 @@ def notable(found: Sequence[Recurrence]) -> list[Recurrence]:
 def cells(one: Recurrence) -> tuple[str, ...]:
     """A recurrence in the words of a table."""
     chance = f"{one.chance:.2g}" if one.chance >= 1e-6 else "below 0.000001"
-    remark = f"always {one.always}: host and rank cannot be told apart" if one.always else ""
+    remark = f"always {one.always}: that explains it as well" if one.always else ""
     return (masked(one.name), str(one.at_fault), str(one.took_part), f"{one.expected:.2f}", chance, remark)
 
 

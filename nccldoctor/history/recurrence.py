@@ -30,10 +30,10 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Recurrence:
-    """How often a place was at fault, in how many incidents it took part, and how often chance would have it.
+    """How often a place was at fault, and how often chance would have it.
 
-    ``chance`` is the probability of so many or more among all places tested, at most 1. ``always`` names what was at fault every time
-    and explains it as well: the rank, where the host always held the same one.
+    It took part in ``took_part`` incidents. ``chance`` is the probability of so many or more among all places tested, at most 1.
+    ``always`` names what was at fault every time and explains it as well: the rank, where the host always held the same one.
     """
 
     name: str

@@ -31,7 +31,7 @@ def accusations(incidents: Sequence[PastIncident]) -> list[PastIncident]:
     return [one for one in incidents if one.confidence in SURE and any(accused.host for accused in one.accused)]
 
 
-def hosts(incidents: Sequence[PastIncident]) -> tuple[Recurrence, ...]:
+def returning_hosts(incidents: Sequence[PastIncident]) -> tuple[Recurrence, ...]:
     """How often each host was at fault. Jobs on one host say nothing: that host would be at fault in any case."""
     tested = [one for one in accusations(incidents) if len(one.hosts) > 1]
     trials = (Trial(frozenset(accused.host for accused in one.accused if accused.host), one.hosts) for one in tested)
@@ -39,7 +39,7 @@ def hosts(incidents: Sequence[PastIncident]) -> tuple[Recurrence, ...]:
 
 
 def _same_rank(found: Recurrence, tested: Sequence[PastIncident]) -> str:
-    """``rank 0`` where this host was at fault with that rank alone, and the rank itself is at fault beyond chance.
+    """``rank 0`` where this host was at fault with that rank alone, which is at fault beyond chance itself.
 
     A program whose rank 0 is slow accuses the host that always holds rank 0: only jobs that are placed elsewhere tell them apart.
     """
@@ -55,8 +55,8 @@ def _same_rank(found: Recurrence, tested: Sequence[PastIncident]) -> str:
     return f"rank {rank}" if chance <= LEVEL else ""
 
 
-def devices(incidents: Sequence[PastIncident]) -> tuple[Recurrence, ...]:
-    """How often each device was at fault, among those of its host in the incidents in which that host was at fault."""
+def returning_devices(incidents: Sequence[PastIncident]) -> tuple[Recurrence, ...]:
+    """How often each device was at fault, where its host was. It is compared with the other devices of that host."""
     by_host: dict[str, list[tuple[frozenset[str], int]]] = defaultdict(list)
     for one in accusations(incidents):
         per_host = -(-(one.world_size or 0) // max(len(one.hosts), 1))
@@ -78,7 +78,7 @@ def _trials(host: str, found: Sequence[tuple[frozenset[str], int]]) -> list[Tria
     ]
 
 
-def fingerprints(incidents: Sequence[PastIncident]) -> list[Returned]:
+def returning_defects(incidents: Sequence[PastIncident]) -> list[Returned]:
     """The fingerprints that say more than a class, the most frequent first."""
     by_mark: dict[Fingerprint, list[PastIncident]] = defaultdict(list)
     for one in incidents:

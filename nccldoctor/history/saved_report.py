@@ -68,20 +68,20 @@ class SavedReport:
         return str(self.verdict["headline"])
 
     @property
-    def confidence(self) -> str:
+    def confidence_in_ranks(self) -> str:
         """How sure the verdict is of the ranks: ``high``, ``medium``, ``low`` or ``cannot-tell``."""
-        return str(_at(self.verdict, "confidence_in", "ranks") or self.verdict["confidence"])
+        return str(_deep(self.verdict, "confidence_in", "ranks") or self.verdict["confidence"])
 
     @property
-    def world_size(self) -> int | None:
+    def job_size(self) -> int | None:
         """The number of ranks of the job, None where the report does not know it."""
-        size = _at(self.document, "job", "world_size")
+        size = _deep(self.document, "job", "world_size")
         return size if isinstance(size, int) else None
 
     @cached_property
     def hosts(self) -> frozenset[str]:
         """The hosts that the job ran on, without stand-ins of a redacted report."""
-        named = [*(_at(self.document, "job", "hosts") or ()), *(one.host for one in self.accused)]
+        named = [*(_deep(self.document, "job", "hosts") or ()), *(one.host for one in self.accused)]
         return frozenset(host for host in named if isinstance(host, str) and not _STAND_IN.fullmatch(host))
 
     @cached_property
@@ -109,11 +109,11 @@ class SavedReport:
 
         A time without a zone counts as UTC. None where no file of the incident names a year.
         """
-        for value in (_at(self.verdict, "stalled", "since"), _at(self.document, "alarm", "time")):
+        for value in (_deep(self.verdict, "stalled", "since"), _deep(self.document, "alarm", "time")):
             if isinstance(value, str):
                 time = datetime.fromisoformat(value)
                 return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
-        start = _at(self.document, "timeline", "start")
+        start = _deep(self.document, "timeline", "start")
         return datetime.fromtimestamp(start, UTC) if isinstance(start, float) and start > _NO_YEAR else None
 
     @cached_property
@@ -138,7 +138,16 @@ def load(path: str | Path) -> SavedReport:
         raise InputError(f"cannot read {path}: {error.strerror}", _WAY_OUT) from error
     try:
         return from_document(json.loads(_document_in(content)), str(path))
-    except (ValueError, KeyError, RecursionError, OSError, zipfile.BadZipFile, EOFError, zlib.error, binascii.Error) as error:
+    except (
+        ValueError,
+        KeyError,
+        RecursionError,
+        OSError,
+        zipfile.BadZipFile,
+        EOFError,
+        zlib.error,
+        binascii.Error,
+    ) as error:
         raise InputError(f"{path} is no report of nccldoctor: {error or type(error).__name__}", _WAY_OUT) from error
 
 
@@ -187,7 +196,7 @@ def _is_list_of_objects(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(item, dict) for item in value)
 
 
-def _at(value: object, *names: str) -> Any:
+def _deep(value: object, *names: str) -> Any:
     """A value deep in a document; None where a part is missing."""
     for name in names:
         value = value.get(name) if isinstance(value, Mapping) else None

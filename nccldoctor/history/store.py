@@ -63,12 +63,12 @@ class History:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def add(self, reports: Iterable[SavedReport], now: datetime) -> int:
+    def remember(self, reports: Iterable[SavedReport], now: datetime) -> int:
         """Keep these reports; a later report about the same files replaces the earlier. Returns the number of new incidents."""
         with self._open() as database:
-            before = _count(database)
-            database.executemany(_PUT, (_row(report, now) for report in reports))
-            return _count(database) - before
+            before = _number_of_rows(database)
+            database.executemany(_PUT, (_as_row(report, now) for report in reports))
+            return _number_of_rows(database) - before
 
     def incidents(self, since: datetime | None = None) -> list[PastIncident]:
         """The incidents from ``since`` on, the oldest first."""
@@ -105,23 +105,23 @@ def _prepare(database: sqlite3.Connection) -> None:
     database.execute(f"pragma user_version = {_VERSION}")
 
 
-def _count(database: sqlite3.Connection) -> int:
+def _number_of_rows(database: sqlite3.Connection) -> int:
     (count,) = database.execute("select count(*) from incidents").fetchone()
     return int(count)
 
 
-def _row(report: SavedReport, now: datetime) -> tuple[str | int | None, ...]:
+def _as_row(report: SavedReport, now: datetime) -> tuple[str | int | None, ...]:
     happened, mark = report.happened, report.fingerprint
     return (
         report.incident_id,
         happened.isoformat() if happened else None,
         now.astimezone(UTC).isoformat(),
         report.headline,
-        report.confidence,
+        report.confidence_in_ranks,
         mark.cause,
         mark.site,
         mark.group_role,
-        report.world_size,
+        report.job_size,
         json.dumps([[one.rank, one.host, one.device] for one in report.accused]),
         json.dumps(sorted(report.hosts)),
         report.path,

@@ -41,6 +41,7 @@ PROTOCOL_NAMES = {
     "groups": "a table of Incident, and what makes it",
     "coverage": "a table of Incident, and what makes it",
     "to_json": "a document as JSON text",
+    "verdict": "the first finding: of a diagnosis, of an incident, of a saved report",
 }
 """Names that stand in many modules because they mean the same in each, with what they mean."""
 

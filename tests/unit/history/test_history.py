@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from nccldoctor.cli.app import cli
 from nccldoctor.history import returning
-from nccldoctor.history.page import page
+from nccldoctor.history.page import history_page
 from nccldoctor.history.saved_report import SavedReport, from_document
 from nccldoctor.history.store import History
 from nccldoctor.model.errors import OutputError
@@ -54,7 +54,7 @@ def reports(*made: dict[str, object]) -> list[SavedReport]:
 
 def kept(tmp_path: Path, *made: dict[str, object]) -> History:
     history = History(tmp_path / "deep" / "h.db")
-    history.add(reports(*made), NOW)
+    history.remember(reports(*made), NOW)
     return history
 
 
@@ -74,7 +74,7 @@ def test_incidents_come_back_as_they_were_the_oldest_first(tmp_path: Path) -> No
 def test_the_same_incident_is_kept_once_and_the_last_report_counts(tmp_path: Path) -> None:
     history = kept(tmp_path, incident(1))
 
-    assert history.add(reports(incident(1, headline="Better."), incident(2)), NOW) == 1
+    assert history.remember(reports(incident(1, headline="Better."), incident(2)), NOW) == 1
     assert sorted(one.headline for one in history.incidents()) == ["Better.", "Rank 1 is late."]
 
 
@@ -95,14 +95,14 @@ def test_what_is_no_history_is_named(tmp_path: Path, content: bytes | None) -> N
 def test_a_host_that_returns_with_different_ranks_stands_out(tmp_path: Path) -> None:
     made = [incident(n, "n3", rank=n) for n in range(6)] + [incident(10 + n, f"n{n}", rank=n) for n in range(6, 12)]
 
-    found = returning.hosts(kept(tmp_path, *made).incidents())
+    found = returning.returning_hosts(kept(tmp_path, *made).incidents())
 
     assert [one.name for one in found if one.is_beyond_chance] == ["n3"]
 
 
 def test_a_host_that_always_holds_the_same_rank_is_not_named(tmp_path: Path) -> None:
     """Rank 0 samples on the host that always holds it: program or host, these incidents cannot tell."""
-    (first, *_) = returning.hosts(kept(tmp_path, *(incident(n, "n3", rank=0) for n in range(6))).incidents())
+    (first, *_) = returning.returning_hosts(kept(tmp_path, *(incident(n, "n3", rank=0) for n in range(6))).incidents())
 
     assert (first.name, first.always, first.is_beyond_chance) == ("n3", "rank 0", False)
     assert first.chance < 0.05
@@ -111,14 +111,14 @@ def test_a_host_that_always_holds_the_same_rank_is_not_named(tmp_path: Path) -> 
 def test_a_verdict_of_low_confidence_accuses_nobody(tmp_path: Path) -> None:
     made = [incident(n, "n3", rank=n, confidence="low") for n in range(6)]
 
-    assert returning.hosts(kept(tmp_path, *made).incidents()) == ()
+    assert returning.returning_hosts(kept(tmp_path, *made).incidents()) == ()
 
 
 def test_one_device_of_a_host_stands_out_from_its_neighbours(tmp_path: Path) -> None:
     bad = [incident(n, "n3", rank=n, device="0000:18:00") for n in range(6)]
     mixed = [incident(20 + n, "n5", rank=n, device=f"0000:{n}8:00") for n in range(6)]
 
-    found = returning.devices(kept(tmp_path, *bad, *mixed).incidents())
+    found = returning.returning_devices(kept(tmp_path, *bad, *mixed).incidents())
 
     assert [one.name for one in found if one.is_beyond_chance] == ["n3 0000:18:00"]
     assert {one.expected for one in found} == {6 / 8}, "128 ranks on 16 hosts: 8 devices each"
@@ -127,7 +127,7 @@ def test_one_device_of_a_host_stands_out_from_its_neighbours(tmp_path: Path) -> 
 def test_defects_are_counted_by_their_fingerprint(tmp_path: Path) -> None:
     made = [incident(n) for n in range(3)] + [incident(9, site="load (data.py)")]
 
-    first, second = returning.fingerprints(kept(tmp_path, *made).incidents())
+    first, second = returning.returning_defects(kept(tmp_path, *made).incidents())
 
     assert (first.count, first.fingerprint.site) == (3, "step (train.py)")
     assert (first.first, first.last) == (NOW - timedelta(days=2), NOW)
@@ -137,7 +137,7 @@ def test_defects_are_counted_by_their_fingerprint(tmp_path: Path) -> None:
 def test_the_page_escapes_what_reports_say_and_loads_nothing(tmp_path: Path) -> None:
     made = [incident(n, "<b>n3", rank=n, headline="<script>alert(1)</script>") for n in range(6)]
 
-    text = page(kept(tmp_path, *made).incidents())
+    text = history_page(kept(tmp_path, *made).incidents())
 
     assert "<script>" not in text
     assert "&lt;script&gt;" in text

@@ -72,7 +72,7 @@ def test_it_tells_who_was_at_fault_and_when() -> None:
 
     assert report.accused == (Accused(3, "n1", "0000:18:00"),)
     assert report.hosts == {"n1", "n2"}
-    assert report.confidence == "medium", "in the ranks"
+    assert report.confidence_in_ranks == "medium", "in the ranks"
     assert report.happened == datetime(2026, 11, 20, 11, tzinfo=UTC)
     assert report.fingerprint == Fingerprint("not-arrived", "forward (model.py)", "TP_GROUP")
 
@@ -159,9 +159,9 @@ def test_two_incidents_are_laid_side_by_side(incident: Incident) -> None:
 
     assert same.is_same_defect
     assert same.shared_hosts == ("n1",)
-    assert [row.what for row in same.rows if row.differs] == ["headline"]
+    assert [row.what for row in same.rows if row.is_different] == ["headline"]
     assert not different.is_same_defect
-    assert [row.what for row in different.rows if row.differs] == ["class"]
+    assert [row.what for row in different.rows if row.is_different] == ["class"]
     assert nd.compare(incident, incident).rows[0].left == incident.verdict.headline
 
 
