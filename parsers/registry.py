@@ -10,11 +10,11 @@ import logging
 import pkgutil
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
 
 from nccldoctor import parsers
 from nccldoctor.model import Gap
 from nccldoctor.parsers.base import FILE_PARSERS, LINE_PARSERS, FileParser, LineParser
+from nccldoctor.plugins import entry_points_of
 
 ENTRY_POINTS = "nccldoctor.parsers"
 
@@ -27,7 +27,7 @@ def load_parsers() -> tuple[Gap, ...]:
     for module in sorted(pkgutil.walk_packages(parsers.__path__, f"{parsers.__name__}."), key=lambda entry: entry.name):
         import_module(module.name)
     gaps = []
-    for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda entry: (entry.name, entry.value)):
+    for point in entry_points_of(ENTRY_POINTS):
         try:
             point.load()
         except Exception as error:  # the package of a stranger may fail in any way

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -247,6 +249,18 @@ cli.add_command(live.live_command)
 cli.add_command(live.watch_command)
 
 
+_OBJECTS = 200_000
+"""New objects after which the garbage collector looks for cycles: more than an import of everything makes."""
+
+
 def main() -> None:
-    """Run the command; the entry point of the console script."""
-    cli(prog_name="nccldoctor")
+    """Run the command; the entry point of the console script.
+
+    A process of its own needs neither the threads that numpy starts for linear algebra, nor a search for cycles when it ends.
+    """
+    gc.set_threshold(_OBJECTS)
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    try:
+        cli(prog_name="nccldoctor")
+    finally:
+        gc.freeze()

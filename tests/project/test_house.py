@@ -25,7 +25,7 @@ FOLDERS = {"nccldoctor": ROOT / "nccldoctor", "parsers": ROOT / "parsers", "repo
 
 STAGES = (
     "dataclass",
-    ("model", "patterns", "version", "attempts", "rehearsal"),
+    ("model", "patterns", "version", "plugins", "attempts", "rehearsal"),
     "words",
     ("events", "collect", "capture"),
     "parsers",

@@ -12,10 +12,10 @@ import logging
 import pkgutil
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
 
 from nccldoctor.diagnose.registry import RULES, Rule
 from nccldoctor.model import CauseClass
+from nccldoctor.plugins import entry_points_of
 
 ENTRY_POINTS = "nccldoctor.rules"
 
@@ -28,7 +28,7 @@ def load() -> tuple[Rule, ...]:
     for module in sorted(pkgutil.walk_packages(__path__, f"{__name__}."), key=lambda found: found.name):
         import_module(module.name)
     own = len(RULES)
-    for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda found: (found.name, found.value)):
+    for point in entry_points_of(ENTRY_POINTS):
         try:
             point.load()
         except Exception:  # the package of a stranger may fail in any way

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from nccldoctor.plugins import entry_points_of
 from nccldoctor.prescribe.catalogue.load import Collected, Folder, collect, one_line
 
 SETTINGS_FILE = "nccldoctor.toml"
@@ -77,9 +78,7 @@ def _from_settings(mistakes: list[str]) -> Iterator[Folder]:
 
 def _from_packages(mistakes: list[str]) -> Iterator[Folder]:
     """Folders that installed packages offer, by name; a broken one is a mistake with its name, never an end."""
-    from importlib.metadata import entry_points
-
-    for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda p: (p.name, p.value)):
+    for point in entry_points_of(ENTRY_POINTS):
         try:
             offered = point.load()
             places = [str(offered)] if isinstance(offered, str | Path) else [str(part) for part in offered.__path__]

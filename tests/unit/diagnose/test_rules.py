@@ -39,7 +39,7 @@ def test_every_file_of_the_folder_is_registered_and_every_class_has_a_rule() -> 
 
 def _offered(monkeypatch: pytest.MonkeyPatch, load: object) -> None:
     point = SimpleNamespace(name="acme", value="acme_rules", load=load)
-    monkeypatch.setattr(rules, "entry_points", lambda group: [point] if group == rules.ENTRY_POINTS else [])
+    monkeypatch.setattr(rules, "entry_points_of", lambda group: [point] if group == rules.ENTRY_POINTS else [])
 
 
 def test_another_package_takes_a_place_before_the_rule_of_a_class(

@@ -60,7 +60,7 @@ def test_an_installed_package_adds_parsers(monkeypatch):
                 def parse(self, line):
                     return ()
 
-    monkeypatch.setattr(registry, "entry_points", lambda group: [Points("lustre", "a.b", group)])
+    monkeypatch.setattr(registry, "entry_points_of", lambda group: [Points("lustre", "a.b", group)])
     assert "Lustre" in {type(parser).__name__ for parser in registry.line_parsers()}
     assert registry.load_parsers() == ()
 
@@ -68,7 +68,7 @@ def test_an_installed_package_adds_parsers(monkeypatch):
 @pytest.mark.usefixtures("loaded_anew")
 def test_a_package_that_fails_to_import_is_a_gap(monkeypatch, caplog):
     point = EntryPoint("lustre", "no_such_package.parsers", registry.ENTRY_POINTS)
-    monkeypatch.setattr(registry, "entry_points", lambda group: [point] if group == registry.ENTRY_POINTS else [])
+    monkeypatch.setattr(registry, "entry_points_of", lambda group: [point] if group == registry.ENTRY_POINTS else [])
     (gap,) = registry.load_parsers()
     assert (gap.what, gap.why) == ("parsers of lustre", "no_such_package.parsers fails to import: ModuleNotFoundError")
     assert "no_such_package.parsers are left out" in caplog.text

@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 
 import nccldoctor
 from nccldoctor.cli.app import cli
+from nccldoctor.prescribe.catalogue import overlays
 from nccldoctor.prescribe.catalogue.load import Folder, collect, load_catalogue
 from nccldoctor.prescribe.catalogue.overlays import ENTRY_POINTS, in_use, settings_file
 from nccldoctor.prescribe.catalogue.words import fill, fill_command
@@ -164,7 +165,7 @@ class _Point(EntryPoint):
 def test_installed_packages_offer_remedies_and_a_broken_one_harms_nobody(hung, tmp_path, monkeypatch):
     put(tmp_path / "packaged", "lateness/our-loader.toml", OWN)
     points = [_Point("acme", str(tmp_path / "packaged"), ENTRY_POINTS), _Point("bad", "broken", ENTRY_POINTS)]
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: points if group == ENTRY_POINTS else [])
+    monkeypatch.setattr(overlays, "entry_points_of", lambda group: points if group == ENTRY_POINTS else [])
     held = in_use()
     assert held.catalogue.get("our-loader").origin == "acme"
     assert len(held.mistakes) == 1
@@ -189,7 +190,7 @@ def test_a_package_brings_predicates_of_its_own(hung, tmp_path, monkeypatch):
     )
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
     points = [EntryPoint("acme", "acme_remedies", ENTRY_POINTS)]
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: points if group == ENTRY_POINTS else [])
+    monkeypatch.setattr(overlays, "entry_points_of", lambda group: points if group == ENTRY_POINTS else [])
     try:
         assert in_use().mistakes == ()
         assert nccldoctor.analyze(hung).diagnosis.remedies[0].id == "our-loader"
