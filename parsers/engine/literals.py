@@ -13,11 +13,14 @@ import numpy.typing as npt
 
 from nccldoctor.parsers.base import LineParser
 from nccldoctor.parsers.engine.generalised import DIGITS
-from nccldoctor.parsers.engine.multipattern import one_pass
+from nccldoctor.parsers.engine.multipattern import Search, one_pass
 
 _AT_ONCE = 48
 """Literals in one automaton. Up to 64 the library compares vectors; beyond that it walks byte by byte, which is
 slower than further passes over a block that is still in the cache (measured with ahocorasick_rs 1.0.3)."""
+
+_WORTH_ONE_PASS = 8 << 20
+"""Bytes of text after which the search in one pass has saved what its tables cost: some 25 ms."""
 
 _WINDOW = 8
 """Bytes of a literal that are searched for at least; fewer would be found too often in healthy lines."""
@@ -49,8 +52,8 @@ def _rare_end(literal: bytes) -> bytes:
     return literal[min(starts, key=lambda k: (sum(map(_HOW_OFTEN.__getitem__, literal[k : k + 4])), k)) :]
 
 
-def _shared_windows(literals: Iterable[bytes]) -> list[bytes]:
-    """A few windows that many literals hold, by greedy set cover; each stands for two literals or more."""
+def _shared_windows(literals: Iterable[bytes]) -> tuple[list[bytes], set[bytes]]:
+    """A few windows that many literals hold, by greedy set cover, and those literals; each stands for two or more."""
     holders: dict[bytes, set[bytes]] = defaultdict(set)
     for literal in literals:
         for k in range(len(literal) - _SHARED + 1):
@@ -67,22 +70,21 @@ def _shared_windows(literals: Iterable[bytes]) -> list[bytes]:
             covered |= holders[window]
         elif gain > 1:
             heapq.heappush(heap, (-gain, window))
-    return chosen
+    return chosen, covered
 
 
 def _needles(literals: Iterable[bytes]) -> list[bytes]:
     """What the search looks for: each literal holds at least one of them, and none holds another."""
     literals = list(literals)
-    windows = _shared_windows(literals)
-    return _without_containers([*windows, *(_rare_end(a) for a in literals if not any(w in a for w in windows))])
+    windows, covered = _shared_windows(literals)
+    return _without_containers([*windows, *(_rare_end(a) for a in literals if a not in covered)])
 
 
 def _without_containers(parts: Iterable[bytes]) -> list[bytes]:
     """The same without those that hold another: these are found with it."""
-    every = set(parts)
-    joined = b"\n".join(every)
-    inner = [part for part in every if joined.count(part) > 1]
-    return sorted(a for a in every if not any(b in a for b in inner if b != a))
+    every = sorted(set(parts))
+    search = ahocorasick_rs.BytesAhoCorasick(every)
+    return [part for part in every if len(search.find_matches_as_indexes(part, overlapping=True)) == 1]
 
 
 def _evenly(literals: list[bytes]) -> list[list[bytes]]:
@@ -109,7 +111,7 @@ class Literals:
             ahocorasick_rs.BytesAhoCorasick(part, matchkind=ahocorasick_rs.MatchKind.LeftmostLongest)
             for part in _evenly(_needles(owners))
         ]
-        self._one_pass = one_pass(self._texts)
+        self._searched = 0
 
     def hits(self, view: memoryview) -> list[int]:
         """The offsets in ``view``, ascending, of bytes that a literal holds.
@@ -121,7 +123,8 @@ class Literals:
 
     def found_in(self, view: memoryview) -> tuple[list[int], bool]:
         """The hits, and True where every line with a hit is known to hold a literal."""
-        if self._one_pass is None:
+        self._searched += len(view)
+        if self._searched < _WORTH_ONE_PASS or self._one_pass is None:
             return self._needle_hits(view), False
         exact, is_coloured = self._one_pass(view)
         return (sorted({*exact, *self._needle_hits(view)}), False) if is_coloured else (exact, True)
@@ -151,6 +154,10 @@ class Literals:
         both = before[len(before) - border :] + after[: self.longest]
         found = self._every.find_matches_as_indexes(both, overlapping=True) if self._every is not None else ()
         return any(start < border < end for _, start, end in found)
+
+    @functools.cached_property
+    def _one_pass(self) -> Search | None:
+        return one_pass(self._texts)
 
     @functools.cached_property
     def _ends(self) -> ahocorasick_rs.BytesAhoCorasick:

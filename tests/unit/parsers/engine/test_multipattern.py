@@ -38,6 +38,7 @@ def scanned(content: bytes) -> Parsed:
 
 def test_both_engines_find_the_same_lines_and_events(monkeypatch: pytest.MonkeyPatch) -> None:
     content = noisy_log(1_500)
+    monkeypatch.setattr(literals, "_WORTH_ONE_PASS", len(content) // 2)  # both in one file
     with_engine = scanned(content)
     monkeypatch.setattr(multipattern, "_engine", lambda: None)
     literals.literals_of.cache_clear()
@@ -50,6 +51,18 @@ def test_both_engines_find_the_same_lines_and_events(monkeypatch: pytest.MonkeyP
         scan_module._sampled_apart.cache_clear()
     assert with_engine.events
     assert with_engine.candidates > 500
+
+
+def test_tables_are_compiled_once_there_is_text_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr(literals, "one_pass", lambda texts: asked.append(texts))
+    monkeypatch.setattr(literals, "_WORTH_ONE_PASS", 100)
+    found = Literals(registry.line_parsers())
+    found.hits(memoryview(b"x" * 99))
+    assert not asked
+    found.hits(memoryview(b"x"))
+    found.hits(memoryview(b"x"))
+    assert len(asked) == 1
 
 
 def test_every_offset_of_a_literal_is_found_by_one_pass() -> None:
@@ -71,8 +84,9 @@ def test_an_engine_that_fails_is_left_out(monkeypatch: pytest.MonkeyPatch) -> No
         multipattern._engine.cache_clear()
 
 
-def test_a_colour_that_cuts_a_literal_still_hits_its_line() -> None:
+def test_a_colour_that_cuts_a_literal_still_hits_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
     parser = next(p for p in registry.line_parsers() if "NVRM: Xid" in p.literals)
+    monkeypatch.setattr(literals, "_WORTH_ONE_PASS", 0)
     found = Literals([parser])
     text = b"quiet\nNVRM: \x1b[1mXid (PCI:0000:01:00): 79\nquiet \x1b[0m\n"
     hits, are_certain = found.found_in(memoryview(text))
