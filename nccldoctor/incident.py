@@ -61,6 +61,18 @@ class Incident:
 
         return json_document.to_json(self.unquoted)
 
+    def to_sarif(self) -> str:
+        """The findings as SARIF 2.1.0."""
+        from nccldoctor.reports import sarif
+
+        return sarif.to_sarif(self.unquoted)
+
+    def to_junit(self) -> str:
+        """The findings as a JUnit report, in which a job that hung is a failed test."""
+        from nccldoctor.reports import junit
+
+        return junit.to_junit(self.diagnosis)
+
     def to_markdown(self) -> str:
         """The ticket text: Markdown of at most 1,500 characters."""
         return self.to_ticket("md")

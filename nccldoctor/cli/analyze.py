@@ -18,6 +18,9 @@ from nccldoctor.words.sanitize import line
 TICKETS = ("md", "github", "jira", "slack")
 """The formats that print the ticket text."""
 
+DOCUMENTS = {"json": Incident.to_json, "sarif": Incident.to_sarif, "junit": Incident.to_junit}
+"""The formats for programs, which are UTF-8 whatever the terminal is."""
+
 PAGES = (".html", ".zip")
 """The suffixes of reports that hold a page."""
 
@@ -92,8 +95,8 @@ def _write(incident: Incident, options: Options) -> int | None:
 
 def _print(incident: Incident, options: Options) -> None:
     verdict = incident.verdict
-    if options.form == "json":
-        terminal.out(incident.to_json(), encoding="utf-8")
+    if options.form in DOCUMENTS:
+        terminal.out(DOCUMENTS[options.form](incident), encoding="utf-8")
     elif options.form in TICKETS:
         terminal.out(incident.to_ticket(options.form))
     elif options.quiet:

@@ -44,7 +44,9 @@ _REPORT_OPTIONS = (
         "jira",
         "slack",
         "md",
-        help="What goes to stdout: the summary, JSON, or a ticket text.",
+        "sarif",
+        "junit",
+        help="What goes to stdout: the summary, JSON, a ticket text, or a report for CI.",
     ),
     click.option(
         "-o",
