@@ -20,8 +20,11 @@ FEED = 1 << 10
 
 MOST_MEMORY = 256 << 20
 
-MOST_PADDING = 16 << 20
-"""Zeros behind a compressed member that are skipped."""
+MOST_SILENT = 16 << 20
+"""Compressed bytes in a row that may give nothing: zeros behind a member, or empty blocks.
+
+A sparse file of 100 GB takes no room on a disk, and hours to read.
+"""
 
 
 def unpacked(raw: Any, kind: str) -> Members:
@@ -49,6 +52,7 @@ class Members:
         self.make = make
         self.decoder = make()
         self.error: Exception | None = None
+        self.silent = 0
 
     def readinto(self, view: memoryview) -> int:
         """Read some bytes; 0 at the end.
@@ -75,24 +79,26 @@ class Members:
                     return b""
                 self.decoder = self.make()
             elif self.decoder.needs_input:
-                packed = self.raw.read(BLOCK)
+                packed = self._more()
                 if not packed:
                     raise EOFError("the compressed data ends early")
             if data := self.decoder.decompress(packed, max_length=most):
+                self.silent = 0
                 return bytes(data)
 
     def _next(self) -> bytes:
-        """The compressed bytes behind a member, without the zeros that fill up a tape block.
-
-        Raises ValueError behind :data:`MOST_PADDING` zeros: a sparse file of 100 GB takes no room on a disk, and hours to read.
-        """
+        """The compressed bytes behind a member, without the zeros that fill up a tape block."""
         packed: bytes = self.decoder.unused_data.lstrip(b"\0")
-        skipped = 0
-        while not packed and (more := self.raw.read(BLOCK)):
+        while not packed and (more := self._more()):
             packed = more.lstrip(b"\0")
-            skipped += len(more)
-            if not packed and skipped > MOST_PADDING:
-                raise ValueError("nothing but zeros")
+        return packed
+
+    def _more(self) -> bytes:
+        """The next compressed bytes. Raises ValueError behind :data:`MOST_SILENT` that gave nothing."""
+        packed: bytes = self.raw.read(BLOCK)
+        self.silent += len(packed)
+        if self.silent > MOST_SILENT:
+            raise ValueError("data that gives nothing")
         return packed
 
 

@@ -240,7 +240,7 @@ def _read_text(one: Input, effort: Effort, progress: InputProgress) -> Parsed:
     if source.kind is SourceKind.UNKNOWN:
         return _unknown_binary(one)
     try:
-        parsed = _accounted(_parse(one, effort, progress), one)
+        parsed = _accounted(*_parse(one, effort, progress))
     except OSError as error:
         return _nothing(source, SourceKind.UNREADABLE, f"cannot be read: {error.strerror or error}"[:200], lost=True)
     except Exception as error:  # one file must not cost the others, whatever its parser stumbled over
@@ -250,7 +250,11 @@ def _read_text(one: Input, effort: Effort, progress: InputProgress) -> Parsed:
     return replace(parsed, source=replace(parsed.source, kind=_kind_by_events(parsed)))
 
 
-def _parse(one: Input, effort: Effort, progress: InputProgress) -> Parsed:
+def _parse(one: Input, effort: Effort, progress: InputProgress) -> tuple[Parsed, bytes]:
+    """What the parsers of a file say, and its first bytes.
+
+    Nobody opens a member of an archive again: that would read the archive again.
+    """
     source = one.source
     with one.open() as stream:
         head, rejoined = peek(stream)
@@ -266,11 +270,11 @@ def _parse(one: Input, effort: Effort, progress: InputProgress) -> Parsed:
             parsed = scan(replace(source, kind=kind), text, effort=effort)
         problem = problem_of(stream)
     if not problem:
-        return parsed
-    return replace(parsed, gaps=(*parsed.gaps, Gap(source.path, problem, source=source.id, lost=True)))
+        return parsed, head
+    return replace(parsed, gaps=(*parsed.gaps, Gap(source.path, problem, source=source.id, lost=True))), head
 
 
-def _accounted(parsed: Parsed, one: Input) -> Parsed:
+def _accounted(parsed: Parsed, head: bytes) -> Parsed:
     """The parsed file, with a gap where nothing of it, or less than half, was understood."""
     said = sum(event.is_testimony for event in parsed.events)
     if (
@@ -280,8 +284,6 @@ def _accounted(parsed: Parsed, one: Input) -> Parsed:
         or (said and 2 * parsed.understood >= parsed.candidates)
     ):
         return parsed
-    with one.open() as stream:
-        head = peek(stream)[0]
     name = format_of_text(head)
     if not parsed.events and parsed.source.rank is None and is_kernel_log(_whole_lines(head)):
         return replace(parsed, source=replace(parsed.source, kind=SourceKind.KERNEL_LOG))

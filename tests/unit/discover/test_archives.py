@@ -270,10 +270,19 @@ def test_damage_never_raises(data: bytes, kind: str):
                 reader(member.stream).read()
 
 
-def test_zeros_without_end_behind_a_compressed_log_end_at_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("nccldoctor.discover.compression.MOST_PADDING", 1 << 20)
+@pytest.mark.parametrize(
+    "packed",
+    [
+        pytest.param(gzip.compress(LOG), id="zeros behind gzip"),
+        pytest.param(zstandard.compress(LOG) + b"\x28\xb5\x2f\xfd\0", id="zstd blocks without content"),
+    ],
+)
+def test_compressed_data_that_gives_nothing_ends_at_a_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: bytes
+):
+    monkeypatch.setattr("nccldoctor.discover.compression.MOST_SILENT", 1 << 20)
     path = tmp_path / "job.log.gz"
-    path.write_bytes(gzip.compress(LOG))
+    path.write_bytes(packed)
     with path.open("r+b") as file:
         file.truncate(1 << 40)  # sparse: it takes no room
     (one,) = discover([path]).inputs

@@ -149,7 +149,7 @@ def test_archives_read_like_the_folder_in_them(tmp_path: Path):
 def test_an_archive_is_unpacked_once_to_list_it_and_once_for_each_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     with tarfile.open(tmp_path / "job.tar.gz", "w:gz") as archive:
         for n in range(20):
-            for name, data in ((f"rank_{n}.log", TIMEOUT), (f"fr/rank_{n}", dump())):
+            for name, data in ((f"rank_{n}.log", TIMEOUT), (f"fr/rank_{n}", dump()), (f"rank_{n}.out", b"hello\n")):
                 info = tarfile.TarInfo(name)
                 info.size = len(data)
                 archive.addfile(info, io.BytesIO(data))
