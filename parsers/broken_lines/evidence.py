@@ -111,8 +111,8 @@ class Evidence:
         widths: npt.NDArray[np.int64] = self._stops - self._bodies
         if not self._content.isascii():
             data = np.frombuffer(self._content, np.uint8)
-            following = np.concatenate([[0], np.cumsum((data & 0xC0) == 0x80)])
-            widths -= following[self._stops] - following[self._bodies]
+            following = np.flatnonzero((data & 0xC0) == 0x80)
+            widths -= np.searchsorted(following, self._stops) - np.searchsorted(following, self._bodies)
         return widths
 
     @cached_property
