@@ -29,12 +29,12 @@ def to_sarif(diagnosis: Diagnosis) -> str:
     classes = sorted({finding.cause for finding in diagnosis.findings})
     rules = [{"id": cause.value, "shortDescription": {"text": wording.TITLES[cause]}} for cause in classes]
     driver = {"name": "nccldoctor", "semanticVersion": __version__, "rules": rules}
-    results = [_result(finding) for finding in diagnosis.findings]
+    results = [_sarif_result(finding) for finding in diagnosis.findings]
     run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
     return json_document.written({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
 
 
-def _result(finding: Finding) -> dict[str, Any]:
+def _sarif_result(finding: Finding) -> dict[str, Any]:
     family = finding.cause.family
     return {
         "ruleId": finding.cause.value,

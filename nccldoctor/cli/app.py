@@ -240,6 +240,23 @@ def _demo_live(ctx: click.Context, fault: str, to: Path | None, force: bool, no_
     ctx.exit(*codes[:1])
 
 
+@cli.command(name="mcp")
+@click.argument("roots", nargs=-1, required=True, type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER...")
+def mcp_command(roots: tuple[Path, ...]) -> None:
+    """Serve diagnoses to agents, over the Model Context Protocol on stdin and stdout.
+
+    Read-only, below FOLDER alone: analyze, evidence by its id, lines of a file, explain.
+    Needs the extra mcp.
+
+    \b
+    Example:
+      nccldoctor mcp /shared/logs
+    """
+    from nccldoctor.cli.agents.server import server_over
+
+    server_over(roots).run("stdio")
+
+
 cli.add_command(catalogue.catalogue)
 cli.add_command(env.env)
 cli.add_command(history.history)

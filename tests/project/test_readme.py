@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import tempfile
 from pathlib import Path
 
@@ -51,6 +52,15 @@ def test_documents_name_existing_commands() -> None:
         for block in re.findall(r"```sh\n(.*?)```", document.read_text(encoding="utf-8"), re.DOTALL):
             for word in re.findall(r"\bnccldoctor ([a-z]+)", block):
                 assert word in cli.commands, f"{document.name}: nccldoctor {word}"
+
+
+def test_the_action_calls_commands_as_they_are() -> None:
+    action = (ROOT / ".github" / "actions" / "analyze" / "action.yml").read_text(encoding="utf-8")
+    calls = re.findall(r"\bnccldoctor (analyze [^>|\n]*)", action)
+    assert len(calls) == 3
+    for call in calls:
+        name, *words = shlex.split(call)
+        cli.commands[name].make_context(name, words)
 
 
 if __name__ == "__main__":

@@ -42,7 +42,10 @@ def test_a_result_tells_ranks_and_lines() -> None:
     (result,) = json.loads(to_sarif(diagnosis))["runs"][0]["results"]
 
     lines = [
-        (place["physicalLocation"]["artifactLocation"]["uri"], place["physicalLocation"].get("region", {}).get("startLine"))
+        (
+            place["physicalLocation"]["artifactLocation"]["uri"],
+            place["physicalLocation"].get("region", {}).get("startLine"),
+        )
         for place in result["locations"]
     ]
     told = [item.where for item in diagnosis.verdict.evidence if item.supports and item.where]
