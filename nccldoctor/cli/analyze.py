@@ -11,6 +11,7 @@ from nccldoctor import pipeline
 from nccldoctor.cli import exit_codes, report_file, terminal
 from nccldoctor.dataclass import dataclass
 from nccldoctor.incident import Incident
+from nccldoctor.ingest.ingest import collector_off
 from nccldoctor.model.errors import OutputError
 from nccldoctor.reports.parts import redact
 from nccldoctor.words.sanitize import line
@@ -47,6 +48,7 @@ class Options:
     scheduler: str | None = None
 
 
+@collector_off()
 def analyze_paths(paths: tuple[str, ...], options: Options) -> int:
     """Analyse ``paths``, print the result and write the report; the exit code.
 

@@ -16,9 +16,9 @@ from typing import BinaryIO
 from nccldoctor.dataclass import dataclass
 from nccldoctor.discover.archives import ARCHIVES, Lane, Member, Note, dumps_in, parts_in, walk
 from nccldoctor.discover.bundles import read_manifests
-from nccldoctor.discover.file_types import is_own_report, is_part, kind_of
+from nccldoctor.discover.file_types import is_own_report, is_part, kind_of, packing
 from nccldoctor.discover.filename_hints import OWN_RULE, Hint, hints, rank_pattern
-from nccldoctor.discover.paths import Found, find, printable
+from nccldoctor.discover.paths import Found, find, first_bytes, printable
 from nccldoctor.discover.provenance import kind_of_text
 from nccldoctor.discover.remote import find_remote
 from nccldoctor.discover.stack_file_names import numbered_look, stack_file_name
@@ -118,6 +118,21 @@ class _Draft:
     turn: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class _Plain:
+    """A file that is no archive.
+
+    ``head`` are its first bytes, ``open`` gives all, unpacked; ``file`` is its path if it is not packed, ``problem`` says why its end is
+    missing.
+    """
+
+    found: Found
+    head: bytes
+    open: Opener
+    file: Path | None
+    problem: str = ""
+
+
 def discover(paths: Sequence[str | Path], rank_from: str | None = None) -> Discovered:
     """Everything under ``paths``: files, folders, quoted patterns, archives, ``-`` and URLs.
 
@@ -207,33 +222,51 @@ def _kind(head: bytes, hint_name: str) -> SourceKind:
 def _look(found: Found, lane: int, drafts: list[_Draft], parts: list[Found], gaps: list[Gap], kept: _Kept) -> None:
     """Look at the first bytes of a file; an archive becomes its members."""
     try:
-        with found.open() as raw:
-            first = opened(raw, Budget(found.size))
-            if is_part(first.head):
-                parts.append(found)
-            elif first.packing in ARCHIVES:
-                _members(found, lane, first.packing, drafts, gaps)
-            elif first.packing:
-                gaps.append(Gap(found.path, "packed twice, not opened"))
-            elif is_own_report(first.head):
-                gaps.append(Gap(found.path, "a report of this tool, skipped"))
-            elif not first.head and problem_of(first.stream):
-                gaps.append(Gap(found.path, problem_of(first.stream), lost=True))
-            else:
-                file, opener = (None, _unpacking(found)) if first.compression else (found.file, found.open)
-                is_page = is_page_of_dumps(first.head)
-                if not is_page and is_wrapped(first.head, found.size, lambda: opener().read(LARGEST)):
-                    _members(found, lane, _WRAPPED, drafts, gaps)
-                    return
-                kind, is_whole = _kind(first.head, found.typed), len(first.head) < HEAD and not problem_of(first.stream)
-                if is_whole and kind is not SourceKind.RECORDER and kept.has_taken(len(first.head)):
-                    opener = partial(io.BytesIO, first.head)
-                drafts.append(_Draft(found.path, found.typed, found.size, kind, first.head[:_TOLD], opener, file))
-                if is_page:
-                    _members(found, lane, _PAGE, drafts, gaps)
+        head = first_bytes(found.file) if found.file is not None else None
+        if head is None or packing(head):
+            _look_inside(found, lane, drafts, parts, gaps, kept)
+        else:
+            _add(_Plain(found, head, found.open, found.file), lane, drafts, gaps, kept)
     except OSError as error:
         why = f"cannot be read: {error.strerror or type(error).__name__}"
         gaps.append(Gap(found.path, why, lost=True))
+
+
+def _look_inside(
+    found: Found, lane: int, drafts: list[_Draft], parts: list[Found], gaps: list[Gap], kept: _Kept
+) -> None:
+    """Look at a file that may be packed, or is none on the disk."""
+    with found.open() as raw:
+        first = opened(raw, Budget(found.size))
+        if is_part(first.head):
+            parts.append(found)
+        elif first.packing in ARCHIVES:
+            _members(found, lane, first.packing, drafts, gaps)
+        elif first.packing:
+            gaps.append(Gap(found.path, "packed twice, not opened"))
+        else:
+            file, opener = (None, _unpacking(found)) if first.compression else (found.file, found.open)
+            _add(_Plain(found, first.head, opener, file, problem_of(first.stream)), lane, drafts, gaps, kept)
+
+
+def _add(one: _Plain, lane: int, drafts: list[_Draft], gaps: list[Gap], kept: _Kept) -> None:
+    """Add a file that is no archive, or what it holds."""
+    found, head, opener = one.found, one.head, one.open
+    if is_own_report(head):
+        gaps.append(Gap(found.path, "a report of this tool, skipped"))
+    elif not head and one.problem:
+        gaps.append(Gap(found.path, one.problem, lost=True))
+    else:
+        is_page = is_page_of_dumps(head)
+        if not is_page and is_wrapped(head, found.size, lambda: one.open().read(LARGEST)):
+            _members(found, lane, _WRAPPED, drafts, gaps)
+            return
+        kind, is_whole = _kind(head, found.typed), len(head) < HEAD and not one.problem
+        if is_whole and kind is not SourceKind.RECORDER and kept.has_taken(len(head)):
+            opener = partial(io.BytesIO, head)
+        drafts.append(_Draft(found.path, found.typed, found.size, kind, head[:_TOLD], opener, one.file))
+        if is_page:
+            _members(found, lane, _PAGE, drafts, gaps)
 
 
 def _unpacking(found: Found) -> Opener:

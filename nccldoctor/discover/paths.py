@@ -13,13 +13,19 @@ from typing import BinaryIO
 
 from nccldoctor.dataclass import dataclass
 from nccldoctor.discover.pipes import keep
-from nccldoctor.discover.streams import reader
+from nccldoctor.discover.streams import HEAD, reader
 from nccldoctor.model import Gap
 from nccldoctor.model.errors import InputError
+from nccldoctor.parsers.flight_recorder.dump import is_pickle
 
 MOST_FILES = 500_000
 MOST_DEEP = 100
 """Folders inside each other that are walked."""
+_READING = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+
+_BEGIN = 4 << 10
+"""Bytes of a pickle that are looked at."""
+
 _STANDARD_INPUT = ("-", "/dev/stdin", "/dev/fd/0")
 
 
@@ -204,11 +210,26 @@ def _unreadable(top: Path, error: OSError) -> Gap:
     return Gap(printable(Path(name).as_posix()), f"cannot be read: {error.strerror}", lost=True)
 
 
+def first_bytes(path: Path) -> bytes | None:
+    """The bytes by which a file is known: :data:`HEAD` of a text, fewer of a pickle; None where they cannot be read."""
+    try:
+        descriptor = os.open(path, _READING)
+        try:
+            head = os.read(descriptor, _BEGIN)
+            while not is_pickle(head) and len(head) < HEAD and (more := os.read(descriptor, HEAD - len(head))):
+                head += more
+        finally:
+            os.close(descriptor)
+    except OSError:
+        return None
+    return head
+
+
 def file_opener(path: Path) -> Callable[[], BinaryIO]:
     """Opens a regular file for its bytes at that moment: a log that grows would never end."""
 
     def open_file() -> BinaryIO:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        descriptor = os.open(path, _READING)
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             os.close(descriptor)

@@ -56,13 +56,14 @@ class _Peekable:
 
     def __init__(self, data: bytes) -> None:
         buffer = io.BytesIO(data)
+        self._data = data
         self.read, self.readline, self.readinto = buffer.read, buffer.readline, buffer.readinto
         self._buffer = buffer
         self._view = memoryview(data)
 
     def peek(self, size: int = 0) -> bytes:
-        here = self._buffer.tell()
-        return bytes(self._view[here : here + max(size, 1 << 20)])
+        here, some = self._buffer.tell(), max(size, 1 << 20)
+        return self._data if here == 0 and len(self._data) <= some else bytes(self._view[here : here + some])
 
 
 def load_dump(data: bytes) -> Dump:

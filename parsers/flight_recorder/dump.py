@@ -29,6 +29,7 @@ _JSON_SIGNS = lazy(
     rb'"(?:pg_config|pg_status|nccl_comm_state|comm_lib_version|collective_seq_id|profiling_name|p2p_seq_id)"\s{0,9}:'
 )
 _JSON_START = lazy(rb"(?:\xef\xbb\xbf)?\s{0,4096}(?:\{\s{0,99}[\"}]|\[\s{0,99}\{)")
+_COUNTERS = ("last_enqueued_collective", "last_started_collective", "last_completed_collective")
 _RANK_LIST = lazy(r"[\[\](){}\s,\d]*\Z")
 _RANK_NUMBER = lazy(r"(?<!\d)\d{1,9}(?!\d)")
 
@@ -184,7 +185,7 @@ class _RankList:
         return hash((len(self.text), self.text[-40:]))
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=512)
 def _listed_members(ranks: _RankList) -> tuple[Run, ...]:
     if not _RANK_LIST.match(ranks.text):
         return ()
@@ -193,6 +194,11 @@ def _listed_members(ranks: _RankList) -> tuple[Run, ...]:
 
 def _in_equal_steps(numbers: Iterable[int]) -> list[Run]:
     """The numbers, in their order, as runs of equal steps."""
+    numbers = list(numbers)
+    if len(numbers) > 1 and (step := numbers[1] - numbers[0]) > 0:
+        even = range(numbers[0], numbers[-1] + 1, step)
+        if len(even) == len(numbers) and list(even) == numbers:
+            return [(numbers[0], numbers[-1], step)]
     runs: list[Run] = []
     for number in numbers:
         first, last, step = runs[-1] if runs else (number, number, 0)
@@ -210,7 +216,6 @@ def _status(value: Any) -> list[tuple[int, int, int, int]]:
         index = integer(key)
         if index is None or type(item) is not dict:
             continue
-        counters = [integer(item.get(f"last_{what}_collective")) for what in ("enqueued", "started", "completed")]
-        enqueued, started, completed = (-1 if n is None else n for n in counters)
+        enqueued, started, completed = (-1 if n is None else n for n in map(integer, map(item.get, _COUNTERS)))
         out.append((index, enqueued, started, completed))
     return sorted(out)

@@ -28,8 +28,11 @@ LARGEST = 16 << 20
 FEWEST = 64
 """Entries from which looking pays."""
 
-SHORTEST = 60
-"""Bytes of an entry at least."""
+SHORTEST = 100
+"""Bytes of an entry, below which nothing is won."""
+
+TOO_SHORT = FEWEST * SHORTEST
+"""Bytes from the word *entries* to the end of a file that has too few of them."""
 
 MOST_LAYOUTS = 256
 """Layouts of one file, and ten times as many that are remembered."""
@@ -93,6 +96,11 @@ def restored(
     return out
 
 
+def has_few_entries(end: bytes) -> bool:
+    """True where a file with these last bytes, :data:`TOO_SHORT` or more, has too few entries to look at."""
+    return _ENTRIES in end
+
+
 class RepeatFinder:
     """Finds repeats in the dumps of one job, and remembers the layouts of entries, which these share."""
 
@@ -104,8 +112,7 @@ class RepeatFinder:
         """The file without its repeats; None where it is no such file or has few."""
         if data[:2] not in (b"\x80\x02", b"\x80\x03") or len(data) > LARGEST:
             return None
-        begin = data.find(_ENTRIES)
-        if begin < 0 or len(data) - begin < FEWEST * SHORTEST:
+        if has_few_entries(data[-TOO_SHORT:]) or (begin := data.find(_ENTRIES)) < 0:
             return None
         opening = _OPENING.match(data, begin)
         if opening is None:

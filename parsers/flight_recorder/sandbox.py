@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from nccldoctor.dataclass import dataclass
 from nccldoctor.parsers.flight_recorder.dump import Dump
 from nccldoctor.parsers.flight_recorder.process import Child, Clock, Limits, refusal
-from nccldoctor.parsers.flight_recorder.repeats import LARGEST, RepeatFinder, Repeats
+from nccldoctor.parsers.flight_recorder.repeats import LARGEST, TOO_SHORT, RepeatFinder, Repeats, has_few_entries
 from nccldoctor.parsers.flight_recorder.wire import Packed, Unpacker, pack
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def loading(
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """A file whose bytes were looked at; ``size`` counts those of a file that only the child reads as :data:`TOGETHER`."""
+    """A file whose bytes were looked at; a large or unreadable one has ``size`` :data:`TOGETHER`."""
 
     number: int
     file: DumpFile
@@ -178,7 +178,7 @@ class _Work:
         """A file that can be loaded; None where it cannot be read, and is done."""
         file = self.files[number]
         try:
-            data = self.bytes_of(file)
+            data, size = self.bytes_of(file)
         except Exception as error:  # damaged archives raise many types
             why = pack(Dump("dict", problem=f"unreadable: {type(error).__name__}"))
             self.finish(number, self.unpacker.unpack(why, file.source, file.path))
@@ -188,21 +188,31 @@ class _Work:
             with suppress(Exception):
                 repeats = finder.find_repeats(data)
         whole = data or b"" if file.file is None else file.file
-        size = TOGETHER if data is None else len(data)
         return _Opened(number, file, size, whole, repeats)
 
-    def bytes_of(self, file: DumpFile) -> bytes | None:
-        """The bytes of a file; None for a large or unreadable one, which only a child reads."""
+    def bytes_of(self, file: DumpFile) -> tuple[bytes | None, int]:
+        """The bytes of a file and their number as in :class:`_Opened`; None where only a child reads it.
+
+        These are files that are large, that cannot be read here, and that have few entries.
+        """
         if file.file is None:
             with file.open() as stream:
-                return _read_all(stream, self.limits.file_bytes + 1)
+                data = _read_all(stream, self.limits.file_bytes + 1)
+            return data, len(data)
         most = min(LARGEST, self.limits.file_bytes)
         try:
             with open(file.file, "rb") as stream:  # noqa: PTH123  # a path object costs as much as the opening
-                data = stream.read(min(os.fstat(stream.fileno()).st_size, most) + 1)
+                size = os.fstat(stream.fileno()).st_size
+                if size > most:
+                    return None, TOGETHER
+                stream.seek(max(0, size - TOO_SHORT))
+                if size <= TOO_SHORT or has_few_entries(stream.read(TOO_SHORT)):
+                    return None, size
+                stream.seek(0)
+                data = stream.read(size + 1)
         except OSError:
-            return None
-        return data if len(data) <= most else None
+            return None, TOGETHER
+        return (data, len(data)) if len(data) <= most else (None, TOGETHER)
 
     def unpacked(self, file: DumpFile, reply: bytes) -> Batch | None:
         """The batch in the reply of a child; None where there is none."""

@@ -129,10 +129,11 @@ def add_stacks(table: dict[str, Sequence[Any]], out: Entries, budget: int) -> No
         key = tuple(map(id, value))
         code = seen.get(key)
         if code is None:
-            for frame in value[:DEEPEST_STACK]:
-                if id(frame) not in frame_of:
-                    frame_of[id(frame)] = frames[_frame_parts(frame)]
-            code = seen[key] = stacks[tuple(frame_of[i] for i in key[:DEEPEST_STACK])]
+            own = key[:DEEPEST_STACK]
+            for place, frame in zip(own, value, strict=False):
+                if place not in frame_of:
+                    frame_of[place] = frames[_frame_parts(frame)]
+            code = seen[key] = stacks[tuple(map(frame_of.__getitem__, own))]
         rows.append(code)
     out.columns["stack"] = rows
 

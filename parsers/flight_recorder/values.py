@@ -70,6 +70,8 @@ class Codes(dict[Any, int]):
 
 def clean(text: str) -> str:
     """The text without lone surrogates, at most :data:`TEXT_LIMIT` characters."""
+    if text.isascii() and len(text) <= TEXT_LIMIT:
+        return text
     return text[:TEXT_LIMIT].encode("utf-8", "backslashreplace").decode("utf-8")
 
 
@@ -79,8 +81,9 @@ def integer(value: Any) -> int | None:
     None where it is none, as ``True`` is.
     """
     kind = type(value)
+    if kind is int:
+        return int(value) if -INT64 <= value < INT64 else None
     if (kind is str and len(value) <= 21 and _NUMBER.match(value)) or (kind is float and value.is_integer()):
         value = int(value)
-    elif kind is not int:
-        return None
-    return int(value) if -INT64 <= value < INT64 else None
+        return value if -INT64 <= value < INT64 else None
+    return None

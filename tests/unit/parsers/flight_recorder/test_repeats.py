@@ -104,7 +104,16 @@ def test_other_keys_under_the_same_memo_numbers_are_told_apart() -> None:
     """The second dump swaps two keys of equal length: its bytes differ from the first one's only in the first entry."""
     finder = RepeatFinder()
     for first, second in (("op_id", "pg_ix"), ("pg_ix", "op_id")):
-        rows = [{"record_id": n + 1, first: n + 1, second: 2 * n + 1, "state": "completed"} for n in range(240)]
+        rows = [
+            {
+                "record_id": n + 1,
+                first: n + 1,
+                second: 2 * n + 1,
+                "profiling_name": "nccl:all_reduce",
+                "state": "completed",
+            }
+            for n in range(300)
+        ]
         data = pickle.dumps({"entries": rows}, protocol=2)
         read = by_sorts(data, finder)
         assert read is not None
