@@ -122,7 +122,8 @@ class Liveness:
 
     def activity(self, rank: int) -> RankActivity:
         """What a rank left behind; empty for a rank that left nothing."""
-        return self.by_rank.get(rank, RankActivity(rank))
+        known = self.by_rank.get(rank)
+        return known if known is not None else RankActivity(rank)
 
     def time(self, event: Event) -> float:
         """When an event happened, in seconds on the job's clock; NaN where its line has no time."""

@@ -97,9 +97,11 @@ def with_communicators(groups: Groups, counters: Sequence[NcclCounters]) -> tupl
 def _recorded_names(calls: Calls) -> list[tuple[int, int, int]]:
     """The (dump, PG ID, name code) that occur in the table, in order."""
     names: list[tuple[int, int, int]] = []
-    for dump, rows in calls.by_dump():
-        keys = np.unique((calls.pg_id[rows].astype(np.int64) << 32) | (calls.group[rows] + np.int64(1)))
-        names.extend((dump, key >> 32, (key & 0xFFFFFFFF) - 1) for key in keys.tolist())
+    for rows in calls.by_dumps():
+        keys = np.stack([calls.dump[rows], calls.pg_id[rows], calls.group[rows]])
+        keys = keys[:, np.lexsort(keys[::-1])]
+        is_new = np.append(True, (keys[:, 1:] != keys[:, :-1]).any(axis=0))
+        names.extend(zip(*keys[:, is_new].tolist(), strict=True))
     return names
 
 

@@ -37,6 +37,7 @@ from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import Batch
 from nccldoctor.parsers.base import Parsed
 
+_NEVER = np.iinfo(np.int64).max
 _NO_DIGITS = str.maketrans("", "", "0123456789")
 
 
@@ -195,28 +196,32 @@ def _dumps_out_of_order(batch: Batch) -> frozenset[int]:
 
     A recorder writes entries in the order of their calls, and a group counts upwards; made anew under its old name it begins at 0 or 1.
     """
-    calls, found = batch.calls, set()
-    for dump, rows in calls.by_dump():
+    calls, found = batch.calls, set[int]()
+    for rows in calls.by_dumps():
         is_p2p = calls.is_p2p[rows]
         numbers = np.where(is_p2p, calls.p2p_seq[rows], calls.seq[rows])
-        columns = (is_p2p, calls.pg_id[rows], calls.group[rows])
+        columns = (is_p2p, calls.pg_id[rows], calls.group[rows], calls.dump[rows])
         order = np.lexsort(columns)
         is_same = np.logical_and.reduce([column[order][1:] == column[order][:-1] for column in columns])
         before, after = numbers[order][:-1], numbers[order][1:]
-        if (is_same & (after < before) & (after > 1)).any() or (numbers < -1).any():
-            found.add(dump)
+        goes_back = order[1:][is_same & (after < before) & (after > 1)]
+        found.update(calls.dump[rows][np.append(goes_back, np.flatnonzero(numbers < -1))].tolist())
     return frozenset(found)
 
 
 def _recorded_spans(batch: Batch) -> dict[int, list[datetime]]:
     """The first and the last time of the calls in the dumps of each source, by source id."""
     spans: dict[int, list[datetime]] = {}
-    for dump, rows in batch.calls.by_dump():
-        stamps = np.concatenate([batch.calls.created_ns[rows], batch.calls.completed_ns[rows]])
-        stamps = stamps[stamps > 0]
-        if len(stamps):
-            ends = [datetime.fromtimestamp(int(at) // 10**9, UTC) for at in (stamps.min(), stamps.max())]
-            spans.setdefault(batch.dumps[dump].source, []).extend(ends)
+    for rows in batch.calls.by_dumps():
+        dumps = batch.calls.dump[rows]
+        starts = np.flatnonzero(np.diff(dumps, prepend=-1))
+        stamps = np.stack([batch.calls.created_ns[rows], batch.calls.completed_ns[rows]])
+        last = np.maximum.reduceat(stamps.max(axis=0), starts)
+        first = np.minimum.reduceat(np.where(stamps > 0, stamps, _NEVER).min(axis=0), starts)
+        for dump, *ends in zip(dumps[starts].tolist(), first.tolist(), last.tolist(), strict=True):
+            if ends[1] > 0:
+                moments = [datetime.fromtimestamp(at // 10**9, UTC) for at in ends]
+                spans.setdefault(batch.dumps[dump].source, []).extend(moments)
     return spans
 
 

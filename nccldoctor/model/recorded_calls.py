@@ -104,6 +104,15 @@ class Calls:
             for start, stop in pairwise(edges):
                 yield int(self.dump[start]), slice(start, stop)
 
+    def by_dumps(self, least: int = 2048) -> Iterator[slice]:
+        """The rows in parts of whole dumps, each part of ``least`` rows or more: one pass asks many small dumps."""
+        starts = np.concatenate([[0], np.flatnonzero(self.dump[1:] != self.dump[:-1]) + 1, [len(self)]])
+        first = 0 if len(self) else len(starts)
+        while first < len(starts) - 1:
+            after = min(max(int(np.searchsorted(starts, starts[first] + least)), first + 1), len(starts) - 1)
+            yield slice(int(starts[first]), int(starts[after]))
+            first = after
+
     def between(self, first: int, after: int) -> Calls:
         """The rows from ``first`` to the one before ``after``, in the same memory."""
         return Calls(*[getattr(self, name)[first:after] for name in _DTYPES])
