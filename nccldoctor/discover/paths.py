@@ -211,7 +211,10 @@ def _unreadable(top: Path, error: OSError) -> Gap:
 
 
 def first_bytes(path: Path) -> bytes | None:
-    """The bytes by which a file is known: :data:`HEAD` of a text, fewer of a pickle; None where they cannot be read."""
+    """The bytes by which a file is known; None where they cannot be read.
+
+    That are :data:`HEAD` bytes of a text, fewer of a pickle.
+    """
     try:
         descriptor = os.open(path, _READING)
         try:
