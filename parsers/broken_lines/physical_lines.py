@@ -7,8 +7,6 @@ from collections import Counter
 from functools import cached_property
 from itertools import pairwise
 
-import numpy as np
-
 from nccldoctor.parsers.base import Mark
 from nccldoctor.parsers.line_prefix.labels import has_labels
 from nccldoctor.parsers.line_prefix.prefixes import can_continue, read_mark, split_label, with_label, without_codes
@@ -81,9 +79,8 @@ class Lines:
 
     def __init__(self, content: bytes) -> None:
         self.content = content
-        ends = np.flatnonzero(np.frombuffer(content, np.uint8) == 0x0A)
-        self.starts = np.concatenate([[0], ends + 1])
-        self.quoted = content.startswith((b"> ", b"| ")) and content.count(b"\n" + content[:2]) >= len(ends) - 2
+        self.rows = content.split(b"\n")
+        self.quoted = content.startswith((b"> ", b"| ")) and content.count(b"\n" + content[:2]) >= len(self.rows) - 3
         """True when every line stands in a quotation."""
         self._marks: dict[int, tuple[str, Mark, str]] = {}
 
@@ -93,12 +90,11 @@ class Lines:
         return has_labels(self.content[:_STUDIED])
 
     def __len__(self) -> int:
-        return len(self.starts)
+        return len(self.rows)
 
     def raw(self, number: int) -> bytes:
         """Line ``number`` (from 0) without its end."""
-        end = self.starts[number + 1] - 1 if number + 1 < len(self.starts) else len(self.content)
-        return self.content[self.starts[number] : end].rstrip(b"\r")
+        return self.rows[number].rstrip(b"\r")
 
     def split_line(self, number: int) -> tuple[str, Mark, str]:
         """The text, its mark, and what stands behind the mark."""
@@ -214,7 +210,7 @@ class Lines:
         """True when an editor broke the lines at blanks: none was full, and none had room for the next word."""
         count = min(len(self), _LOOKED_AT)
         is_plain = self.content.isascii() and b"\x1b" not in self.content
-        if int(np.diff(self.starts[: count + 1]).max(initial=0)) > (_WIDE + 4 if is_plain else 4 * _WIDE):
+        if max(map(len, self.rows[:count]), default=0) >= (_WIDE + 4 if is_plain else 4 * _WIDE):
             return False
         lines = [self._plain_line(n) for n in range(count)]
         width = max(map(len, lines), default=0)

@@ -53,8 +53,10 @@ def mend(content: bytes, words: Words, read: Read, trials: int) -> Mended | None
     ``words`` are those that parsers look for, ``read`` gives the events of some lines, at most ``trials`` times and more where joins
     succeed. Never raises.
     """
+    if content.count(b"\n") >= MOST_LINES:
+        return None
     lines = Lines(content)
-    interesting = Evidence(lines, words).interesting_lines() if len(lines) <= MOST_LINES else []
+    interesting = Evidence(lines, words).interesting_lines()
     return _Mender(lines, Trials(read, trials)).mended(interesting) if interesting else None
 
 

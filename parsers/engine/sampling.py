@@ -205,8 +205,9 @@ class Sampler:
         candidates = _Candidates.searched(self._literals, buffer, 0, buffer.high)
         chosen = candidates.chosen(self._most_of_small)
         if self._first and len(chosen) < len(candidates.offsets):
-            low, high = np.searchsorted(candidates.offsets, _before(buffer, self._first[0]))
-            chosen = np.sort(np.concatenate([chosen, low + candidates.part(low, high).chosen(self._most)]))
+            low, high = np.searchsorted(candidates.offsets, _before(buffer, self._first[0])).tolist()
+            more = candidates.part(low, high).chosen(self._most)
+            chosen = sorted({*chosen, *(low + index for index in more)})
         self._parse_chosen(buffer, candidates, chosen, 1)
 
     def _parse_region(self, buffer: Buffer, low: int, high: int, at: int, number: int, most: int) -> None:
@@ -215,7 +216,7 @@ class Sampler:
         base = number - int(np.searchsorted(candidates.ends, at))
         self._parse_chosen(buffer, candidates, candidates.chosen(most), base)
 
-    def _parse_chosen(self, buffer: Buffer, candidates: _Candidates, chosen: npt.NDArray[np.int64], base: int) -> None:
+    def _parse_chosen(self, buffer: Buffer, candidates: _Candidates, chosen: Sequence[int], base: int) -> None:
         """Parse the candidates with these indices; the first line of the region has the number ``base``."""
         done = candidates.low
         offsets = candidates.offsets[chosen]
@@ -282,7 +283,8 @@ class _Candidates:
                 return cls(low, offsets, kinds, offsets)
             ends = np.flatnonzero(np.frombuffer(view[low:high], dtype=np.uint8) == 0x0A) + low
         offsets = offsets + low
-        stretches = np.sort(np.concatenate([ends, np.arange(low, high, REACH // 2)]))
+        cuts = range(low + REACH // 2, high, REACH // 2)
+        stretches = np.sort(np.concatenate([ends, cuts])) if cuts else ends
         lines = np.searchsorted(stretches, offsets)
         order = np.lexsort((offsets, np.bincount(kinds)[kinds], lines))
         lines = lines[order]
@@ -295,26 +297,28 @@ class _Candidates:
         """Those with indices in ``[first, last)``."""
         return replace(self, offsets=self.offsets[first:last], kinds=self.kinds[first:last])
 
-    def chosen(self, most: int) -> npt.NDArray[np.int64]:
+    def chosen(self, most: int) -> list[int]:
         """The indices of at most ``most`` of them.
 
         Half are some of every kind, so that no rare one is lost among the steps; the others are chosen by their order.
         """
-        if len(self.offsets) <= most:
-            return np.arange(len(self.offsets))
-        room, counts = most // 2, np.bincount(self.kinds)
-        by_kind, ends = np.argsort(self.kinds, kind="stable"), np.cumsum(counts)
-        rarest_first = [kind for kind in np.argsort(counts, kind="stable").tolist() if counts[kind]]
-        is_chosen = np.zeros(len(self.offsets), bool)
-        for left, kind in zip(range(len(rarest_first), 0, -1), rarest_first, strict=True):
-            own = _thinned(by_kind[ends[kind] - counts[kind] : ends[kind]], room // left)
-            is_chosen[own] = True
+        count = len(self.offsets)
+        if count <= most:
+            return list(range(count))
+        room, by_kind = most // 2, defaultdict[int, list[int]](list)
+        for index, kind in enumerate(self.kinds.tolist()):
+            by_kind[kind].append(index)
+        rarest_first = sorted(by_kind.items(), key=lambda entry: (len(entry[1]), entry[0]))
+        chosen: set[int] = set()
+        for left, (_, indices) in zip(range(len(rarest_first), 0, -1), rarest_first, strict=True):
+            own = _thinned(indices, room // left)
+            chosen.update(own)
             room -= len(own)
-        is_chosen[_thinned(np.flatnonzero(~is_chosen), most - int(np.count_nonzero(is_chosen)))] = True
-        return np.flatnonzero(is_chosen)
+        others = [index for index in range(count) if index not in chosen]
+        return sorted(chosen.union(_thinned(others, most - len(chosen))))
 
 
-def _thinned(places: npt.NDArray[np.int64], most: int) -> npt.NDArray[np.int64]:
+def _thinned(places: list[int], most: int) -> list[int]:
     """At most ``most`` places: the first sixth, the last two thirds, and evenly chosen ones between."""
     count = len(places)
     if count <= most:
@@ -322,5 +326,5 @@ def _thinned(places: npt.NDArray[np.int64], most: int) -> npt.NDArray[np.int64]:
     head, tail = most // 6, -(-most * 2 // 3)
     between = most - head - tail
     apart = (count - tail - head) / between if between else 0.0
-    indices = [*range(head), *(int(k * apart + head) for k in range(between)), *range(count - tail, count)]
-    return places[indices]
+    middle = [places[int(k * apart + head)] for k in range(between)]
+    return [*places[:head], *middle, *places[count - tail :]]

@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import BinaryIO
 
-import numpy as np
-
 from nccldoctor.events import Event, Note
 from nccldoctor.model import Gap, Place, Source
 from nccldoctor.parsers import registry
@@ -219,8 +217,7 @@ class _Scan:
 
     def _line_number_at(self, upto: int) -> int:
         """The number of the line at this offset; offsets must not decrease."""
-        part = np.frombuffer(self.buffer.data, np.uint8, upto - self.counted, self.counted)
-        self.number += int(np.count_nonzero(part == 0x0A))
+        self.number += self.buffer.data.count(b"\n", self.counted, upto)
         self.counted = upto
         return self.number
 

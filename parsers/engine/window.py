@@ -8,8 +8,6 @@ from functools import lru_cache
 from itertools import chain, islice
 from typing import NamedTuple
 
-import numpy as np
-
 from nccldoctor.dataclass import dataclass
 from nccldoctor.model import Place, Source
 from nccldoctor.parsers.base import Line, Mark
@@ -39,14 +37,28 @@ _HIDING = lazy(rb"[^\x01-\x1a\x1c-\x7f]")
 """What may stand for a number, or inside one, that is then not seen in the bytes: other digits, colours."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Sign:
+    """A number without the zeros in front of it, by which the lines of a writer are found in the bytes."""
+
+    digits: bytes
+
+    def find(self, data: bytes | bytearray, low: int, high: int) -> int:
+        """Where in ``[low, high)`` the number stands first, and not as a part of another one; -1 where it does not."""
+        at = data.find(self.digits, low, high)
+        while at >= 0:
+            end = at + len(self.digits)
+            if not (data[end : min(end + 1, high)].isdigit() or (at and data[at - 1] in b"123456789")):
+                return at
+            at = data.find(self.digits, at + 1, high)
+        return -1
+
+
 @lru_cache(maxsize=1024)
-def _sign(stream: str) -> re.Pattern[bytes] | None:
-    """Finds the longest number of a mark; None for a mark of several places or without a number."""
+def _sign(stream: str) -> _Sign | None:
+    """The longest number of a mark; None for a mark of several places or without a number."""
     numbers = [] if SEPARATOR in stream or not stream.isascii() else re.findall(r"\d+", stream)
-    if not numbers:
-        return None
-    longest = (max(numbers, key=len).lstrip("0") or "0").encode()
-    return re.compile(rb"%b(?<![1-9]%b)(?!\d)" % (longest, longest))
+    return _Sign((max(numbers, key=len).lstrip("0") or "0").encode()) if numbers else None
 
 
 Outer = Callable[[int], Mark]
@@ -105,30 +117,29 @@ class Buffer:
 
     def hit_lines(self, hits: Sequence[int], low: int, high: int) -> list[HitLine]:
         """The physical lines in ``[low, high)`` in which these offsets stand, which ascend and count from ``low``."""
-        at = np.asarray(hits, np.int64) + low
-        at = at[at < high]
-        if not len(at):
-            return []
-        ends = np.flatnonzero(np.frombuffer(self.data, np.uint8, high - low, low) == 0x0A) + low
-        owners = np.searchsorted(ends, at)
-        first = np.flatnonzero(np.diff(owners, prepend=-1))
-        owner = owners[first]
-        starts = np.concatenate(([low], ends + 1))[owner]
-        stops = np.append(ends, high)[owner]
-        ends_here = len(ends) + (high == self.high)  # of lines whose end is known
-        begins = low == self.low or self.data[low - 1] == 0x0A
-        is_whole = (stops - starts <= REACH // 2) & (owner < ends_here) & (begins | (owner > 0))
-        out = []
-        with memoryview(self.data) as data:
-            for index, start, end, whole in zip(
-                owner.tolist(), starts.tolist(), stops.tolist(), is_whole.tolist(), strict=True
-            ):
-                piece = data[start:end].tobytes() if whole else None
-                if piece is not None and b"\r" in piece:
-                    end -= 1
-                    piece = piece[:-1] if piece.find(b"\r") == len(piece) - 1 else None
-                hits_inside = [] if piece is not None else at[owners == index].tolist()
-                out.append(HitLine(index, start, end, hits_inside, piece))
+        data = self.data
+        out: list[HitLine] = []
+        nth, start, end = 0, low, low - 1  # of the line with the last hit
+        for at in hits:
+            at += low
+            if at >= high:
+                break
+            if at <= end:
+                if out[-1].piece is None:
+                    out[-1].hits.append(at)
+                continue
+            begin = data.rfind(b"\n", end + 1, at) + 1 or end + 1
+            nth += data.count(b"\n", start, begin)
+            stop = data.find(b"\n", at, high)
+            start, end = begin, high if stop < 0 else stop
+            begins = start > low or low == self.low or data[low - 1] == 0x0A
+            is_whole = begins and (stop >= 0 or high == self.high) and end - start <= REACH // 2
+            piece = bytes(data[start:end]) if is_whole else None
+            stop = end
+            if piece is not None and b"\r" in piece:
+                stop -= 1
+                piece = piece[:-1] if piece.find(b"\r") == len(piece) - 1 else None
+            out.append(HitLine(nth, start, stop, [] if piece is not None else [at], piece))
         return out
 
     def pieces(self, start: int, end: int) -> list[tuple[int, int]]:
@@ -219,16 +230,17 @@ class Buffer:
                 yield start, stop, number
             at = end
 
-    def _pieces_with(self, sign: re.Pattern[bytes], line: Located, limit: int) -> Iterator[tuple[int, int, int]]:
+    def _pieces_with(self, sign: _Sign, line: Located, limit: int) -> Iterator[tuple[int, int, int]]:
         """The same of those among the next ``limit`` lines that hold a sign, or what may hide it."""
         data, number, at, edge = self.data, line.place.line or 0, line.end, min(self.high, line.at + REACH)
         last = number + limit
         while True:
-            hit = sign.search(data, at, edge)
-            hit = _HIDING.search(data, at, hit.start() if hit else edge) or hit
-            if hit is None:
+            found = sign.find(data, at, edge)
+            hidden = _HIDING.search(data, at, found if found >= 0 else edge)
+            found = found if hidden is None else hidden.start()
+            if found < 0:
                 return
-            begin, end, _ = self.bounds(hit.start(), at)
+            begin, end, _ = self.bounds(found, at)
             number += data.count(b"\n", at, begin)
             if number > last:
                 return
@@ -236,15 +248,15 @@ class Buffer:
                 yield start, stop, number
             at = end
 
-    def _sign_of(self, stream: str) -> re.Pattern[bytes] | None:
+    def _sign_of(self, stream: str) -> _Sign | None:
         """What every line of a writer holds: the longest number of its mark; None where that is not sure."""
         return _sign(stream) if self.outer is None else None
 
-    def _is_of_another(self, sign: re.Pattern[bytes] | None, start: int, end: int) -> bool:
+    def _is_of_another(self, sign: _Sign | None, start: int, end: int) -> bool:
         """True of a line with the label of another writer; it is seen without decoding it."""
         if sign is None or _LABELLED.match(self.data, start, end) is None:
             return False
-        return not (sign.search(self.data, start, end) or _HIDING.search(self.data, start, end))
+        return not (sign.find(self.data, start, end) >= 0 or _HIDING.search(self.data, start, end))
 
     def _visible_pieces(self, start: int, end: int) -> list[tuple[int, int]]:
         """The pieces of a line that its neighbours see: of a progress bar that redraws itself only the last state."""
