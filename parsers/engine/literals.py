@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 
 import ahocorasick_rs
 import numpy as np
-import numpy.typing as npt
 
 from nccldoctor.parsers.base import LineParser
 from nccldoctor.parsers.engine.generalised import DIGITS
@@ -134,15 +133,13 @@ class Literals:
             return [start for _, start, _ in self._search[0].find_matches_as_indexes(view)]
         return sorted({start for part in self._search for _, start, _ in part.find_matches_as_indexes(view)})
 
-    def hits_by_kind(self, view: memoryview) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """The same as :meth:`hits`, in no order, with a number for what was found at each offset."""
-        offsets: list[int] = []
-        kinds: list[int] = []
-        for n, part in enumerate(self._search):
-            for kind, start, _ in part.find_matches_as_indexes(view):
-                offsets.append(start)
-                kinds.append(n * _AT_ONCE + kind)
-        return np.array(offsets, np.int64), np.array(kinds, np.int64)
+    def hits_by_kind(self, view: memoryview) -> list[tuple[int, int]]:
+        """The same as :meth:`hits`, in no order, each with a number for what was found at this offset."""
+        return [
+            (start, n * _AT_ONCE + kind)
+            for n, part in enumerate(self._search)
+            for kind, start, _ in part.find_matches_as_indexes(view)
+        ]
 
     def cut_hits(self, view: memoryview) -> list[int]:
         """The offsets in ``view``, ascending, of literals or of what a cut through one leaves: its rare end."""

@@ -6,14 +6,13 @@ COLL lines of each communicator, wherever they stand.
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from bisect import bisect_left
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field, replace
 from functools import cache
 
 import ahocorasick_rs
-import numpy as np
-import numpy.typing as npt
 
 from nccldoctor.dataclass import dataclass
 from nccldoctor.events import CollCall, CommInit, Event, Note, Phase, Setting, Version
@@ -37,6 +36,7 @@ def _sign() -> ahocorasick_rs.BytesAhoCorasick:
     return ahocorasick_rs.BytesAhoCorasick([b"opCount "])
 
 
+_LINE_END = lazy(rb"\n")
 _CALL = lazy(rb"opCount [0-9a-f]{1,16} [^\n]{0,240}? comm 0x([0-9a-f]{1,16})")
 
 
@@ -52,12 +52,12 @@ class LastCalls:
         calls = self._calls(data, low, high)
         if not calls:
             return
-        ends = np.flatnonzero(np.frombuffer(data, np.uint8, high - low, low) == 0x0A) + low
+        ends = [end.start() for end in _LINE_END.finditer(data, low, high)]
         for key, spans in calls.items():
             for start, end in spans:
-                at = int(np.searchsorted(ends, start))
-                begin = int(ends[at - 1]) + 1 if at else low
-                stop = int(ends[at]) if at < len(ends) else min(high, end + _FRONT)
+                at = bisect_left(ends, start)
+                begin = ends[at - 1] + 1 if at else low
+                stop = ends[at] if at < len(ends) else min(high, end + _FRONT)
                 self._kept[key].append((number + at, bytes(data[begin:stop])))
 
     def _calls(self, data: bytearray, low: int, high: int) -> dict[tuple[bytes, bytes], deque[tuple[int, int]]]:
@@ -205,7 +205,7 @@ class Sampler:
         candidates = _Candidates.searched(self._literals, buffer, 0, buffer.high)
         chosen = candidates.chosen(self._most_of_small)
         if self._first and len(chosen) < len(candidates.offsets):
-            low, high = np.searchsorted(candidates.offsets, _before(buffer, self._first[0])).tolist()
+            low, high = (bisect_left(candidates.offsets, at) for at in _before(buffer, self._first[0]))
             more = candidates.part(low, high).chosen(self._most)
             chosen = sorted({*chosen, *(low + index for index in more)})
         self._parse_chosen(buffer, candidates, chosen, 1)
@@ -213,16 +213,16 @@ class Sampler:
     def _parse_region(self, buffer: Buffer, low: int, high: int, at: int, number: int, most: int) -> None:
         """Parse at most ``most`` lines in ``[low, high)``; the line at offset ``at`` has this ``number``."""
         candidates = _Candidates.searched(self._literals, buffer, low, high)
-        base = number - int(np.searchsorted(candidates.ends, at))
+        base = number - bisect_left(candidates.ends, at)
         self._parse_chosen(buffer, candidates, candidates.chosen(most), base)
 
     def _parse_chosen(self, buffer: Buffer, candidates: _Candidates, chosen: Sequence[int], base: int) -> None:
         """Parse the candidates with these indices; the first line of the region has the number ``base``."""
         done = candidates.low
-        offsets = candidates.offsets[chosen]
-        for offset, line in zip(offsets.tolist(), np.searchsorted(candidates.ends, offsets).tolist(), strict=True):
+        for offset in map(candidates.offsets.__getitem__, chosen):
             if offset < done:
                 continue
+            line = bisect_left(candidates.ends, offset)
             start, end, _ = buffer.bounds(offset, done)
             done = max(end, offset + 1)
             if self._literals.has_literal(buffer.data[start:end]):
@@ -270,28 +270,28 @@ class _Candidates:
     """
 
     low: int
-    offsets: npt.NDArray[np.int64]
-    kinds: npt.NDArray[np.int64]
-    ends: npt.NDArray[np.int64]
+    offsets: list[int]
+    kinds: list[int]
+    ends: list[int]
 
     @classmethod
     def searched(cls, literals: Literals, buffer: Buffer, low: int, high: int) -> _Candidates:
         """Search ``[low, high)``; of a line without end each stretch counts as one."""
         with memoryview(buffer.data) as view:
-            offsets, kinds = literals.hits_by_kind(view[low:high])
-            if not len(offsets):
-                return cls(low, offsets, kinds, offsets)
-            ends = np.flatnonzero(np.frombuffer(view[low:high], dtype=np.uint8) == 0x0A) + low
-        offsets = offsets + low
-        cuts = range(low + REACH // 2, high, REACH // 2)
-        stretches = np.sort(np.concatenate([ends, cuts])) if cuts else ends
-        lines = np.searchsorted(stretches, offsets)
-        order = np.lexsort((offsets, np.bincount(kinds)[kinds], lines))
-        lines = lines[order]
-        is_first = np.ones(len(lines), bool)
-        np.not_equal(lines[1:], lines[:-1], out=is_first[1:])
-        first = order[is_first]
-        return cls(low, offsets[first], kinds[first], ends)
+            hits = literals.hits_by_kind(view[low:high])
+        if not hits:
+            return cls(low, [], [], [])
+        ends = [end.start() for end in _LINE_END.finditer(buffer.data, low, high)]
+        stretches = sorted((*ends, *range(low + REACH // 2, high, REACH // 2)))
+        counts = Counter(kind for _, kind in hits)
+        rarest: dict[int, tuple[int, int, int]] = {}
+        for start, kind in hits:
+            line, found = bisect_left(stretches, low + start), (counts[kind], low + start, kind)
+            known = rarest.get(line)
+            if known is None or found[:2] < known[:2]:
+                rarest[line] = found
+        chosen = [rarest[line] for line in sorted(rarest)]
+        return cls(low, [offset for _, offset, _ in chosen], [kind for _, _, kind in chosen], ends)
 
     def part(self, first: int, last: int) -> _Candidates:
         """Those with indices in ``[first, last)``."""
@@ -306,7 +306,7 @@ class _Candidates:
         if count <= most:
             return list(range(count))
         room, by_kind = most // 2, defaultdict[int, list[int]](list)
-        for index, kind in enumerate(self.kinds.tolist()):
+        for index, kind in enumerate(self.kinds):
             by_kind[kind].append(index)
         rarest_first = sorted(by_kind.items(), key=lambda entry: (len(entry[1]), entry[0]))
         chosen: set[int] = set()

@@ -19,15 +19,20 @@ _NO_OTHER_PID = r"(?P<between>(?:(?!\bpid\b)[^\n]){0,80}?)"
 """Ray names the pid of the process that prints, and then that of the rank."""
 
 _FORMS = tuple(
-    lazy(form, re.IGNORECASE)
-    for form in (
-        rf"{_RANK}{_BETWEEN}{_PID}",
-        rf"{_PID}{_NO_OTHER_PID}{_RANK}",
-        rf"\b(?:start|launch|spawn|fork)(?:ed|ing) (?:\w{{1,12}} ){{0,2}}{_RANK} (?:as|with|in|is)"
-        r" (?:\w{1,12} ){0,2}(?P<pid>\d{1,10})\b",
-        rf"^\W{{0,3}}{_RANK}\s{{0,3}}(?:->|=>|→|:)\s{{0,3}}(?P<pid>\d{{2,10}})$",
+    (words, lazy(form, re.IGNORECASE))
+    for words, form in (
+        (("pid", "process"), rf"{_RANK}{_BETWEEN}{_PID}"),
+        (("pid", "process"), rf"{_PID}{_NO_OTHER_PID}{_RANK}"),
+        (
+            ("start", "launch", "spawn", "fork"),
+            rf"\b(?:start|launch|spawn|fork)(?:ed|ing) (?:\w{{1,12}} ){{0,2}}{_RANK} (?:as|with|in|is)"
+            r" (?:\w{1,12} ){0,2}(?P<pid>\d{1,10})\b",
+        ),
+        (("->", "=>", "→", ":"), rf"^\W{{0,3}}{_RANK}\s{{0,3}}(?:->|=>|→|:)\s{{0,3}}(?P<pid>\d{{2,10}})$"),
     )
 )
+"""Each with words of which a line must hold one: to look for these takes a tenth of the time."""
+
 _OWN = lazy(r"^(?:\w{1,12}[ =:]{1,2}){0,3}?(?:my |own )?pid\s?[=:#]?\s?(?P<pid>\d{1,10})\b", re.IGNORECASE)
 _OF_OTHERS = lazy(r"worker|loader|child|parent|\bppid|agent|daemon|dump", re.IGNORECASE)
 _TROUBLE = lazy(r"exit|signal|kill|fail|error|timed out|abort|terminat|=   RANK \d", re.IGNORECASE)
@@ -44,9 +49,11 @@ class ProcessIds(LineParser):
     def parse(self, line: Line) -> Iterator[Event]:
         """At most one event for each line."""
         body = line.raw[:1000]
-        if _TROUBLE.search(body):
+        words = body.lower()
+        forms = [form for signs, form in _FORMS if any(sign in words for sign in signs)]
+        if not forms or _TROUBLE.search(body):
             return
-        for form in _FORMS:
+        for form in forms:
             hit = form.search(body)
             if hit is not None and not _OF_OTHERS.search(hit.groupdict().get("between") or ""):
                 number, is_local = int(hit["rank"]), (hit["kind"] or "").lower().startswith("local")

@@ -29,8 +29,12 @@ def has_labels(head: bytes) -> bool:
     """
     text = without_codes(head.decode("utf-8", "replace"))
     lines = [x for x in text.split("\n")[:_SAMPLE] if x.strip() and not x.startswith(_UNLABELLED)]
-    split = [(n, label, rest) for n, (label, rest) in enumerate(map(split_label, lines)) if label is not None]
-    split = [(n, label, rest) for n, label, rest in split if any(map(str.isdigit, label))]
+    split: list[tuple[int, str, str]] = []
+    for n, (label, rest) in enumerate(map(split_label, lines)):
+        if label is not None and any(map(str.isdigit, label)):
+            split.append((n, label, rest))
+        elif n + 1 - len(split) > (1 - _SHARE) * len(lines):
+            return False
     enough = _SHARE if all(lines[n].startswith("[") for n, _, _ in split) else _ENOUGH
     if len(split) < max(2, _SHARE * len(lines)) or len(split) < enough * (split[-1][0] - split[0][0] + 1):
         return False

@@ -51,14 +51,13 @@ _GLUED = lazy(
     r"\[[FEWIV](?:\d{3,4} \d\d:\d\d:\d\d\.\d{6,9})? [A-Za-z_]\w{0,80}\.(?:cpp|hpp|h|cc|cu):\d{1,6}\] "
     r"|\[rank\d{1,7}\]: (?=\S)|(?<![\w.])[VIWEFCD]\d{4} \d\d:\d\d:\d\d\.\d{6} +\d{1,20} [^\s:\]]{1,300}:\d{1,6}\] "
 )
-_GLUE = lazy(r":\d{1,6}\] |\[rank\d")
-"""What every beginning of a record inside a line holds; to look for it takes a tenth of the time."""
-
 _UNENDED = lazy(
     # a progress bar or a prompt: what has no line end, so that the next line of any writer stands behind it
     r"[^|\n]{0,80}?\d{1,3}%\|[^|\n]{0,300}\|[^\[\]\n]{0,60}\[[^\]\n]{0,200}\]|\(I?Pdb\+{0,2}\) |ipdb> "
     r"|[^\[\n]{1,200}\[(?:[yY]/[nN]|yes/no)\]\s?[:?]?\s?"
 )
+_UNENDED_SIGNS = ("%|", "db) ", "db+", "ipdb> ", "/n]", "/N]", "/no]")
+"""Of these a line of that kind holds one."""
 _AGENT = "torch/distributed/elastic/"
 """Where the sources of torchrun's agent stand, which has no rank."""
 
@@ -159,9 +158,9 @@ def _mark_of(partial: PartialMark) -> Mark:
 
 _LABELS = (
     lazy(r"\s{0,8}(\d{1,6}|[A-Za-z0-9][\w.-]{0,62}):(?: |$)"),
-    lazy(r"\[(\d{1,6})\]:(?=.)"),  # with nothing behind it: an entry of a launcher's table
     lazy(r"([a-z0-9][a-z0-9.]{0,60}-[a-z0-9.-]{1,190} [a-z][a-z0-9-]{0,62})(?: |$)"),
 )
+_BRACKETED = (lazy(r"\[(\d{1,6})\]:(?=.)"),)  # with nothing behind it: an entry of a launcher's table
 
 
 def split_label(raw: str) -> tuple[str | None, str]:
@@ -170,7 +169,7 @@ def split_label(raw: str) -> tuple[str | None, str]:
     For files in which every line has one: ``12: text`` (``srun --label``), ``node7: text`` (pdsh), ``[12]:text`` (torchrun
     with a template) or ``pod-7 container text`` (stern).
     """
-    for pattern in _LABELS:
+    for pattern in _BRACKETED if raw.startswith("[") else _LABELS:
         m = pattern.match(raw)
         if m is not None:
             return m[1], raw[m.end() :]
@@ -226,10 +225,11 @@ def mark_inside(outer: Mark, inner: Mark) -> Mark:
 def records(raw: str) -> list[tuple[Mark, str]]:
     """Every record on one line: most lines hold one, but progress bars have no line end, and copies lose theirs."""
     mark, body = read_mark(raw)
-    if (unended := _UNENDED.match(body)) and la.STRONG.match(body, unended.end()):
+    unended = _UNENDED.match(body) if any(sign in body for sign in _UNENDED_SIGNS) else None
+    if unended and la.STRONG.match(body, unended.end()):
         behind = [(merged_mark(mark, inner), text) for inner, text in records(body[unended.end() :])]
         return [(mark, unended[0]), *behind]
-    starts = [m.start() for m in _GLUED.finditer(body)] if _GLUE.search(body) else []
+    starts = [m.start() for m in _GLUED.finditer(body)] if _can_be_glued(body) else []
     if not starts:
         return [(mark, body)]
     out = [(mark, body[: starts[0]])] if body[: starts[0]].strip() else []
@@ -237,6 +237,19 @@ def records(raw: str) -> list[tuple[Mark, str]]:
         inner, text = read_mark(body[begin:end])
         out.append((merged_mark(mark, inner), text))
     return out
+
+
+def _can_be_glued(body: str) -> bool:
+    """True where a record may begin inside: a label of a rank, or the number of a source line in front of a bracket."""
+    if "[rank" in body:
+        return True
+    at = body.find("] ")
+    while at >= 0:
+        _, colon, number = body[max(0, at - 7) : at].rpartition(":")
+        if colon and number.isdecimal():
+            return True
+        at = body.find("] ", at + 1)
+    return False
 
 
 def can_continue(stream: str, of: str) -> bool:
