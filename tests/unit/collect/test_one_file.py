@@ -62,11 +62,13 @@ def test_it_is_one_file_for_python_3_8() -> None:
 
 @pytest.fixture(scope="module")
 def python_3_8() -> str:
-    """A Python 3.8 that runs: where pyenv has none it leaves a command of this name that only fails."""
-    python = shutil.which("python3.8")
-    if python is None or subprocess.run([python, "--version"], capture_output=True, check=False).returncode:
-        pytest.skip("no python3.8 here")
-    return python
+    """A Python 3.8 that runs, also one of pyenv, whose own command only fails where another version is chosen."""
+    pyenv = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser()
+    found = [shutil.which("python3.8"), *map(str, sorted(pyenv.glob("versions/3.8.*/bin/python3.8")))]
+    for python in filter(None, found):
+        if subprocess.run([python, "--version"], capture_output=True, check=False).returncode == 0:
+            return python
+    pytest.skip("no python3.8 here")
 
 
 def test_it_runs_on_python_3_8(python_3_8: str) -> None:
