@@ -103,7 +103,7 @@ def _times(column: npt.NDArray[np.int64]) -> Any:
     import pandas as pd
 
     values = column.astype("datetime64[ns]")
-    values[column == 0] = np.datetime64("NaT")
+    values[column == 0] = np.datetime64("NaT", "ns")
     return pd.Series(values).dt.tz_localize("UTC")
 
 
