@@ -1,10 +1,13 @@
 """Adds to a built package what each run would else make anew: compiled templates, and the remedies as one module.
 
+The README of a package has links that lead to the repository.
+
 A checkout has neither, and reads the sources of both; so does a package that was built where jinja2 is missing.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 import tomllib
 from pathlib import Path
@@ -58,5 +61,16 @@ class _AnyFilter(dict[str, Any]):
         return super().get(name, str)
 
 
+def description(readme: str, home: str) -> str:
+    """The README for a page outside the checkout: links and pictures lead to the repository at ``home``."""
+    pictures = re.sub(r"!\[([^\]]*)\]\((?!https?:)", rf"![\1]({home}/raw/main/", readme)
+    return re.sub(r"(?<!!)\[([^\]]*)\]\((?!https?:|#)", rf"[\1]({home}/blob/main/", pictures)
+
+
 if __name__ == "__main__":
-    setup(cmdclass={"build_py": BuildWithForms})
+    urls = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]
+    setup(
+        cmdclass={"build_py": BuildWithForms},
+        long_description=description((ROOT / "README.md").read_text(encoding="utf-8"), urls["Homepage"]),
+        long_description_content_type="text/markdown",
+    )

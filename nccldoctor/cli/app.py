@@ -13,7 +13,8 @@ from typing import Any
 
 import click
 
-from nccldoctor.cli import catalogue, env, history, terminal
+from nccldoctor.cli import catalogue, completion, env, history, terminal
+from nccldoctor.cli.completion import completing
 from nccldoctor.cli.live import commands as live
 from nccldoctor.cli.options import format_option, paths_argument, rank_from_option, report_options, workers_option
 from nccldoctor.version import __version__
@@ -154,7 +155,7 @@ def inspect(paths: tuple[str, ...], form: str, rank_from: str | None, workers: i
 
 
 @cli.command()
-@click.argument("name", metavar="ID")
+@click.argument("name", metavar="ID", shell_complete=completing(completion.explained_names))
 def explain(name: str) -> None:
     """Explain a remedy, a cause class, a kind of event or a setting.
 
@@ -170,10 +171,14 @@ def explain(name: str) -> None:
 
 
 @cli.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=completing(completion.incident_names))
 @click.option("--list", "listing", is_flag=True, help="List the bundled incidents and stop.")
 @click.option(
-    "--live", "fault", metavar="FAULT", help="Run a real job with FAULT instead (list shows them; needs torch)."
+    "--live",
+    "fault",
+    metavar="FAULT",
+    shell_complete=completing(completion.fault_names),
+    help="Run a real job with FAULT instead (list shows them; needs torch).",
 )
 @click.option("--no-open", is_flag=True, help="Do not open the report of --live in a browser.")
 @click.option(

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from nccldoctor.cli import terminal
+from nccldoctor.cli.completion import completing, remedy_names
 
 
 @click.group()
@@ -59,7 +60,7 @@ def search(words: tuple[str, ...]) -> None:
 
 
 @catalogue.command("show")
-@click.argument("name", metavar="ID")
+@click.argument("name", metavar="ID", shell_complete=completing(remedy_names))
 def show(name: str) -> None:
     """Show one remedy in full.
 

@@ -148,11 +148,16 @@ SHARED = 4
 """Letters that two words must share at their start for one to be suggested for the other."""
 
 
-def _suggestion(name: str) -> str:
+def known_names() -> list[str]:
+    """All names that :func:`explanation` knows."""
     from nccldoctor.prescribe.catalogue.overlays import in_use
     from nccldoctor.prescribe.setting_table import known
 
-    names = [*CauseClass, *KINDS, *(entry.remedy.id for entry in in_use().catalogue.entries), *known()]
+    return [*CauseClass, *KINDS, *(entry.remedy.id for entry in in_use().catalogue.entries), *known()]
+
+
+def _suggestion(name: str) -> str:
+    names = known_names()
     by_fold = {each.casefold(): each for each in names}
     near = [by_fold[each] for each in difflib.get_close_matches(name.casefold(), by_fold, 3, NEAR)]
     words = [word for word in name.casefold().split("-") if len(word) >= SHARED]

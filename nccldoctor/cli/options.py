@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from nccldoctor.cli.completion import complete_list, redacted_kinds
+
 Decorator = Callable[[Any], Any]
 
 
@@ -58,7 +60,12 @@ _REPORT_OPTIONS = (
     click.option(
         "--interactive", is_flag=True, help="Replace the drawings of the page named by -o by ones to zoom (about 2 MB)."
     ),
-    click.option("--redact", metavar="WHAT,...", help="Replace hosts, users, paths and addresses by stand-ins."),
+    click.option(
+        "--redact",
+        metavar="WHAT,...",
+        shell_complete=complete_list(redacted_kinds),
+        help="Replace hosts, users, paths and addresses by stand-ins.",
+    ),
     rank_from_option,
     click.option(
         "--catalogue",
