@@ -18,6 +18,11 @@ _AT_ONCE = 48
 """Literals in one automaton. Up to 64 the library compares vectors; beyond that it walks byte by byte, which is
 slower than further passes over a block that is still in the cache (measured with ahocorasick_rs 1.0.3)."""
 
+_SMALL = 4 << 10
+"""Bytes of text that one automaton of all literals searches before several have begun."""
+
+_ESCAPE = b"\x1b"
+
 _WORTH_ONE_PASS = 8 << 20
 """Bytes of text after which the search in one pass has saved what its tables cost: some 25 ms."""
 
@@ -122,6 +127,8 @@ class Literals:
 
     def found_in(self, view: memoryview) -> tuple[list[int], bool]:
         """The hits, and True where every line with a hit is known to hold a literal."""
+        if len(view) <= _SMALL and self._every is not None and _ESCAPE not in (piece := view.tobytes()):
+            return [start for _, start, _ in self._every.find_matches_as_indexes(piece)], True
         self._searched += len(view)
         if self._searched < _WORTH_ONE_PASS or self._one_pass is None:
             return self._needle_hits(view), False
@@ -164,7 +171,7 @@ class Literals:
         """Whether this line, as read from the file, can hold a literal; colour codes may cut one."""
         if self._every is None:
             return False
-        return b"\x1b" in line or bool(self._every.find_matches_as_indexes(line))
+        return _ESCAPE in line or bool(self._every.find_matches_as_indexes(line))
 
     def with_literal(self, lines: Sequence[bytes]) -> list[bool]:
         """For each line what :meth:`has_literal` says of it, by one search."""
@@ -174,7 +181,7 @@ class Literals:
         starts = [start for _, start, _ in self._every.find_matches_as_indexes(b"\n".join(lines))]
         found = np.zeros(len(lines), bool)
         found[np.searchsorted(stops, starts, "right")] = True
-        return [held or b"\x1b" in line for held, line in zip(found.tolist(), lines, strict=True)]
+        return [held or _ESCAPE in line for held, line in zip(found.tolist(), lines, strict=True)]
 
     def form_owners(self, form: str) -> list[LineParser]:
         """The parsers that own a literal in some line of this form: of those that differ in digits alone."""

@@ -8,6 +8,7 @@ that node's first failure only; rows with ``-15`` are siblings that the agent cl
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -22,6 +23,7 @@ _DEEPEST = 16
 
 _EXIT = lazy(r"\bexitcode\s{0,4}: {1,3}(?P<code>-?\d{1,10}|<N/A>) \(pid: (?P<pid>\d{1,10})\)")
 _FIELD = lazy(r"\b(?P<name>time|host|rank|error_file|msg|traceback)\s{0,6}: {1,3}(?P<value>\S.{0,4000})")
+_TIME = lazy(r"\d{4}-\d\d-\d\d[_ ]\d\d:\d\d:\d\d")
 _RANK = lazy(r"(\d{1,7}) \(local_rank: (\d{1,5})\)")
 _FLAT = lazy(
     r"\btime {0,6}: (?P<time>\S{8,30}) host {0,6}: (?P<host>\S{1,200}) rank {0,6}: (?P<rank>\d{1,7} \(local_rank: \d{1,5}\)) exitcode"
@@ -79,11 +81,8 @@ def _above(line: Line) -> tuple[dict[str, str], bool]:
 
 
 def _table_time(text: str) -> datetime | None:
-    for form in ("%Y-%m-%d_%H:%M:%S", "%Y-%m-%d %H:%M:%S"):
-        try:
-            return datetime.strptime(text, form)
-        except ValueError:
-            continue
+    with suppress(ValueError):
+        return datetime.fromisoformat(text) if _TIME.fullmatch(text) else None
     return None
 
 

@@ -56,6 +56,7 @@ def test_both_engines_find_the_same_lines_and_events(monkeypatch: pytest.MonkeyP
 def test_tables_are_compiled_once_there_is_text_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[object] = []
     monkeypatch.setattr(literals, "one_pass", lambda texts: asked.append(texts))
+    monkeypatch.setattr(literals, "_SMALL", 0)
     monkeypatch.setattr(literals, "_WORTH_ONE_PASS", 100)
     found = Literals(registry.line_parsers())
     found.hits(memoryview(b"x" * 99))
@@ -63,6 +64,16 @@ def test_tables_are_compiled_once_there_is_text_enough(monkeypatch: pytest.Monke
     found.hits(memoryview(b"x"))
     found.hits(memoryview(b"x"))
     assert len(asked) == 1
+
+
+@pytest.mark.parametrize("small", [0, 1 << 20])
+def test_a_few_lines_are_searched_at_once_with_the_same_result(small: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(literals, "_SMALL", small)
+    found = Literals(registry.line_parsers())
+    for line in noisy_log(200).split(b"\n"):
+        hits, are_certain = found.found_in(memoryview(line))
+        assert not are_certain or bool(hits) == found.has_literal(line)
+        assert hits or not found.has_literal(line) or b"\x1b" in line
 
 
 def test_every_offset_of_a_literal_is_found_by_one_pass() -> None:

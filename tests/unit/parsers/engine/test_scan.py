@@ -19,7 +19,7 @@ from nccldoctor.events import CollectiveTimeout, Event, Heartbeat, Progress
 from nccldoctor.model import Source, SourceKind
 from nccldoctor.parsers import registry
 from nccldoctor.parsers.base import Line, LineParser
-from nccldoctor.parsers.engine import sampling
+from nccldoctor.parsers.engine import literals, sampling
 from nccldoctor.parsers.engine import scan as scanner
 from nccldoctor.parsers.engine.literals import Literals, _needles, literals_of
 from nccldoctor.parsers.engine.window import Buffer
@@ -293,7 +293,8 @@ def test_many_literals_are_searched_in_several_passes_with_one_answer() -> None:
     assert hits == [3 + 11 * i for i in range(150)]
 
 
-def test_a_word_that_literals_share_is_searched_once() -> None:
+def test_a_word_that_literals_share_is_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(literals, "_SMALL", 0)
     family = [Probe(f"{who} worker died of {why}") for who in ("one", "another", "third") for why in ("age", "rust")]
     found = Literals(family)
     text = "a worker bee\nanother worker died of rust\n"
@@ -302,7 +303,8 @@ def test_a_word_that_literals_share_is_searched_once() -> None:
     assert len(_needles(sorted(p.literals[0].encode() for p in family))) == 1
 
 
-def test_a_line_that_only_shares_a_word_with_a_literal_reaches_no_parser() -> None:
+def test_a_line_that_only_shares_a_word_with_a_literal_reaches_no_parser(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(literals, "_SMALL", 0)
     found = Literals([Probe("one worker died"), Probe("another worker died")])
     assert found.hits(memoryview(b"the worker died young")), "the shared word is there"
     assert not found.has_literal(b"the worker died young")
