@@ -15,7 +15,7 @@ settings.load_profile("patient")
 BREAKS = "breaks"
 """Marks a test in which a part of the analysis breaks on purpose."""
 
-MUST_RUN = ("live", "browser", "notebook")
+MUST_RUN = ("live", "browser", "notebook", "site")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -1,0 +1,101 @@
+"""What the code says of itself, as Markdown: commands, classes, kinds of events, settings, remedies, public names, words."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import click
+
+import nccldoctor
+from nccldoctor.cli.app import cli
+from nccldoctor.cli.explain import explanation
+from nccldoctor.events import KINDS
+from nccldoctor.model import CauseClass
+from nccldoctor.prescribe.catalogue.load import load_catalogue
+from nccldoctor.prescribe.catalogue.pages import INDEX, pages
+from nccldoctor.prescribe.setting_table import known
+
+ARCHITECTURE = Path(__file__).resolve().parents[1] / "architecture.md"
+
+
+def commands() -> str:
+    """The help of every command."""
+    shown = (
+        f"## {path}\n\n```text\n{text}\n```\n" for path, text in _helps(cli, click.Context(cli, info_name="nccldoctor"))
+    )
+    return "\n".join(shown)
+
+
+def _helps(command: click.Command, context: click.Context) -> Iterator[tuple[str, str]]:
+    context.max_content_width = 79
+    yield context.command_path, command.get_help(context)
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            child = command.get_command(context, name)
+            assert child is not None
+            yield from _helps(child, click.Context(child, info_name=name, parent=context))
+
+
+def _explained(names: Iterator[str]) -> str:
+    """What ``nccldoctor explain`` prints for each name, one section each."""
+    return "\n".join(re.sub(r"^#", "##", explanation(name), flags=re.MULTILINE) for name in names)
+
+
+def classes() -> str:
+    """Each class of cause: what it means, what speaks for it, and what else it could be."""
+    return _explained(str(cause) for cause in CauseClass)
+
+
+def events() -> str:
+    """Each kind of event."""
+    return _explained(name for name in sorted(KINDS) if name not in set(CauseClass))
+
+
+def settings() -> str:
+    """Each variable that the checks know."""
+    return _explained(iter(sorted(known())))
+
+
+def remedies() -> str:
+    """The index of the remedies, topic by topic."""
+    body = pages(load_catalogue())[INDEX].split("\n## ", 1)[1]
+    return re.sub(r"\]\((?=[a-z])", "](remedies/", f"## {body}")
+
+
+def remedy_pages() -> dict[str, str]:
+    """A page for each remedy, by its path below the index; no menu lists them."""
+    own = pages(load_catalogue())
+    return {name: f"---\norphan: true\n---\n\n{text}" for name, text in own.items() if name != INDEX}
+
+
+def api() -> str:
+    """The public names, documented by their docstrings."""
+    lines = []
+    for name in nccldoctor.__all__:
+        value = getattr(nccldoctor, name)
+        if inspect.isclass(value):
+            lines += [f".. autoclass:: nccldoctor.{name}", "   :members:", "   :exclude-members: __init__, __new__", ""]
+        elif callable(value):
+            lines += [f".. autofunction:: nccldoctor.{name}", ""]
+    return "```{eval-rst}\n" + "\n".join(lines) + "```"
+
+
+def words() -> str:
+    """The table of words of docs/architecture.md."""
+    section = ARCHITECTURE.read_text(encoding="utf-8").split("\n## Words\n", 1)[1].split("\n## ", 1)[0]
+    return section.strip()
+
+
+BUILT: dict[str, Callable[[], str]] = {
+    "api": api,
+    "classes": classes,
+    "commands": commands,
+    "events": events,
+    "remedies": remedies,
+    "settings": settings,
+    "words": words,
+}
+"""What stands in a page in place of ``<!-- built here: NAME -->``."""

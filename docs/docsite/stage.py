@@ -1,0 +1,71 @@
+"""Lays out what Sphinx reads: the pages of ``docs/``, pages of the project, and pages that the code writes."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+from docsite import code_pages, incident_reports
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+PROJECT_PAGES = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "benchmarks/README.md")
+"""Pages outside ``docs/`` that belong to the site; there they stand below ``project/``."""
+NO_PAGES = ("agents", "examples")
+"""Folders of ``docs/`` whose Markdown is for programs, or part of an example; a link to it is a download."""
+
+_CODE = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
+_LINK = re.compile(r"(?<=\]\()(?!https?:|mailto:|#)([^)#\s]+)(#[^)\s]*)?(?=\))")
+_BUILT_HERE = re.compile(r"^<!-- built here: ([a-z]+) -->$", re.MULTILINE)
+
+
+def stage(source: Path) -> None:
+    """Write the source of the whole site into ``source``, a folder that does not exist yet."""
+    reports = incident_reports.write(source / "extra" / "incidents")
+    built = {**code_pages.BUILT, "incidents": lambda: incident_reports.table(reports)}
+    for page in pages():
+        text = _with_site_links(page, page.read_text(encoding="utf-8"), source)
+        _write(source / site_path(page), _BUILT_HERE.sub(lambda found: built[found[1]](), text))
+    for name, text in code_pages.remedy_pages().items():
+        _write(source / "reference" / "remedies" / name, text)
+    shutil.copyfile(Path(__file__).with_name("conf.py"), source / "conf.py")
+
+
+def pages() -> tuple[Path, ...]:
+    """The Markdown files that become pages as they stand."""
+    own = (path for path in sorted(DOCS.rglob("*.md")) if path.relative_to(DOCS).parts[0] not in NO_PAGES)
+    return (*own, *(ROOT / name for name in PROJECT_PAGES))
+
+
+def site_path(path: Path) -> Path:
+    """Where a file of the checkout stands in the site."""
+    return path.relative_to(DOCS) if path.is_relative_to(DOCS) else Path("project") / path.relative_to(ROOT)
+
+
+def _with_site_links(page: Path, text: str, source: Path) -> str:
+    """The text with links that hold in the site. A file that is no page is copied, to be downloaded."""
+
+    def moved(link: re.Match[str]) -> str:
+        target = Path(os.path.normpath(page.parent / link[1]))
+        if target.is_dir():
+            target = target / "README.md"
+        if target not in pages() and not (source / site_path(target)).exists() and target.exists():
+            (source / site_path(target)).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(target, _as_download(source / site_path(target)))
+        to = site_path(target) if target in pages() else _as_download(site_path(target))
+        return os.path.relpath(to, site_path(page).parent) + (link[2] or "")
+
+    parts = _CODE.split(text)  # every second one is code
+    return "".join(part if number % 2 else _LINK.sub(moved, part) for number, part in enumerate(parts))
+
+
+def _as_download(path: Path) -> Path:
+    """A Markdown file that is no page is served as text, so that Sphinx makes no page of it."""
+    return path.with_suffix(".txt") if path.suffix == ".md" else path
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")

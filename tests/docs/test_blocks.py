@@ -1,0 +1,148 @@
+"""Every block of the documents is run, or at least parsed where it needs what a test does not have."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import click
+import pytest
+import yaml
+from builders.doc_blocks import NEEDS, ROLES, ROOT, Block, blocks, documents, nccldoctor_commands
+from click.testing import CliRunner
+
+from nccldoctor.cli import demo
+from nccldoctor.cli.app import cli
+from nccldoctor.pipeline import read
+
+ALL = [block for page in documents() for block in blocks(page)]
+ELSEWHERE = ROOT / "docs" / "adding-things.md"
+"""Its blocks are run by tests/project/test_adding_things.py, in a copy of the checkout."""
+PAGES = sorted({b.page for b in ALL if b.is_run and b.language in ("sh", "python") and b.page != ELSEWHERE})
+
+SHIM = """#!/bin/sh
+# The command as installed. A diagnosis ends with 1 or 3, which is no failure of a document.
+"{python}" -m nccldoctor "$@"
+code=$?
+case $code in 1 | 3) exit 0 ;; *) exit $code ;; esac
+"""
+
+
+def _name(value: Block | Path) -> str:
+    return value.place if isinstance(value, Block) else str(value.relative_to(ROOT))
+
+
+def test_each_block_has_a_known_language_and_known_words() -> None:
+    unknown = [b.place for b in ALL if not b.words <= NEEDS | ROLES]
+    assert unknown == []
+    assert {b.language for b in ALL} <= {"sh", "python", "text", "toml", "yaml", "json"}
+
+
+@pytest.mark.parametrize("block", [b for b in ALL if b.language == "sh"], ids=_name)
+def test_a_shell_block_is_well_formed(block: Block) -> None:
+    checked = subprocess.run(["bash", "-n"], input=block.text, capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stderr
+
+
+def _commands_without_work(group: click.Group, monkeypatch: pytest.MonkeyPatch) -> None:
+    for command in group.commands.values():
+        if isinstance(command, click.Group):
+            _commands_without_work(command, monkeypatch)
+        else:
+            monkeypatch.setattr(command, "callback", lambda **_: None)
+
+
+@pytest.mark.parametrize("block", [b for b in ALL if b.language == "sh"], ids=_name)
+def test_the_command_line_takes_what_a_block_gives_it(block: Block, monkeypatch: pytest.MonkeyPatch) -> None:
+    _commands_without_work(cli, monkeypatch)
+    for arguments in nccldoctor_commands(block.text):
+        result = CliRunner().invoke(cli, arguments)
+        assert result.exit_code == 0, f"nccldoctor {' '.join(arguments)}: {result.output}"
+
+
+def test_commands_are_found_in_pipes_quotes_and_substitutions() -> None:
+    script = "env | nccldoctor env check - > out\nnccldoctor watch logs/ --exec 'nccldoctor collect --slurm \"$J\"' 2> x # nccldoctor\n"
+    script += "x=$(nccldoctor demo --list)\n"
+    assert sorted(nccldoctor_commands(script)) == [
+        ["collect", "--slurm", "1"],
+        ["demo", "--list"],
+        ["env", "check", "-"],
+        ["watch", "logs/", "--exec", 'nccldoctor collect --slurm "1"'],
+    ]
+
+
+@pytest.mark.parametrize("block", [b for b in ALL if b.language in ("python", "toml", "yaml", "json")], ids=_name)
+def test_a_block_in_a_language_can_be_parsed(block: Block) -> None:
+    if block.language == "python":
+        compile(block.text, block.place, "exec")
+    elif block.language == "toml":
+        tomllib.loads(block.text)
+    elif block.language == "yaml":
+        list(yaml.safe_load_all(block.text))
+    else:
+        json.loads(block.text)
+
+
+def _in_shell(block: Block, folder: Path, environment: dict[str, str]) -> str:
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", block.text],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{block.place} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def _is_shown(shown: str, printed: str) -> bool:
+    """True where the lines shown stand in what was printed, in this order; ``[…]`` stands for lines left out."""
+    at = 0
+    for part in shown.split("[…]\n"):
+        at = printed.find(part, at)
+        if at < 0:
+            return False
+        at += len(part)
+    return True
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_the_blocks_of_a_page_run_one_after_the_other(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In an empty folder with a bundled incident in ``logs/``, as a reader would try them."""
+    folder, programs = tmp_path / "work", tmp_path / "bin"
+    demo.write(demo.DEFAULT, folder / "logs")
+    programs.mkdir()
+    (programs / "nccldoctor").write_text(SHIM.format(python=sys.executable))
+    (programs / "nccldoctor").chmod(0o755)
+    set_here = {
+        "PATH": f"{programs}:{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "COLUMNS": "100",
+        "HOME": str(tmp_path),
+    }
+    for name, value in set_here.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    monkeypatch.chdir(folder)
+    printed, names = "", {}
+    for block in blocks(page):
+        if block.language == "sh" and block.is_run:
+            printed = _in_shell(block, folder, dict(os.environ))
+        elif block.language == "python" and block.is_run:
+            exec(compile(block.text, block.place, "exec"), names)
+        elif "output" in block.words:
+            assert _is_shown(block.text, printed), f"{block.place} isn't what was printed:\n{printed}"
+
+
+@pytest.mark.parametrize("block", [b for b in ALL if "log" in b.words], ids=_name)
+def test_a_line_that_a_page_is_about_is_understood(block: Block, tmp_path: Path) -> None:
+    (tmp_path / "rank_0.log").write_text(block.text)
+    assert read([str(tmp_path)]).events
