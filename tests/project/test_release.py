@@ -33,7 +33,7 @@ def test_a_section_ends_where_the_next_one_begins(release: dict[str, Any]) -> No
 
     assert release["section"](text, "0.2.0") == "- New."
     assert release["section"](text, "0.1.0") == "- Old."
-    with pytest.raises(ValueError, match="says nothing about 0[.]3[.]0"):
+    with pytest.raises(ValueError, match=r"says nothing about 0[.]3[.]0"):
         release["section"](text, "0.3.0")
 
 
