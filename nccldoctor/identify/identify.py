@@ -175,7 +175,7 @@ def _dump_gaps(batch: Batch, dump_rank: Sequence[int | None], call_group: npt.ND
     nameless = set(np.unique(batch.calls.dump[(call_group < 0) & ~batch.calls.is_p2p]).tolist())
     for index, (dump, rank) in enumerate(zip(batch.dumps, dump_rank, strict=True)):
         ranks = Ranks([rank] if rank is not None else [])
-        if index in nameless:
+        if index in nameless and rank is not None:
             gaps.append(
                 Gap(dump.path, "calls of which it does not say the process group", ranks, dump.source, odd=True)
             )

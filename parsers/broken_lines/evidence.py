@@ -13,7 +13,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from typing import Protocol
 
 from nccldoctor.parsers.broken_lines.physical_lines import LABEL_OF_PIECE, STUB, Lines, is_record_head
@@ -42,6 +42,10 @@ _UNFINISHED = b" ,:=([{-_/&+"
 
 _HEADS = lazy(rb"ProcessGroup|NCCL WARN|NET/IB|\]:\[[EF]")
 """What records begin with that may have lost the words a parser looks for."""
+
+_RULER = lazy(r"\s*([-=*#^~_])\1{2,}\s*$")
+_LAYOUT = lazy(r"  |([-=*#^~_])\1{2,}\s*$|\w{1,60}(?:\.\w{1,60}){1,12}: ?$")
+"""Two blanks in front, a ruler, an exception without words: the layout of a stack, a traceback or a table, where no line was wrapped."""
 
 _RANK_LABEL = lazy(rb"\[rank\d{1,7}\]:")
 
@@ -133,25 +137,45 @@ class Evidence:
     def _is_suspect(self, number: int, is_relevant: bool) -> bool:
         """True when a line may go on with one above; ``is_relevant``: it holds words of parsers."""
         text = self._text(number)
-        above = [n for n in range(number - 1, max(-1, number - 1 - ABOVE), -1) if self._rows[n]]
+        above = self._above(number)
+        if (not above or _LAYOUT.match(text)) and not self._lines.was_broken_at_blanks:
+            return any(self._is_full(n) for n in above)
         if is_record_head(text):
             return any(_is_cut_in_prefix(self._text(n)) for n in above)
         if self._bodies[number][0] in _INSIDE or self._lines.was_broken_at_blanks:
             return True
         if is_relevant and text[0].isalpha():
             nearest = next((n for n in above if self._label_of(n) == self._label_of(number)), None)
-            if nearest is not None and self._rows[nearest][-1:].isalpha():
+            if nearest is not None and self._rows[nearest][-1:].isalpha() and not _LAYOUT.match(self._text(nearest)):
                 return True
         return any(self._is_unfinished(n) or self._words.are_cut(self._rows[n], self._bodies[number]) for n in above)
+
+    def _above(self, number: int) -> list[int]:
+        """The lines above that a line may go on with, the nearest first: nothing goes on across a ruler."""
+        rows = (n for n in range(number - 1, max(-1, number - 1 - ABOVE), -1) if self._rows[n])
+        return list(takewhile(lambda n: not _RULER.match(self._text(n)), rows))
 
     def _is_unfinished(self, number: int) -> bool:
         """True when a line ends in a list, behind an open bracket, or at the full width."""
         raw = self._rows[number]
-        if not self._bodies[number] or raw[-1] in _UNFINISHED:
+        if not self._bodies[number] or self._is_full(number):
             return True
-        if self._edge is not None and self._widths[number] == self._edge:
+        if _LAYOUT.match(self._text(number)):
+            return False
+        if raw[-1:] == b":" and self._has_beginning_below(number):
+            return False
+        if raw[-1] in _UNFINISHED:
             return True
         return raw.count(b"(") > raw.count(b")") or raw.count(b"[") > raw.count(b"]")
+
+    def _has_beginning_below(self, number: int) -> bool:
+        """True when the line below a heading is indented, or a heading itself."""
+        below = self._bodies[min(number + 1, len(self._rows) - 1)]
+        return below.startswith(b"  ") or below[-1:] == b":"
+
+    def _is_full(self, number: int) -> bool:
+        """True when a line is as wide as the terminal that wrapped this file."""
+        return self._edge is not None and self._widths[number] == self._edge
 
     def _rest_of(self, number: int) -> Iterator[int]:
         """The lines below a suspect one that begin nothing either."""

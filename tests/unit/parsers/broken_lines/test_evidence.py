@@ -78,3 +78,50 @@ def test_lines_of_full_width_are_evidence_also_where_every_piece_begins_alike() 
 def test_a_file_of_a_million_short_lines_is_read_as_it_is() -> None:
     text = (caught(3, 7, "ALLREDUCE") + "\n").encode() + b"x\n" * 600_000
     assert without_breaks(Source(0, "job.log", SourceKind.LOG, len(text)), text, 600) is None
+
+
+FAILED = """\
+Traceback (most recent call last):
+  File "/usr/local/bin/torchrun", line 8, in <module>
+    sys.exit(main())
+             ^^^^^^
+  File "/usr/lib/python3/dist-packages/torch/distributed/launcher/api.py", line 268, in launch_agent
+    raise ChildFailedError(
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:\x20
+============================================================
+train.py FAILED
+------------------------------------------------------------
+Failures:
+  <NO_OTHER_FAILURES>
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-01-02_03:04:05
+  host      : n1
+  rank      : 3 (local_rank: 3)
+  exitcode  : -6 (pid: 77)  (SIGABRT)
+  error_file: <N/A>
+  traceback : Signal 6 (SIGABRT) received by PID 77
+============================================================
+"""
+STACKS = """\
+Thread 0x00007f4f057fa6c0 (most recent call first):
+  File "/usr/lib/python3.11/threading.py", line 1045 in _bootstrap_inner
+  File "/usr/lib/python3.11/threading.py", line 1002 in _bootstrap
+
+Current thread 0x00007f4f42653b80 (most recent call first):
+  File "/opt/train/train.py", line 84 in dump
+"""
+
+
+@pytest.mark.parametrize("text", [FAILED, STACKS], ids=["failure table", "stacks"])
+def test_the_layout_of_tables_and_stacks_is_no_break(text: str) -> None:
+    assert Counted(healthy(40) + text).trials <= 4
+    assert Counted(text).trials <= 4
+
+
+def test_a_table_that_a_terminal_wrapped_is_joined() -> None:
+    rows = (f"  traceback : Signal 6 (SIGABRT) received by PID 7{n} while {'x' * 90}" for n in range(6))
+    wrapped = "".join(f"{row[:80]}\n{row[80:]}\n" for row in rows)
+
+    assert Counted(wrapped).trials > 4
