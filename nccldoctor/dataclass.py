@@ -1,7 +1,7 @@
 """Dataclasses that cost little to declare: a run declares three hundred, and makes instances of a third of them.
 
-The standard library writes six methods for each frozen class and compiles each; together that takes longer than
-importing numpy. Here all classes share those methods, and ``__init__`` is compiled when the first instance is made.
+The standard library writes up to ten methods for each class and compiles each; together that takes longer than importing
+numpy. Here the methods that have to be fast are compiled when they are first called, and all classes share the others.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import MISSING, FrozenInstanceError, fields
-from operator import attrgetter
 from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any, Never, TypeVar
 
@@ -22,36 +21,47 @@ if TYPE_CHECKING:
 else:
 
     def dataclass(*, frozen: bool = False, order: bool = False, eq: bool = True, **options: Any) -> Callable[[_C], _C]:
-        """The decorator of the standard library: the same fields, and instances that behave alike.
-
-        Classes with an order, and those that are not frozen, are left to the standard library.
-        """
-        if order or not frozen:
-            return dataclasses.dataclass(frozen=frozen, order=order, eq=eq, **options)
+        """The decorator of the standard library: the same fields, and instances that behave alike."""
 
         def declare(cls: _C) -> _C:
             made = dataclasses.dataclass(init=False, repr=False, eq=False, **options)(cls)
-            for method in (_first_init(made), *_SHARED, *(_comparison(made) if eq else ())):
-                if vars(made).get(method.__name__) is None:
-                    setattr(made, method.__name__, method)
+            compiled = {"__init__": _init}
+            if eq:
+                compiled |= {"__eq__": _comparison("__eq__", "=="), "__hash__": _hash}
+            if order:
+                compiled |= {name: _comparison(name, sign) for name, sign in _ORDER.items()}
+            methods = {name: _when_called(made, name, source) for name, source in compiled.items()}
+            methods |= {"__repr__": __repr__} | (_FROZEN if frozen else {"__hash__": None} if eq else {})
+            for name, method in methods.items():
+                if vars(made).get(name) is None:
+                    setattr(made, name, method)
             return made
 
         return declare
 
 
-def _first_init(cls: type[Any]) -> Callable[..., None]:
-    """An ``__init__`` that puts the compiled one in its own place."""
-
-    def __init__(self: Any, /, *values: Any, **named: Any) -> None:  # noqa: N807
-        cls.__init__ = _compiled_init(cls)
-        cls.__init__(self, *values, **named)
-
-    return __init__
+_Source = Callable[[Any, dict[str, Any]], str]
+"""Gives the text of a method of a class, and fills the names in it."""
 
 
-def _compiled_init(cls: type[Any]) -> Callable[..., None]:
-    """``__init__`` as the fields ask for it: it sets them in order, past the class's own ``__setattr__``."""
-    scope: dict[str, Any] = {"_set": object.__setattr__, "_missing": MISSING}
+def _when_called(cls: Any, name: str, source: _Source) -> Callable[..., Any]:
+    """A method that puts the compiled one in its own place."""
+
+    def method(self: Any, /, *values: Any, **named: Any) -> Any:
+        scope: dict[str, Any] = {}
+        exec(source(cls, scope), scope)
+        compiled = scope[name]
+        compiled.__qualname__ = f"{cls.__qualname__}.{name}"
+        setattr(cls, name, compiled)
+        return compiled(self, *values, **named)
+
+    return method
+
+
+def _init(cls: Any, scope: dict[str, Any]) -> str:
+    """Sets the fields in order, past the ``__setattr__`` of a frozen class."""
+    is_frozen = cls.__setattr__ is __setattr__
+    scope |= {"_set": object.__setattr__, "_missing": MISSING}
     by_place, by_name, lines = ["self"], ["*"], []
     for n, field in enumerate(fields(cls)):
         name = value = field.name
@@ -68,28 +78,30 @@ def _compiled_init(cls: type[Any]) -> Callable[..., None]:
             continue  # ``__post_init__`` sets it
         if field.init:
             (by_name if field.kw_only else by_place).append(parameter)
-        lines.append(f" _set(self, {name!r}, {value})\n")
+        lines.append(f" _set(self, {name!r}, {value})\n" if is_frozen else f" self.{name} = {value}\n")
     lines.append(" self.__post_init__()\n" if hasattr(cls, "__post_init__") else " pass\n")
     parameters = ", ".join(by_place + (by_name if len(by_name) > 1 else []))
-    exec(f"def __init__({parameters}):\n{''.join(lines)}", scope)
-    made: Callable[..., None] = scope["__init__"]
-    made.__qualname__ = f"{cls.__qualname__}.__init__"
-    return made
+    return f"def __init__({parameters}):\n{''.join(lines)}"
 
 
-def _comparison(cls: type[Any]) -> tuple[Callable[..., Any], ...]:
-    """``__eq__`` and ``__hash__`` over the fields that are compared."""
-    names = [field.name for field in fields(cls) if field.compare]
-    get = attrgetter(*names) if names else lambda _: ()
-    values = get if len(names) != 1 else lambda one: (get(one),)
+def _comparison(name: str, sign: str) -> _Source:
+    def source(cls: Any, scope: dict[str, Any]) -> str:
+        compared = f"{_compared(cls, 'self')} {sign} {_compared(cls, 'other')}"
+        return f"def {name}(self, other):\n return {compared} if other.__class__ is self.__class__ else NotImplemented"
 
-    def __eq__(self: Any, other: object) -> bool:  # noqa: N807
-        return values(self) == values(other) if other.__class__ is self.__class__ else NotImplemented
+    return source
 
-    def __hash__(self: Any) -> int:  # noqa: N807
-        return hash(values(self))
 
-    return __eq__, __hash__
+def _hash(cls: Any, scope: dict[str, Any]) -> str:
+    return f"def __hash__(self):\n return hash({_compared(cls, 'self')})"
+
+
+def _compared(cls: Any, instance: str) -> str:
+    """A tuple of the values that are compared."""
+    return f"({''.join(f'{instance}.{field.name}, ' for field in fields(cls) if field.compare)})"
+
+
+_ORDER = {"__lt__": "<", "__le__": "<=", "__gt__": ">", "__ge__": ">="}
 
 
 @recursive_repr()
@@ -115,4 +127,9 @@ def __setstate__(self: Any, state: list[Any]) -> None:  # noqa: N807
         object.__setattr__(self, field.name, value)
 
 
-_SHARED = (__repr__, __setattr__, __delattr__, __getstate__, __setstate__)
+_FROZEN = {
+    "__setattr__": __setattr__,
+    "__delattr__": __delattr__,
+    "__getstate__": __getstate__,
+    "__setstate__": __setstate__,
+}

@@ -151,9 +151,31 @@ def test_init_is_compiled_with_the_first_instance() -> None:
     assert list(inspect.signature(class_.__init__).parameters) == ["self", "seq", "op", "ranks", "note", "hidden"]
 
 
-def test_classes_with_an_order_are_those_of_the_standard_library() -> None:
+def test_a_class_with_an_order_is_ordered_by_its_fields() -> None:
     @dataclass(frozen=True, slots=True, order=True)
     class Line:
         number: int
+        text: str = field(default="", compare=False)
 
     assert sorted([Line(2), Line(1)]) == [Line(1), Line(2)]
+    assert Line(1, "b") <= Line(1, "a") < Line(2)
+    assert Line(2) > Line(1) >= Line(1)
+    with pytest.raises(TypeError, match="not supported"):
+        assert Line(1) < Place(1)  # type: ignore[operator]
+
+
+def test_a_class_that_is_not_frozen_changes_and_has_no_hash() -> None:
+    @dataclass(slots=True)
+    class Counter:
+        seen: int = 0
+        names: list[str] = field(default_factory=list)
+
+    one = Counter()
+    one.seen += 2
+    assert one == Counter(2)
+    assert repr(one).endswith("Counter(seen=2, names=[])")
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(one)
+    assert copy.copy(one) == one
+    with pytest.raises(AttributeError):
+        one.other = 1  # type: ignore[attr-defined]
