@@ -11,6 +11,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field, replace
 from functools import cache
+from operator import itemgetter
 
 import ahocorasick_rs
 
@@ -278,20 +279,24 @@ class _Candidates:
     def searched(cls, literals: Literals, buffer: Buffer, low: int, high: int) -> _Candidates:
         """Search ``[low, high)``; of a line without end each stretch counts as one."""
         with memoryview(buffer.data) as view:
-            hits = literals.hits_by_kind(view[low:high])
+            hits = sorted(literals.hits_by_kind(view[low:high]))
         if not hits:
             return cls(low, [], [], [])
         ends = [end.start() for end in _LINE_END.finditer(buffer.data, low, high)]
         stretches = sorted((*ends, *range(low + REACH // 2, high, REACH // 2)))
-        counts = Counter(kind for _, kind in hits)
-        rarest: dict[int, tuple[int, int, int]] = {}
+        counts = Counter(map(itemgetter(1), hits))
+        offsets: list[int] = []
+        kinds: list[int] = []
+        stop = -1  # of the line of the hit before
         for start, kind in hits:
-            line, found = bisect_left(stretches, low + start), (counts[kind], low + start, kind)
-            known = rarest.get(line)
-            if known is None or found[:2] < known[:2]:
-                rarest[line] = found
-        chosen = [rarest[line] for line in sorted(rarest)]
-        return cls(low, [offset for _, offset, _ in chosen], [kind for _, _, kind in chosen], ends)
+            if low + start > stop:
+                nth = bisect_left(stretches, low + start)
+                stop = stretches[nth] if nth < len(stretches) else high
+                offsets.append(low + start)
+                kinds.append(kind)
+            elif counts[kind] < counts[kinds[-1]]:
+                offsets[-1], kinds[-1] = low + start, kind
+        return cls(low, offsets, kinds, ends)
 
     def part(self, first: int, last: int) -> _Candidates:
         """Those with indices in ``[first, last)``."""
