@@ -25,6 +25,7 @@ from nccldoctor.discover.stack_file_names import numbered_look, stack_file_name
 from nccldoctor.discover.streams import HEAD, Budget, is_loss, opened, problem_of, reader
 from nccldoctor.discover.unwrapping import LARGEST, is_wrapped
 from nccldoctor.model import CollectedFile, Gap, Source, SourceKind
+from nccldoctor.parsers.engine.encodings import head_as_utf8
 from nccldoctor.parsers.flight_recorder.pages import is_page_of_dumps
 
 Opener = Callable[[], BinaryIO]
@@ -216,7 +217,8 @@ def _kind(head: bytes, hint_name: str) -> SourceKind:
     kind = kind_of(head)
     if kind not in (SourceKind.LOG, SourceKind.JSON):
         return kind
-    return kind_of_text(head, hint_name, is_json=kind is SourceKind.JSON) or kind
+    text = head_as_utf8(head)
+    return kind_of_text(text, hint_name, is_json=kind_of(text) is SourceKind.JSON) or kind
 
 
 def _look(found: Found, lane: int, drafts: list[_Draft], parts: list[Found], gaps: list[Gap], kept: _Kept) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from nccldoctor.model import SourceKind
+from nccldoctor.parsers.engine.encodings import head_as_utf8
 from nccldoctor.parsers.flight_recorder.dump import is_json_dump, is_pickle
 
 _OWN = re.compile(
@@ -43,7 +44,7 @@ def kind_of(head: bytes) -> SourceKind:
 
 def is_own_report(head: bytes) -> bool:
     """True for a report of this tool, which is no evidence of what happened."""
-    begin = head[:8192]
+    begin = head_as_utf8(head[:8192])
     return b"nccldoctor" in begin and _OWN.search(begin) is not None
 
 

@@ -72,6 +72,12 @@ def as_utf8(stream: BinaryIO) -> Reader:
     return _Utf16Reader(joined, encoding) if encoding else joined
 
 
+def head_as_utf8(head: bytes) -> bytes:
+    """The first bytes of a file as UTF-8 where they are UTF-16, else as they are."""
+    encoding = _utf16_encoding(head[:4096])
+    return head.decode(encoding, "replace").encode("utf-8", "replace") if encoding else head
+
+
 def _utf16_encoding(head: bytes) -> str | None:
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"

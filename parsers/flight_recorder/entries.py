@@ -218,13 +218,12 @@ def _pair(value: Any) -> tuple[str, str]:
 
 
 def _flags(table: dict[str, Sequence[Any]], out: Entries) -> None:
-    states = table.get("state")
-    if states is not None:
-        known = [_STATES.get(v, UNSET) if type(v) is str else UNSET for v in states]
-        if UNSET in known:
-            out.notes.append(f"{known.count(UNSET)} entries in a state of unknown name, which show nothing")
-            known = [_UNKNOWN_STATE if state == UNSET else state for state in known]
-        out.columns["state"] = array("b", known)
+    states = table.get("state", (None,) * out.rows)
+    known = [_STATES.get(v, UNSET) if type(v) is str else UNSET for v in states]
+    if UNSET in known:
+        out.notes.append(f"{known.count(UNSET)} entries in a state of unknown name, which show nothing")
+        known = [_UNKNOWN_STATE if state == UNSET else state for state in known]
+    out.columns["state"] = array("b", known)
     if "retired" in table:
         out.columns["retired"] = array("b", [v is True for v in table["retired"]])
     p2p = table.get("is_p2p")

@@ -49,6 +49,7 @@ def answer_without(names: str) -> str:
 ORDER_OF_STEPS = "Only the order of earlier steps suggests that the other missing ranks wait for this one."
 UNRECORDED_TRANSFERS = "This backend's flight recorder logs no sends or receives, so the rank may be waiting in one."
 NO_ACTIVITY = "No stack or log line shows what it did instead."
+CUT_TRACEBACK = "A traceback of it lost its end, so we don't know what it raised."
 ONLY_SILENCE = "Only its silence points to it: every other rank reported an error."
 ONLY_PYTORCH_REPORT = "Only PyTorch's own report names it, and the rank left no file."
 MOST_OUTSIDE = "Most ranks are outside the call, so the few inside may have made one call too many."

@@ -105,5 +105,9 @@ def _is_cut_traceback(facts: Facts, event: ExceptionRaised) -> bool:
 
     One that was caught and logged counts only as the last event.
     """
-    is_last = event is facts.case.events[-1]
-    return not event.type and event.origin != "echo" and (not event.logged or is_last)
+    return has_lost_its_end(event) and (not event.logged or event is facts.case.events[-1])
+
+
+def has_lost_its_end(event: ExceptionRaised) -> bool:
+    """True when no exception stands below the frames of a traceback."""
+    return not event.type and event.origin != "echo"

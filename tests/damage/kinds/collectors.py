@@ -33,6 +33,10 @@ def _time_in(line: str, year: str) -> datetime | None:
         return None
 
 
+MOST_UNTIMED = 3
+"""Lines behind the last time of a text: a collector would have written them later, and nobody knows when."""
+
+
 def _timed(text: bytes) -> list[tuple[datetime, str]]:
     """The lines with the times at which they were written: their own, else that of the line before."""
     lines = _lines(text)
@@ -40,7 +44,9 @@ def _timed(text: bytes) -> list[tuple[datetime, str]]:
     if year is None:
         raise NotApplicable  # a time that the collector makes up would tell another story
     own = [_time_in(line, year) for line in lines]
-    at = next(time for time in (*own, datetime.min.replace(tzinfo=UTC)) if time)
+    if not any(own[-1 - MOST_UNTIMED :]):
+        raise NotApplicable
+    at = next(time for time in own if time)
     out = []
     for line, time in zip(lines, own, strict=True):
         at = max(at, time or at)

@@ -73,6 +73,33 @@ def test_a_rank_that_answers_the_dump_signal_is_alive() -> None:
     assert (ruling.cause, ruling.ranks, ruling.at) == ("not-arrived", "3", ("ALLREDUCE", 50)), str(ruling)
 
 
+def test_a_second_rank_without_a_record_may_be_missing_as_well() -> None:
+    """Rank 3 is shown to be outside, rank 4 left an empty log: both may be at fault."""
+    files = waiting(0, 1, 2) | {
+        "logs/rank_3.log": told_to_dump(3, 0, 49),
+        "logs/rank_4.log": "",
+        "logs/launcher.log": torchrun(0, -6, {1: -6, 2: -6, 3: -15, 4: -15}),
+    }
+    ruling = read(files)
+    assert (ruling.cause, ruling.ranks) == ("not-arrived", "3"), str(ruling)
+    assert ruling.verdict["confidence_in"]["ranks"] == "medium", str(ruling)
+    assert ruling.verdict["suspects"] == "4"
+
+
+def test_a_traceback_that_lost_its_end_leaves_the_class_open() -> None:
+    cut = (
+        '[rank3]: Traceback (most recent call last):\n[rank3]:   File "/srv/job/main.py", line 310, in <module>\n'
+        '[rank3]:     main()\n[rank3]:   File "/srv/job/main.py", line 64, in collate\n'
+    )
+    files = waiting(0, 1, 2) | {
+        "logs/rank_3.log": told_to_dump(3, 0, 49) + cut,
+        "logs/launcher.log": torchrun(0, -6, {1: -6, 2: -6, 3: -15}),
+    }
+    ruling = read(files)
+    assert ruling.ranks == "3", str(ruling)
+    assert ruling.verdict["confidence_in"]["class"] != "high", str(ruling)
+
+
 @pytest.mark.parametrize("lost", [0, 5])
 def test_a_dump_that_was_not_collected_accuses_nobody(lost: int) -> None:
     found = job("no_data", 2)

@@ -95,6 +95,13 @@ def test_all_watchdogs_of_the_group_gave_up_on_one_call() -> None:
     assert (ruling.cause, ruling.ranks, ruling.at) == ("unfinished", "", ("ALLREDUCE", 50)), str(ruling)
 
 
+def test_lines_alone_do_not_show_that_all_calls_agree() -> None:
+    """No line tells a dtype, or in which order the ranks called two groups."""
+    ruling = read({f"logs/rank_{r}.log": gave_up(r, 50) for r in range(4)} | {"env.sh": "export WORLD_SIZE=4\n"})
+    assert ruling.cause == "unfinished" and ruling.sure <= 2, str(ruling)
+    assert "neither the data types nor the order of calls" in str(ruling.verdict["doubts"])
+
+
 def test_watchdogs_that_gave_up_on_several_calls_do_not_tell_which_came_first() -> None:
     """In a circle of two groups, too, every rank gives up on the call of the whole job."""
     ruling = play("swapped", 2, layout="tpdp", evidence="log", era="2.7")

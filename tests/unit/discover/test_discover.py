@@ -222,3 +222,15 @@ def test_folders_inside_each_other_are_walked_to_a_limit(tmp_path: Path, monkeyp
     found = discover([tmp_path])
     assert [one.source.path.count("/") for one in found.inputs] == [3, 2, 1, 0]
     assert [(gap.what, gap.lost) for gap in found.gaps] == [("d/d/d/d", True)]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-16-le"])
+def test_what_a_person_wrote_is_told_in_every_encoding(tmp_path: Path, encoding: str):
+    notes = "# Friday\r\n\r\nLast week rank 2 died with `NVRM: Xid (PCI:0000:1a:00): 79`, and we lost the run.\r\n"
+    (tmp_path / "notes.md").write_bytes(notes.encode(encoding))
+    (tmp_path / "ticket.txt").write_bytes(
+        "error[died]: Rank 5 died.\n  = class: Exited early\n  = more: nccldoctor explain died\n".encode(encoding)
+    )
+    found = discover([tmp_path])
+    assert [(one.source.path, one.source.kind) for one in found.inputs] == [("notes.md", SourceKind.NOTES)]
+    assert [gap.what for gap in found.gaps] == ["ticket.txt"]

@@ -23,7 +23,8 @@ from nccldoctor.diagnose.sentences.doing import was
 from nccldoctor.diagnose.sentences.reports import framework_misses, framework_own_timeout
 from nccldoctor.diagnose.sentences.who import who
 from nccldoctor.diagnose.signs.framework_reports import cite, end_of_chain, named_ranks, open_reports
-from nccldoctor.events import DesyncReport, DumpSignal, FrAnalysis, MonitoredBarrier
+from nccldoctor.diagnose.signs.log_endings import has_lost_its_end
+from nccldoctor.events import DesyncReport, DumpSignal, ExceptionRaised, FrAnalysis, MonitoredBarrier
 from nccldoctor.model import CauseClass, Confidence, Doubt, Stalled
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.words.names import call_title
@@ -63,10 +64,12 @@ def _never_issued(facts: Facts, stall: ObservedStall, alive: Ranks) -> Hypothesi
     doubtful = _can_wait_unrecorded(facts, stall, alive) and (
         _is_split_evenly(facts, stall, alive) or _has_doubtful_group(facts, alive)
     )
-    everyone_known = stall.is_accounted or alive >= stall.ranks
+    unknown = Ranks() if stall.is_accounted else (stall.ranks | _without_record(stall)) - alive
     doubts = [*_doubts_of_absence(facts, stall, alive)]
-    if not everyone_known:
-        doubts.append(Doubt.at_most(Confidence.MEDIUM, doubts_of.no_record_of(stall.ranks - alive)))
+    if unknown:
+        doubts.append(Doubt.at_most(Confidence.MEDIUM, doubts_of.no_record_of(unknown)))
+    if any(has_lost_its_end(e) for e in facts.case.of(ExceptionRaised) if e.rank in alive):
+        doubts.append(Doubt(doubts_of.CUT_TRACEBACK, cause=Confidence.MEDIUM))
     if not activity and not _is_waiting_nowhere_else(facts, stall, alive):
         proven = Confidence.HIGH if alive <= stall.proven_absent else Confidence.MEDIUM
         doubts.append(Doubt(doubts_of.NO_ACTIVITY, proven, Confidence.MEDIUM))
@@ -77,10 +80,15 @@ def _never_issued(facts: Facts, stall: ObservedStall, alive: Ranks) -> Hypothesi
         [*citations, Waiting(stall.call)],
         doubts,
         ranks=Ranks() if doubtful else alive,
-        suspects=alive if doubtful else (stall.ranks - alive) if not everyone_known else Ranks(),
+        suspects=alive if doubtful else unknown,
         call=stall.call,
         refuted_by=absent.had_a_record(alive, stall.owed),
     )
+
+
+def _without_record(stall: ObservedStall) -> Ranks:
+    """The members of the call of which nothing shows whether they entered it."""
+    return stall.call.unknown if stall.call is not None else Ranks()
 
 
 def _doubts_of_absence(facts: Facts, stall: ObservedStall, alive: Ranks) -> Iterator[Doubt]:

@@ -63,6 +63,8 @@ def _doubts(facts: Facts, stall: ObservedStall, call: StuckCall, whole: bool) ->
         yield Doubt.at_most(Confidence.LOW, inside.ORDER_OF_TIMEOUTS)
     if _is_not_comparable(facts, call) or _has_no_dtypes(facts, call) or group.learned == "listed":
         yield Doubt.at_most(Confidence.MEDIUM, inside.NOT_COMPARABLE)
+    if call.row < 0:
+        yield Doubt(inside.ONLY_LINES, cause=Confidence.MEDIUM)
     if is_silent:
         yield Doubt(inside.NO_TIMEOUT, cause=Confidence.MEDIUM)
     if _has_unread_rank(facts):

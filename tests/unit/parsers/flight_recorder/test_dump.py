@@ -119,6 +119,13 @@ def test_an_unknown_state_is_kept_as_unknown_and_said():
     assert "2 entries in a state of unknown name" in batch.dumps[0].problem
 
 
+def test_entries_without_a_state_show_nothing_either():
+    bare = [{key: value for key, value in entry(n).items() if key != "state"} for n in (1, 2)]
+    batch = of_entries(*bare)
+    assert batch.calls.state.tolist() == [3, 3]
+    assert "2 entries in a state of unknown name" in batch.dumps[0].problem
+
+
 @pytest.mark.parametrize("seq", [2**63, -(2**63) - 1, "x", [1], {}, 1.5])
 def test_entries_with_impossible_numbers_are_left_out(seq: object):
     batch = of_entries(entry(1), entry(2, collective_seq_id=seq), entry(3))
