@@ -1,7 +1,7 @@
 """The code blocks of the documents, and what the shell would make of them.
 
 The first word behind the fence is the language. Words behind it say how a test treats the block: ``needs-cluster`` and its like keep it
-from being run, ``output`` marks what the command before it prints, ``log`` lines that a job writes.
+from being run, ``output`` marks what the command before it prints.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 NEEDS = frozenset({"needs-checkout", "needs-cluster", "needs-files", "needs-gpu", "needs-network", "needs-torch"})
 """What a block needs that a test does not have."""
-ROLES = frozenset({"output", "log"})
+ROLES = frozenset({"output"})
 
 _FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
 _DIRECTIVE = re.compile(r"\{\w+(?:-\w+)*\}")
@@ -72,9 +72,9 @@ def nccldoctor_commands(script: str) -> Iterator[list[str]]:
         lexer = shlex.shlex(line, posix=True, punctuation_chars="|&;<>()")
         lexer.commenters, lexer.whitespace_split = "#", True
         for command in _simple_commands(list(lexer)):
-            if "nccldoctor" in command and not command[0].startswith(_OTHER_PROGRAMS):
-                if arguments := command[command.index("nccldoctor") + 1 :]:
-                    yield arguments
+            arguments = command[command.index("nccldoctor") + 1 :] if "nccldoctor" in command else []
+            if arguments and not command[0].startswith(_OTHER_PROGRAMS):
+                yield arguments
             for word in command:
                 if "nccldoctor " in word:
                     yield from nccldoctor_commands(word)

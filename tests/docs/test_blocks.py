@@ -17,7 +17,6 @@ from click.testing import CliRunner
 
 from nccldoctor.cli import demo
 from nccldoctor.cli.app import cli
-from nccldoctor.pipeline import read
 
 ALL = [block for page in documents() for block in blocks(page)]
 ELSEWHERE = ROOT / "docs" / "adding-things.md"
@@ -140,9 +139,3 @@ def test_the_blocks_of_a_page_run_one_after_the_other(
             exec(compile(block.text, block.place, "exec"), names)
         elif "output" in block.words:
             assert _is_shown(block.text, printed), f"{block.place} isn't what was printed:\n{printed}"
-
-
-@pytest.mark.parametrize("block", [b for b in ALL if "log" in b.words], ids=_name)
-def test_a_line_that_a_page_is_about_is_understood(block: Block, tmp_path: Path) -> None:
-    (tmp_path / "rank_0.log").write_text(block.text)
-    assert read([str(tmp_path)]).events
