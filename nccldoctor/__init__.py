@@ -62,5 +62,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """The public names, also those not loaded yet."""
-    return sorted({*globals(), *__all__})
+    """The public names, also those not loaded yet, and nothing else."""
+    return sorted(__all__)

@@ -7,9 +7,11 @@ is imported when a frame is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from operator import attrgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,8 +20,10 @@ import numpy.typing as npt
 from nccldoctor.identify.case import Case
 from nccldoctor.identify.event_times import YEARLESS
 from nccldoctor.model import Diagnosis, Place
+from nccldoctor.model.errors import OutputError
 from nccldoctor.model.recorded_calls import STATES, Frame, Shape
 from nccldoctor.model.stack_frames import is_library
+from nccldoctor.words.sanitize import encodable
 from nccldoctor.words.secrets import masked
 
 if TYPE_CHECKING:
@@ -72,18 +76,23 @@ def _columns(items: Iterable[object], columns: str) -> dict[str, Any]:
 def _series(values: Iterable[Any], dtype: str) -> Any:
     import pandas as pd
 
-    return pd.Series([masked(v) if isinstance(v, str) else v for v in values], dtype=dtype)
+    return pd.Series([_shown(v) if isinstance(v, str) else v for v in values], dtype=dtype)
 
 
 def _masked_field(value: Any) -> Any:
     """A field of an event, with every text in it masked."""
     if isinstance(value, str):
-        return masked(value)
+        return _shown(value)
     if isinstance(value, dict):
         return {key: _masked_field(one) for key, one in value.items()}
     if type(value) in (list, tuple):
         return type(value)(map(_masked_field, value))
     return value
+
+
+def _shown(text: str) -> str:
+    """A text without secrets that UTF-8 can hold, as Arrow's columns and files ask for."""
+    return encodable(masked(text))
 
 
 def _text(value: object) -> str | None:
@@ -126,7 +135,7 @@ def _place_columns(places: Sequence[Place | None]) -> dict[str, Any]:
     import pandas as pd
 
     return {
-        "path": pd.Series([masked(place.path) if place else None for place in places], dtype="category"),
+        "path": pd.Series([_shown(place.path) if place else None for place in places], dtype="category"),
         "line": _series((place.line if place else None for place in places), "Int64"),
         "entry": _series((place.entry if place else None for place in places), "Int64"),
     }
@@ -161,7 +170,7 @@ def _category(codes: npt.NDArray[Any], names: Sequence[str]) -> Any:
     """A categorical of our codes; different codes may read alike, so categories are joined by name."""
     import pandas as pd
 
-    names = [masked(name) for name in names]
+    names = [_shown(name) for name in names]
     unique = {name: number for number, name in enumerate(dict.fromkeys(name for name in names if name))}
     joined = np.array([unique.get(name, -1) for name in names] + [-1], dtype=np.int64)
     known = np.where((codes >= 0) & (codes < len(names)), codes, len(names))
@@ -317,6 +326,26 @@ def remedies(diagnosis: Diagnosis) -> pd.DataFrame:
         for name in ("confirm", "fix", "prevent")
     }
     return pd.DataFrame({**_columns(items, _REMEDIES), **texts})
+
+
+def write_parquet(frames: Mapping[str, pd.DataFrame], folder: Path) -> list[Path]:
+    """Write each frame as NAME.parquet; dictionaries become JSON text. Raises as :meth:`~nccldoctor.incident.Incident.to_parquet` does."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        paths = []
+        for name, frame in frames.items():
+            paths.append(folder / f"{name}.parquet")
+            texts = {str(c): frame[c].map(_as_json) for c in frame.columns if frame[c].dtype == object}
+            frame.assign(**texts).to_parquet(paths[-1], index=False)
+    except ImportError as error:
+        raise OutputError("writing parquet needs pyarrow", "pip install 'nccldoctor[parquet]'") from error
+    except OSError as error:
+        raise OutputError(f"cannot write {folder}: {error.strerror}", "choose another folder") from error
+    return paths
+
+
+def _as_json(value: object) -> str:
+    return json.dumps(value, default=str, sort_keys=True)
 
 
 def _pair(left: str, right: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nccldoctor.dataclass import dataclass
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from nccldoctor.reports.source_lines import SourceLines
     from nccldoctor.summarise.quotations import Quotations
 
+FRAMES = ("calls", "ranks", "events", "findings", "hypotheses", "evidence", "groups", "coverage", "remedies")
+"""The properties of an incident that are frames."""
+
 WIDTH = 100
 """Characters of a line of text by default."""
 
@@ -26,6 +30,16 @@ WIDTH = 100
 @dataclass(frozen=True, slots=True)
 class Incident:
     """The answer of :func:`nccldoctor.analyze`: the diagnosis, and the case that it rests on.
+
+    >>> import nccldoctor as nd
+    >>> from importlib.resources import files
+    >>> incident = nd.analyze(files("nccldoctor.samples") / "died")
+    >>> incident.verdict.headline
+    'Rank 3 (node0, pid 17558) was killed by SIGKILL before ALLREDUCE #9 of DP 10.'
+    >>> incident.verdict.ranks, incident.verdict.confidence.value
+    (Ranks('3'), 'high')
+    >>> incident.ranks.set_index("global_rank").role.to_dict()[3]
+    'culprit'
 
     Each frame (``calls``, ``ranks``, ``events``, ``findings``, ``hypotheses``, ``evidence``, ``groups``, ``coverage``, ``remedies``) is
     built on first use; every access returns a copy. Columns and units: :mod:`nccldoctor.dataframes`.
@@ -60,6 +74,16 @@ class Incident:
         from nccldoctor.reports import json_document
 
         return json_document.to_json(self.unquoted)
+
+    def to_parquet(self, folder: str | Path) -> list[Path]:
+        """Write each frame to ``folder`` as NAME.parquet, for other tools; the paths.
+
+        The folder is made where it is missing; files of these names are replaced. Needs pyarrow (extra ``parquet``); raises
+        :class:`~nccldoctor.model.errors.OutputError` where that is missing or the folder cannot be written.
+        """
+        from nccldoctor import dataframes
+
+        return dataframes.write_parquet({name: getattr(self, name) for name in FRAMES}, Path(folder))
 
     def to_sarif(self) -> str:
         """The findings as SARIF 2.1.0."""

@@ -76,6 +76,13 @@ def analyze(
 ) -> Incident:
     """Diagnose the job whose logs and dumps are under ``paths``.
 
+    >>> import nccldoctor as nd
+    >>> from importlib.resources import files
+    >>> nd.analyze(files("nccldoctor.samples") / "missed-call")
+    <Incident missed-call, confidence high: Rank 5 (node1, pid 18362) skipped ALLREDUCE #7 and is one step ahead of its peers.>
+    >>> nd.analyze([files("nccldoctor.samples") / "died" / "node0", files("nccldoctor.samples") / "died" / "dumps"]).verdict.ranks
+    Ranks('3')
+
     ``rank_from`` is a regular expression with a group ``rank`` for file names that no rule knows; ``catalogue`` names folders
     of further remedies; ``scheduler`` is the address of a dask cluster whose workers read the files. Whatever can be read is diagnosed.
     Who analyses a growing folder again and again gives the same ``before`` each time, so that only files that changed are read.

@@ -40,7 +40,16 @@ class Comparison:
 
 
 def compare(a: Incident | SavedReport, b: Incident | SavedReport) -> Comparison:
-    """Lay two incidents side by side: answers of :func:`nccldoctor.analyze`, or reports that :func:`nccldoctor.load` read."""
+    """Lay two incidents side by side: answers of :func:`nccldoctor.analyze`, or reports that :func:`nccldoctor.load` read.
+
+    >>> import nccldoctor as nd
+    >>> from importlib.resources import files
+    >>> a, b = (nd.analyze(files("nccldoctor.samples") / name) for name in ("died", "missed-call"))
+    >>> nd.compare(a, b).is_same_defect
+    False
+    >>> [row.what for row in nd.compare(a, b).rows if row.is_different][:2]
+    ['headline', 'class']
+    """
     left, right = _saved(a), _saved(b)
     rows = zip(_properties(left), _properties(right), strict=True)
     hosts = [{accused.host for accused in one.accused if accused.host} for one in (left, right)]

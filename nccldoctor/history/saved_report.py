@@ -126,7 +126,15 @@ class SavedReport:
 def load(path: str | Path) -> SavedReport:
     """Read a report that ``nccldoctor analyze`` or ``Incident.to_json`` wrote: ``.json``, ``.html`` or ``.zip``.
 
-    Example: ``nd.load("report.html").verdict["ranks"]``. Raises :class:`~nccldoctor.model.errors.InputError` where the file cannot be
+    >>> import nccldoctor as nd, pathlib, tempfile
+    >>> from importlib.resources import files
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "report.html"
+    >>> _ = path.write_text(nd.analyze(files("nccldoctor.samples") / "died").to_html(), encoding="utf-8")
+    >>> report = nd.load(path)
+    >>> report.verdict["class"], report.accused[0].host
+    ('died', 'node0')
+
+    Raises :class:`~nccldoctor.model.errors.InputError` where the file cannot be
     read or is no such report.
     """
     path = Path(path)

@@ -44,8 +44,12 @@ _HEADS = lazy(rb"ProcessGroup|NCCL WARN|NET/IB|\]:\[[EF]")
 """What records begin with that may have lost the words a parser looks for."""
 
 _RULER = lazy(r"\s*([-=*#^~_])\1{2,}\s*$")
-_LAYOUT = lazy(r"  |([-=*#^~_])\1{2,}\s*$|\w{1,60}(?:\.\w{1,60}){1,12}: ?$")
-"""Two blanks in front, a ruler, an exception without words: the layout of a stack, a traceback or a table, where no line was wrapped."""
+_LAYOUT = lazy(
+    r"\s+(?:File \"|\w{1,16}\s*: |<\w{1,40}>$)|\s*([-=*#^~_])\1{2,}\s*$|\w{1,60}(?:\.\w{1,60}){1,12}: ?$|\[\d{1,6}\]:\s*$"
+)
+"""A frame, a field of a table, a ruler, an exception without words, the number of a row: where no line was wrapped."""
+
+_FRAME = lazy(r"\s+File \"")
 
 _RANK_LABEL = lazy(rb"\[rank\d{1,7}\]:")
 
@@ -138,7 +142,7 @@ class Evidence:
         """True when a line may go on with one above; ``is_relevant``: it holds words of parsers."""
         text = self._text(number)
         above = self._above(number)
-        if (not above or _LAYOUT.match(text)) and not self._lines.was_broken_at_blanks:
+        if self._is_layout(number, above) and not self._lines.was_broken_at_blanks:
             return any(self._is_full(n) for n in above)
         if is_record_head(text):
             return any(_is_cut_in_prefix(self._text(n)) for n in above)
@@ -149,6 +153,11 @@ class Evidence:
             if nearest is not None and self._rows[nearest][-1:].isalpha() and not _LAYOUT.match(self._text(nearest)):
                 return True
         return any(self._is_unfinished(n) or self._words.are_cut(self._rows[n], self._bodies[number]) for n in above)
+
+    def _is_layout(self, number: int, above: Sequence[int]) -> bool:
+        """True of a line of a stack, a traceback or a table: it begins as it should, whatever stands above it."""
+        is_code = bool(above) and _FRAME.match(self._text(above[0])) is not None
+        return not above or is_code or _LAYOUT.match(self._text(number)) is not None
 
     def _above(self, number: int) -> list[int]:
         """The lines above that a line may go on with, the nearest first: nothing goes on across a ruler."""

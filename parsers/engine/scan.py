@@ -153,6 +153,7 @@ class _Scan:
         self.gaps: dict[str, Gap] = {}
         self.counted, self.number = 0, 1  # offset up to which line ends are counted, and the number of the line there
         self.not_understood = 0
+        self.told_ahead: set[int | None] = set()  # lines whose event began on an earlier one, as that of a traceback
         self.unknown: Line | None = None  # the first of them
         self.failure_like: deque[Line] = deque(maxlen=LAST_UNEXPLAINED)
 
@@ -273,7 +274,11 @@ class _Scan:
                 continue  # a progress bar in front of the line that matters
             if events:
                 self._keep(events)
+                self.told_ahead.update(event.place.line for event in events if event.place.line != line.place.line)
                 self.sampler.note_events(self.buffer, start, number, events)
+                continue
+            if line.place.line in self.told_ahead:
+                self.told_ahead.discard(line.place.line)
                 continue
             count = self._count_fruitless(line)
             if form and len(lines) == 1:

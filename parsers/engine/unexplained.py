@@ -31,13 +31,14 @@ _MENDED = lazy(
 
 
 _NO_MESSAGE = lazy(
-    r"\s{0,8}(?:frame #\d{1,4}: |(?:\([\w.-]{1,60}\) ?)?\[?[\w.-]{1,60}@[\w.-]{1,60}[: ][^\n$#]{0,200}[$#] )"
+    r"\s{0,8}(?:frame #\d{1,4}: |traceback : Signal \d{1,2} \(SIG\w{1,12}\) received by PID"
+    r"|(?:\([\w.-]{1,60}\) ?)?\[?[\w.-]{1,60}@[\w.-]{1,60}[: ][^\n$#]{0,200}[$#] )"
 )
-"""A frame of a C++ stack, or a command behind the prompt of a shell: names in them say nothing of this job."""
+"""A frame of a C++ stack, a command behind the prompt of a shell, a row of torchrun's table that repeats the exit code above it."""
 
 
 def is_no_message(line: Line) -> bool:
-    """True of a frame of a C++ stack and of a prompt: words of failure are parts of names there."""
+    """True of a frame of a C++ stack and of a prompt, whose words are parts of names, and of a row that repeats another."""
     return _NO_MESSAGE.match(line.body[:LONGEST]) is not None
 
 

@@ -46,7 +46,9 @@ class Agent(RowParser):
     def parse(self, line: Line) -> Iterator[Event]:
         """A failure that the table below tells too is left to the table, which knows the global rank."""
         if match := _FAILED.search(line.body):
-            if not _is_in_table(line, match["pid"]):
+            if _is_in_table(line, match["pid"]):
+                yield Note(**common(line, what="first-failure", detail=match[0]))
+            else:
                 yield _exit(line, match)
         elif "Rendezvous complete for workers" in line.body:
             yield from _rank_map(line)

@@ -1,3 +1,6 @@
+import doctest
+import importlib
+import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -14,15 +17,14 @@ from nccldoctor.cli import demo
 from nccldoctor.events import CollectiveTimeout, Heartbeat
 from nccldoctor.identify.case import Case
 from nccldoctor.identify.groups import Groups
-from nccldoctor.incident import Incident
+from nccldoctor.incident import FRAMES, Incident
 from nccldoctor.ingest import excerpts
 from nccldoctor.ingest.excerpts import read_excerpts
 from nccldoctor.model import Group, Place, Source, SourceKind
+from nccldoctor.model.errors import OutputError
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import Batch, Calls, DumpHead, Vocabulary
 from nccldoctor.reports import json_document
-
-FRAMES = ("calls", "ranks", "events", "findings", "hypotheses", "evidence", "groups", "coverage", "remedies")
 
 
 @pytest.fixture
@@ -234,3 +236,36 @@ def test_files_are_opened_a_second_time_only_for_a_report_that_quotes_lines(tmp_
     assert "refresh_expert_table" in incident.to_html()
     assert len(opened) == 1
     assert incident.to_json() == document
+
+
+def test_frames_are_written_as_parquet_and_come_back(incident, tmp_path):
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+
+    paths = incident.to_parquet(tmp_path / "frames")
+
+    assert [path.name for path in paths] == [f"{name}.parquet" for name in FRAMES]
+    events = pd.read_parquet(tmp_path / "frames" / "events.parquet")
+    assert events["time"].tolist() == incident.events["time"].tolist()
+    assert json.loads(events["fields"].iloc[1])["step"] == 7
+    assert len(pd.read_parquet(tmp_path / "frames" / "calls.parquet")) == 3
+
+
+def test_a_folder_that_cannot_be_written_is_named(incident, tmp_path):
+    (tmp_path / "file").write_text("x")
+
+    with pytest.raises(OutputError, match="cannot write"):
+        incident.to_parquet(tmp_path / "file" / "frames")
+
+
+@pytest.mark.parametrize("name", ["incident", "history.saved_report", "history.comparison", "pipeline"])
+def test_examples_of_the_api_run(name):
+    module = importlib.import_module(f"nccldoctor.{name}")
+
+    result = doctest.testmod(module)
+
+    assert (result.attempted > 2, result.failed) == (True, 0)
+
+
+def test_completion_offers_the_public_names_alone():
+    assert dir(nccldoctor) == sorted(nccldoctor.__all__)
+    assert all(getattr(nccldoctor, name).__doc__ for name in nccldoctor.__all__ if not name.startswith("_"))

@@ -509,3 +509,22 @@ def test_the_end_of_a_traceback_that_was_understood_is_no_riddle() -> None:
         "[rank1]: KeyboardInterrupt: killed\n"
     )
     assert (unexplained(text), parsed(text).understood > 0) == ([], True)
+
+
+def test_the_end_of_a_traceback_and_the_rows_of_a_table_count_as_understood() -> None:
+    text = (
+        "E1117 09:13:05.669000 19964 torch/distributed/elastic/multiprocessing/api.py:874] failed (exitcode: -6) local_rank: 1 "
+        "(pid: 20002) of binary: /usr/bin/python3.11\n"
+        "Traceback (most recent call last):\n"
+        '  File "/opt/train/train.py", line 8, in main\n'
+        "    step()\n"
+        "RuntimeError: CUDA error: an illegal memory access was encountered\n"
+        "Root Cause (first observed failure):\n"
+        "[0]:\n"
+        "  rank      : 1 (local_rank: 1)\n"
+        "  exitcode  : -6 (pid: 20002)\n"
+        "  traceback : Signal 6 (SIGABRT) received by PID 20002\n"
+    )
+    read = parsed(text, registry.line_parsers())
+
+    assert (read.understood, read.candidates, read.first_unknown) == (3, 3, "")
