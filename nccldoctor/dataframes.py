@@ -69,20 +69,20 @@ def _columns(items: Iterable[object], columns: str) -> dict[str, Any]:
     for path, _, dtype in (column.partition(":") for column in columns.split()):
         name = _NAMES.get(path) or path.partition(".")[0]
         values = map(attrgetter(path), rows)
-        out[_NAMES.get(name, name)] = _series([_text(v) for v in values] if dtype == "string" else values, dtype)
+        out[_NAMES.get(name, name)] = _series([_text_or_none(v) for v in values] if dtype == "string" else values, dtype)
     return out
 
 
 def _series(values: Iterable[Any], dtype: str) -> Any:
     import pandas as pd
 
-    return pd.Series([_shown(v) if isinstance(v, str) else v for v in values], dtype=dtype)
+    return pd.Series([_storable_text(v) if isinstance(v, str) else v for v in values], dtype=dtype)
 
 
 def _masked_field(value: Any) -> Any:
     """A field of an event, with every text in it masked."""
     if isinstance(value, str):
-        return _shown(value)
+        return _storable_text(value)
     if isinstance(value, dict):
         return {key: _masked_field(one) for key, one in value.items()}
     if type(value) in (list, tuple):
@@ -90,12 +90,12 @@ def _masked_field(value: Any) -> Any:
     return value
 
 
-def _shown(text: str) -> str:
+def _storable_text(text: str) -> str:
     """A text without secrets that UTF-8 can hold, as Arrow's columns and files ask for."""
     return encodable(masked(text))
 
 
-def _text(value: object) -> str | None:
+def _text_or_none(value: object) -> str | None:
     return None if value is None else str(value)
 
 
@@ -135,7 +135,7 @@ def _place_columns(places: Sequence[Place | None]) -> dict[str, Any]:
     import pandas as pd
 
     return {
-        "path": pd.Series([_shown(place.path) if place else None for place in places], dtype="category"),
+        "path": pd.Series([_storable_text(place.path) if place else None for place in places], dtype="category"),
         "line": _series((place.line if place else None for place in places), "Int64"),
         "entry": _series((place.entry if place else None for place in places), "Int64"),
     }
@@ -170,7 +170,7 @@ def _category(codes: npt.NDArray[Any], names: Sequence[str]) -> Any:
     """A categorical of our codes; different codes may read alike, so categories are joined by name."""
     import pandas as pd
 
-    names = [_shown(name) for name in names]
+    names = [_storable_text(name) for name in names]
     unique = {name: number for number, name in enumerate(dict.fromkeys(name for name in names if name))}
     joined = np.array([unique.get(name, -1) for name in names] + [-1], dtype=np.int64)
     known = np.where((codes >= 0) & (codes < len(names)), codes, len(names))

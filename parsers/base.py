@@ -132,6 +132,10 @@ class LineParser(ABC):
     def parse(self, line: Line) -> Iterable[Event]:
         """The events that *begin* on this line; empty where the line is not understood. Never raises on any input."""
 
+    def is_told_elsewhere(self, line: Line) -> bool:
+        """True of a line that is understood and yet gives no event, because another line tells the same with more."""
+        return False
+
 
 @dataclass(frozen=True, slots=True)
 class Parsed:

@@ -155,7 +155,7 @@ class Evidence:
         return any(self._is_unfinished(n) or self._words.are_cut(self._rows[n], self._bodies[number]) for n in above)
 
     def _is_layout(self, number: int, above: Sequence[int]) -> bool:
-        """True of a line of a stack, a traceback or a table: it begins as it should, whatever stands above it."""
+        """True of a line of a stack, a traceback or a table, which begins as it should."""
         is_code = bool(above) and _FRAME.match(self._text(above[0])) is not None
         return not above or is_code or _LAYOUT.match(self._text(number)) is not None
 

@@ -277,12 +277,21 @@ class _Scan:
                 self.told_ahead.update(event.place.line for event in events if event.place.line != line.place.line)
                 self.sampler.note_events(self.buffer, start, number, events)
                 continue
-            if line.place.line in self.told_ahead:
-                self.told_ahead.discard(line.place.line)
+            if self._is_told(line, owners):
                 continue
             count = self._count_fruitless(line)
             if form and len(lines) == 1:
                 self.forms.note_fruitless(line, form, count)
+
+    def _is_told(self, line: Line, owners: Sequence[LineParser]) -> bool:
+        """True of a line without an event that belongs to the record of another."""
+        if line.place.line in self.told_ahead:
+            self.told_ahead.discard(line.place.line)
+            return True
+        try:
+            return any(parser.is_told_elsewhere(line) for parser in owners)
+        except Exception:  # the same broken parser as in :meth:`offer`, which has told of it
+            return False
 
     def _count_fruitless(self, line: Line) -> int:
         """Count a line on which no parser found anything, 1 or 0; keep it where it looks like a failure."""

@@ -38,7 +38,7 @@ _NO_MESSAGE = lazy(
 
 
 def is_no_message(line: Line) -> bool:
-    """True of a frame of a C++ stack and of a prompt, whose words are parts of names, and of a row that repeats another."""
+    """True of a frame of a C++ stack, of a prompt, and of a row that repeats another."""
     return _NO_MESSAGE.match(line.body[:LONGEST]) is not None
 
 

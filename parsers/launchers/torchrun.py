@@ -46,14 +46,17 @@ class Agent(RowParser):
     def parse(self, line: Line) -> Iterator[Event]:
         """A failure that the table below tells too is left to the table, which knows the global rank."""
         if match := _FAILED.search(line.body):
-            if _is_in_table(line, match["pid"]):
-                yield Note(**common(line, what="first-failure", detail=match[0]))
-            else:
+            if not _is_in_table(line, match["pid"]):
                 yield _exit(line, match)
         elif "Rendezvous complete for workers" in line.body:
             yield from _rank_map(line)
         else:
             yield from super().parse(line)
+
+    def is_told_elsewhere(self, line: Line) -> bool:
+        """True of a failure that the table below tells."""
+        match = _FAILED.search(line.body)
+        return match is not None and _is_in_table(line, match["pid"])
 
 
 def _exit(line: Line, match: re.Match[str]) -> Event:
