@@ -39,12 +39,12 @@ _HIDING = lazy(rb"[^\x01-\x1a\x1c-\x7f]")
 
 @dataclass(frozen=True, slots=True)
 class _Sign:
-    """A number without the zeros in front of it, by which the lines of a writer are found in the bytes."""
+    """A number by which the lines of a writer are found in the bytes, without zeros in front of it."""
 
     digits: bytes
 
-    def find(self, data: bytes | bytearray, low: int, high: int) -> int:
-        """Where in ``[low, high)`` the number stands first, and not as a part of another one; -1 where it does not."""
+    def first_in(self, data: bytes | bytearray, low: int, high: int) -> int:
+        """Where the number stands first in ``[low, high)``, not as a part of another; -1 for nowhere."""
         at = data.find(self.digits, low, high)
         while at >= 0:
             end = at + len(self.digits)
@@ -235,7 +235,7 @@ class Buffer:
         data, number, at, edge = self.data, line.place.line or 0, line.end, min(self.high, line.at + REACH)
         last = number + limit
         while True:
-            found = sign.find(data, at, edge)
+            found = sign.first_in(data, at, edge)
             hidden = _HIDING.search(data, at, found if found >= 0 else edge)
             found = found if hidden is None else hidden.start()
             if found < 0:
@@ -256,7 +256,7 @@ class Buffer:
         """True of a line with the label of another writer; it is seen without decoding it."""
         if sign is None or _LABELLED.match(self.data, start, end) is None:
             return False
-        return not (sign.find(self.data, start, end) >= 0 or _HIDING.search(self.data, start, end))
+        return not (sign.first_in(self.data, start, end) >= 0 or _HIDING.search(self.data, start, end))
 
     def _visible_pieces(self, start: int, end: int) -> list[tuple[int, int]]:
         """The pieces of a line that its neighbours see: of a progress bar that redraws itself only the last state."""

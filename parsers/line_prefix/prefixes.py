@@ -240,7 +240,7 @@ def records(raw: str) -> list[tuple[Mark, str]]:
 
 
 def _can_be_glued(body: str) -> bool:
-    """True where a record may begin inside: a label of a rank, or the number of a source line in front of a bracket."""
+    """True where a record may begin inside: at a label of a rank, or behind a bracket."""
     if "[rank" in body:
         return True
     at = body.find("] ")
