@@ -58,7 +58,7 @@ def analyze(paths: tuple[str, ...], **options: Any) -> None:
       nccldoctor analyze logs/
       nccldoctor analyze slurm-4711.out /scratch/nccl_trace_rank_* -o report.html
       nccldoctor analyze logs/ -o report.zip --redact hosts,users,paths
-      kubectl logs -l job=train --prefix --tail=-1 | nccldoctor analyze - --format slack
+      kubectl logs -l job=train --prefix --tail=-1 | nccldoctor analyze -
     """
     from nccldoctor.cli.analyze import Options, analyze_paths
 
