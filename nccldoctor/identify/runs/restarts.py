@@ -46,7 +46,7 @@ def newest_attempt(case: Case) -> Case:
         begins = {source: lines[-2] if lines[1:] else 0 for source, lines in starts.items()}
         keep = [i for i, e in enumerate(case.events) if _is_in_last_attempt(e, sources, last, begins)]
     ended = [at for at in (_ended_at(case, keep), _restarted_at(case, keep, begins)) if not math.isnan(at)]
-    keep = _after(case, keep, max(ended, default=math.nan))
+    numbered, keep = keep, _after(case, keep, max(ended, default=math.nan))
     left_out = len(case.events) - len(keep)
     unseen = (_UNSEEN,) if is_unseen else ()
     if not left_out and not any(gap.apart for gap in case.gaps):
@@ -57,7 +57,24 @@ def newest_attempt(case: Case) -> Case:
     why = f"{left_out} events left out, because only the newest attempt is diagnosed"
     gap = Gap("earlier attempts of the job", why, apart=True)
     events = tuple(case.events[i] for i in keep)
-    return replace(case, events=events, seconds=case.seconds[keep], gaps=(*case.gaps, gap, *unseen, *undated))
+    gone = _emptied_gaps(case, numbered, keep)
+    return replace(case, events=events, seconds=case.seconds[keep], gaps=(*case.gaps, gap, *unseen, *undated, *gone))
+
+
+def _emptied_gaps(case: Case, numbered: Sequence[int], keep: Sequence[int]) -> list[Gap]:
+    """Gaps for files of ranks that lost all events by their times: ``numbered`` were kept by the numbers of attempts alone.
+
+    Example: the clock of one host is an hour behind, so that all lines of its ranks seem to be from before the restart.
+    """
+    left = {case.events[i].place.source for i in keep}
+    emptied = {case.events[i].place.source for i in numbered} - left
+    heard = {s.rank for s in case.sources if s.id in left}
+    why = "all its lines seem older than the newest attempt: it's from another run, or its clock is wrong"
+    return [
+        Gap(s.path, why, Ranks([s.rank]), s.id, lost=True)
+        for s in case.sources
+        if s.id in emptied and s.rank is not None and s.rank not in heard
+    ]
 
 
 def _undated_gaps(case: Case, keep: Sequence[int], begins: Mapping[int, int]) -> list[Gap]:

@@ -183,3 +183,23 @@ def test_steps_that_go_on_behind_that_line_are_no_new_attempt(tmp_path: Path) ->
     ]
     (tmp_path / "job.log").write_text("".join([*steps[:10], FAILED, *steps[10:]]))
     assert not restarts.newest_attempt(pipeline.read([tmp_path])).gaps
+
+
+def test_a_rank_whose_own_file_seems_older_than_the_newest_attempt_is_named_as_lost(tmp_path: Path) -> None:
+    """The clock of rank 1 may be an hour behind: its silence in the newest attempt proves nothing."""
+    parts = attempt(4, 9)
+    (tmp_path / "launcher.log").write_text(attempt(3, 7)["launcher"] + parts["launcher"])
+    (tmp_path / "rank_0.log").write_text(parts["rank_0"])
+    (tmp_path / "rank_1.log").write_text(caught(1, "03:20:01", 9))
+    case = restarts.newest_attempt(pipeline.read([tmp_path]))
+    gone = [(gap.what, str(gap.ranks)) for gap in case.gaps if gap.lost and "older than the newest attempt" in gap.why]
+    assert gone == [("rank_1.log", "1")]
+
+
+def test_older_files_of_a_rank_that_was_heard_again_are_not_lost(tmp_path: Path) -> None:
+    for name, parts in (("first", attempt(3, 7)), ("second", attempt(4, 9))):
+        (tmp_path / name).mkdir()
+        for file, text in parts.items():
+            (tmp_path / name / f"{file}.log").write_text(text)
+    case = restarts.newest_attempt(pipeline.read([tmp_path]))
+    assert not [gap for gap in case.gaps if "older than the newest attempt" in gap.why]
