@@ -31,14 +31,15 @@ _MENDED = lazy(
 
 
 _NO_MESSAGE = lazy(
-    r"\s{0,8}(?:frame #\d{1,4}: |traceback : Signal \d{1,2} \(SIG\w{1,12}\) received by PID"
+    r"\s{0,8}(?:$|frame #\d{1,4}: |File \"|The above exception was |During handling of the above exception"
+    r"|traceback : Signal \d{1,2} \(SIG\w{1,12}\) received by PID"
     r"|(?:\([\w.-]{1,60}\) ?)?\[?[\w.-]{1,60}@[\w.-]{1,60}[: ][^\n$#]{0,200}[$#] )"
 )
-"""A frame of a C++ stack, a command behind the prompt of a shell, a row of torchrun's table that repeats the exit code above it."""
+"""A part of a stack or traceback, a command behind the prompt of a shell, a row of torchrun's table that repeats its exit code."""
 
 
 def is_no_message(line: Line) -> bool:
-    """True of a frame of a C++ stack, of a prompt, and of a row that repeats another."""
+    """True of a part of a stack or traceback, of a prompt, and of a row that repeats another."""
     return _NO_MESSAGE.match(line.body[:LONGEST]) is not None
 
 

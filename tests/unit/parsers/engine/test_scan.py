@@ -528,3 +528,20 @@ def test_the_end_of_a_traceback_and_the_rows_of_a_table_count_as_understood() ->
     read = parsed(text, registry.line_parsers())
 
     assert (read.understood, read.candidates, read.first_unknown) == (2, 2, "")
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        '  File "/opt/vllm/executor.py", line 331, in collective_rpc',
+        "",
+        "The above exception was the direct cause of the following exception:",
+        "frame #3: c10::Error::Error(std::string) + 0x57",
+    ],
+)
+def test_a_logged_part_of_a_stack_is_no_unexplained_failure(part: str) -> None:
+    prefix = "(EngineCore_0 pid=412) ERROR 11-05 08:47:35 [executor.py:62] "
+    read = parsed(f"{prefix}{part}\n{prefix}an error of the port: 4\n", registry.line_parsers())
+
+    assert [one.text for one in read.unexplained] == ["an error of the port: 4"]
+    assert (read.understood, read.candidates) == (0, 1)
