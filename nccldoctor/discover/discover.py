@@ -8,7 +8,6 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
@@ -26,6 +25,7 @@ from nccldoctor.discover.streams import HEAD, Budget, is_loss, opened, problem_o
 from nccldoctor.discover.unwrapping import LARGEST, is_wrapped
 from nccldoctor.model import CollectedFile, Gap, Source, SourceKind
 from nccldoctor.parsers.engine.encodings import head_as_utf8
+from nccldoctor.parsers.flight_recorder.dump import is_pickle
 from nccldoctor.parsers.flight_recorder.pages import is_page_of_dumps
 
 Opener = Callable[[], BinaryIO]
@@ -167,9 +167,7 @@ def sources_of(files: Sequence[NamedFile], rule: re.Pattern[str] | None = None) 
     clues = hints([one.hint_name for one in files], [one.kind is SourceKind.RECORDER for one in files], rule)
     sources = []
     for number, (one, hint) in enumerate(zip(files, clues, strict=True)):
-        source = Source(id=number, path=one.path, kind=one.kind, size=one.size)
-        told = one.told
-        sources.append(_as_told(source, told, hint) if told is not None else _as_named(source, one.hint_name, hint))
+        sources.append(_as_told(number, one, one.told, hint) if one.told is not None else _as_named(number, one, hint))
     return sources
 
 
@@ -181,11 +179,14 @@ def _parts_to_read(parts: list[Found], named: set[str], has_others: bool, gaps: 
     return tuple(chosen)
 
 
-def _as_named(source: Source, name: str, hint: Hint) -> Source:
+def _as_named(number: int, one: NamedFile, hint: Hint) -> Source:
     """The source with what its name says."""
-    stack = stack_file_name(name)
-    return replace(
-        source,
+    stack = stack_file_name(one.hint_name)
+    return Source(
+        id=number,
+        path=one.path,
+        kind=one.kind,
+        size=one.size,
         rank=hint.rank,
         local_rank=hint.local_rank,
         host=hint.host,
@@ -197,11 +198,14 @@ def _as_named(source: Source, name: str, hint: Hint) -> Source:
     )
 
 
-def _as_told(source: Source, told: CollectedFile, hint: Hint) -> Source:
+def _as_told(number: int, one: NamedFile, told: CollectedFile, hint: Hint) -> Source:
     """The source with what its manifest says; only ``--rank-from`` overrules that."""
     is_ordered = hint.why == OWN_RULE
-    return replace(
-        source,
+    return Source(
+        id=number,
+        path=one.path,
+        kind=one.kind,
+        size=one.size,
         rank=hint.rank if is_ordered else told.rank,
         host=told.host,
         why=hint.why if is_ordered else "manifest",
@@ -227,6 +231,10 @@ def _look(found: Found, lane: int, drafts: list[_Draft], parts: list[Found], gap
         head = first_bytes(found.file) if found.file is not None else None
         if head is None or packing(head):
             _look_inside(found, lane, drafts, parts, gaps, kept)
+        elif is_pickle(head):
+            drafts.append(
+                _Draft(found.path, found.typed, found.size, SourceKind.RECORDER, head, found.open, found.file)
+            )
         else:
             _add(_Plain(found, head, found.open, found.file), lane, drafts, gaps, kept)
     except OSError as error:

@@ -14,6 +14,9 @@ from nccldoctor.patterns import lazy
 
 _DATE = r"(?P<year>20\d\d)[-_.]?(?P<month>\d\d)[-_.]?(?P<day>\d\d)[T_.-]{0,2}"
 _CLOCK = r"(?P<hour>[01]\d|2[0-3])(?P<mark>[-_.:h]?)(?P<minute>[0-5]\d)(?P=mark)(?P<second>[0-5]\d)"
+_CLOCK_LIKE = lazy(r"\d\d[-_.:h]?\d\d[-_.:h]?\d\d")
+"""Six digits, which every time has, in whatever form."""
+
 _DATED = lazy(rf"(?<!\d){_DATE}{_CLOCK}(?P<zone>Z?)(?!\d)")
 _TIMED = lazy(r"(?<!\d)(?P<hour>[01]\d|2[0-3])(?P<mark>[-_.:])(?P<minute>[0-5]\d)(?P=mark)(?P<second>[0-5]\d)(?!\d)")
 _EPOCH = lazy(r"(?<!\d)(1[5-9]\d{8})(?:\.\d{1,9})?(?!\d)")
@@ -62,6 +65,8 @@ def numbered_look(number: int) -> str:
 
 
 def _time_in(part: str) -> tuple[str, datetime | time] | None:
+    if _CLOCK_LIKE.search(part) is None:
+        return None
     dated = _DATED.search(part)
     if dated is not None:
         year, month, day, hour, minute, second = (int(dated[name]) for name in _PARTS)

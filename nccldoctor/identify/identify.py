@@ -227,10 +227,12 @@ def _recorded_spans(batch: Batch) -> dict[int, list[datetime]]:
 
 def _reading(parsed: Parsed, recorded: list[datetime]) -> Reading:
     """How a source was read, and the span of its times (without a year where no line has one)."""
-    times = [*recorded, *(e.time for e in parsed.events if e.time is not None)]
-    dated = [t for t in times if t.year != YEARLESS]
-    aware = [t for t in dated if t.tzinfo is not None]
-    span = aware if dated and len(aware) == len(dated) else [t.replace(tzinfo=None) for t in dated or times]
+    span = recorded
+    if parsed.events:
+        times = [*recorded, *(e.time for e in parsed.events if e.time is not None)]
+        dated = [t for t in times if t.year != YEARLESS]
+        aware = [t for t in dated if t.tzinfo is not None]
+        span = aware if dated and len(aware) == len(dated) else [t.replace(tzinfo=None) for t in dated or times]
     return Reading(
         source=parsed.source.id,
         lines=parsed.lines,

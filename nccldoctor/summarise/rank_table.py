@@ -66,7 +66,8 @@ def _rank_state(
     call = facts.wait_graph.calls.get(waits_in[0]) if waits_in else None
     own = next((p for p in progress if call is not None and p.group == call.group), None)
     if own is None:
-        own = next((p for p in progress if case.groups[p.group].label == stalled), progress[0] if progress else None)
+        first = progress[0] if progress else None
+        own = next((p for p in progress if case.groups[p.group].label == stalled), first) if stalled else first
     if call is not None and call.key not in texts:
         texts[call.key] = describe(facts, call)
     sign, where = _last_sign(facts, rank, bool(progress))

@@ -13,6 +13,7 @@ from functools import cache, partial
 from nccldoctor.align.descriptions import op_of
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.first_pending import Key
+from nccldoctor.align.liveness import RankActivity
 from nccldoctor.align.stack_activity import wait_of
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.dataclass import dataclass
@@ -228,6 +229,8 @@ def _folded(facts: Facts, members: list[_RankStanding]) -> Standing:
     frames = {one.frame for one in members}
     function, _, place = (frames.pop() if len(frames) == 1 else "").partition(" (")
     hosts = dict.fromkeys(one.host for one in members)
+    left = (facts.liveness.activity(rank) for rank in ranks)
+    ending = [one for one in left if one.alarms or one.secondary_errors or one.exits]
     recorded = _known_times(_since(facts, one) for one in members)
     since = recorded or _known_times(_calculated_since(facts, one) for one in members)
     return Standing(
@@ -241,8 +244,8 @@ def _folded(facts: Facts, members: list[_RankStanding]) -> Standing:
         end=_ends([one.end for one in members]),
         distance=min((one.distance for one in members if one.distance is not None), default=None),
         since=min(since, default=None),
-        until=max(_known_times(_until(facts, rank) for rank in ranks), default=None),
-        ended=max(_known_times(_time_of_exit(facts, rank) for rank in ranks), default=None),
+        until=max(_known_times(_until(facts, one) for one in ending), default=None),
+        ended=max(_known_times(_time_of_exit(facts, one) for one in ending), default=None),
         is_calculated=bool(since) and not recorded,
     )
 
@@ -295,16 +298,15 @@ def _calculated_since(facts: Facts, one: _RankStanding) -> float:
     return min((at for at in began if not math.isnan(at)), default=math.nan)
 
 
-def _until(facts: Facts, rank: int) -> float:
+def _until(facts: Facts, activity: RankActivity) -> float:
     """When the rank first gave up, else when its process ended; NaN where neither has a time."""
-    activity = facts.liveness.activity(rank)
     gave_up = _known_times(facts.liveness.time(e) for e in (*activity.alarms, *activity.secondary_errors))
-    return min(gave_up) if gave_up else _time_of_exit(facts, rank)
+    return min(gave_up) if gave_up else _time_of_exit(facts, activity)
 
 
-def _time_of_exit(facts: Facts, rank: int) -> float:
+def _time_of_exit(facts: Facts, activity: RankActivity) -> float:
     """When its process ended; NaN where no record has a time."""
-    times = (facts.liveness.time(e) for e in facts.liveness.activity(rank).exits)
+    times = (facts.liveness.time(e) for e in activity.exits)
     return min((at for at in times if not math.isnan(at)), default=math.nan)
 
 

@@ -18,7 +18,7 @@ import json
 import os
 import sys
 from _pickle import Unpickler, UnpicklingError
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, BinaryIO
 
 from nccldoctor.parsers.flight_recorder.dump import NOT_A_DUMP, Dump, is_pickle, read_dump, read_together
@@ -115,17 +115,23 @@ APART = b"apart"
 """The reply for several files of which each has to be asked for by itself."""
 
 
-def load_together(files: Sequence[bytes]) -> bytes:
-    """The packed dumps of several files, read as one table; :data:`APART` where that does not work. Never raises but MemoryError."""
+def load_together(files: Iterable[bytes | None], size: int) -> bytes:
+    """The packed dumps of several files of ``size`` bytes, read as one table.
+
+    :data:`APART` where that does not work, or a file is None. Never raises but MemoryError.
+    """
     try:
-        if not all(is_pickle(data[:3]) for data in files):
-            return APART
-        found = read_together([_Plain(_Peekable(data)).load() for data in files], sum(map(len, files)))
+        found = read_together(map(_content, files), size)
         return APART if found is None else pack_together(*found)
     except MemoryError:
         raise
     except Exception:  # what is wrong, and with which file, shows when each is loaded by itself
         return APART
+
+
+def _content(data: bytes | None) -> object:
+    """What a pickle holds; None for other files."""
+    return _Plain(_Peekable(data)).load() if data is not None and is_pickle(data[:3]) else None
 
 
 def serve(requests: BinaryIO, replies: BinaryIO) -> None:
@@ -144,33 +150,50 @@ def serve(requests: BinaryIO, replies: BinaryIO) -> None:
 
 def _reply(request: dict[str, Any], requests: BinaryIO) -> bytes:
     _limit_memory(None)
-    found = [_bytes_of(one, request["most"], requests) for one in request["files"]]
-    files = [data for data in found if data is not None and len(data) <= request["most"]]
-    if len(files) < len(found):
-        if len(found) > 1:
-            return APART
-        problem = "unreadable: it went away or may not be read"
-        return pack(
-            Dump("dict", problem=problem if found == [None] else f"refused: larger than {request['most'] >> 20} MB")
+    most: int = request["most"]
+    files = [requests.read(one["bytes"]) if "bytes" in one else one["path"] for one in request["files"]]
+    if len(files) > 1:
+        return _reply_together(files, request)
+    data = _bytes_of(files[0], most)
+    if data is None or len(data) > most:
+        problem = (
+            "unreadable: it went away or may not be read" if data is None else f"refused: larger than {most >> 20} MB"
         )
-    size = sum(map(len, files))
-    _limit_time(min(request["cpu_s"], 2 + size // HONEST_RATE))
-    _limit_memory(max(request["memory"], 20 * size))
+        return pack(Dump("dict", problem=problem))
+    _limit(len(data), request)
     try:
-        return load_together(files) if len(files) > 1 else pack(load_dump(files[0]))
+        return pack(load_dump(data))
     except MemoryError:
-        problem = "refused: needs more memory than a file of its size should"
-        return pack(Dump("dict", problem=problem)) if len(files) == 1 else APART
+        return pack(Dump("dict", problem="refused: needs more memory than a file of its size should"))
 
 
-def _bytes_of(file: dict[str, Any], most: int, requests: BinaryIO) -> bytes | None:
-    if "bytes" in file:
-        return requests.read(file["bytes"])
+def _reply_together(files: Sequence[bytes | str], request: dict[str, Any]) -> bytes:
+    """Files on the disk are read one after the other, each in the memory of the last."""
     try:
-        with open(file["path"], "rb") as stream:  # noqa: PTH123  # a path object costs as much as the opening
+        size = sum(len(one) if isinstance(one, bytes) else os.stat(one).st_size for one in files)  # noqa: PTH116
+        if size > request["most"]:
+            return APART
+        _limit(size, request)
+        return load_together((_bytes_of(one, request["most"]) for one in files), size)
+    except (OSError, MemoryError):
+        return APART
+
+
+def _bytes_of(file: bytes | str, most: int) -> bytes | None:
+    """The bytes of a file, one more than ``most`` of a larger one; None where it cannot be read."""
+    if isinstance(file, bytes):
+        return file
+    try:
+        with open(file, "rb") as stream:  # noqa: PTH123  # a path object costs as much as the opening
             return stream.read(min(os.fstat(stream.fileno()).st_size, most) + 1)
     except OSError:
         return None
+
+
+def _limit(size: int, request: dict[str, Any]) -> None:
+    """Set the limits for files of ``size`` bytes."""
+    _limit_time(min(request["cpu_s"], 2 + size // HONEST_RATE))
+    _limit_memory(max(request["memory"], 20 * size))
 
 
 def _limit_time(seconds: int) -> None:

@@ -8,7 +8,7 @@ so any subset is taken and the version steers nothing. This module runs in the s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import field
 from functools import lru_cache
 from typing import Any
@@ -82,29 +82,32 @@ def read_dump(content: object, form: str, size: int) -> Dump:
     entries = content.get("entries")
     _fill(dump, entries if type(entries) is list else [], size)
     _fill_around(dump, content)
+    _drop_unused(dump)
     return dump
 
 
-def read_together(contents: Sequence[object], size: int) -> tuple[list[Dump], Entries] | None:
+def read_together(contents: Iterable[object], size: int) -> tuple[list[Dump], Entries] | None:
     """The dumps in several loaded pickles, and the entries of all; None where that does not work.
 
-    ``size`` is the length of all files in bytes. When it works:
+    ``size`` is the length of all files in bytes. Of each pickle only its entries are kept while the next is loaded. When it works:
     :func:`nccldoctor.parsers.flight_recorder.entries.read_together`. Raises as :func:`read_dump` does.
     """
-    known = [one for one in contents if type(one) is dict and type(one.get("entries")) is list]
-    if len(known) < len(contents):
-        return None
-    found = entries_together([one["entries"] for one in known], 100_000 + 16 * size)
+    dumps, of_each = list[Dump](), list[list[Any]]()
+    for content in contents:
+        if type(content) is not dict or type(content.get("entries")) is not list:
+            return None
+        dumps.append(Dump("dict"))
+        _fill_around(dumps[-1], content)
+        of_each.append(content["entries"])
+    found = entries_together(of_each, 100_000 + 16 * size)
     if found is None:
         return None
-    entries, groups = found
-    dumps, first = [], 0
-    for content, own in zip(known, groups, strict=True):
-        dump = Dump("dict", entries=Entries(rows=len(content["entries"]), groups=own))
+    entries, first = found[0], 0
+    for dump, groups, own in zip(dumps, found[1], of_each, strict=True):
+        dump.entries = Entries(rows=len(own), groups=groups)
         dump.wrapped = _is_wrapped(entries, first)
-        _fill_around(dump, content)
-        dumps.append(dump)
-        first += dump.entries.rows
+        _drop_unused(dump)
+        first += len(own)
     return dumps, entries
 
 
@@ -112,7 +115,7 @@ def _fill_around(dump: Dump, content: dict[Any, Any]) -> None:
     """What stands around the entries."""
     dump.version = _clean_text(content.get("version"))
     dump.library = _clean_text(content.get("comm_lib_version")) or _clean_text(content.get("nccl_version"))
-    dump.config = _config(content.get("pg_config"), {uid for uid, _ in dump.entries.groups})
+    dump.config = _config(content.get("pg_config"))
     dump.status = _status(content.get("pg_status"))
     dump.comms = read_states(content.get("nccl_comm_state"))
 
@@ -154,14 +157,20 @@ def _clean_text(value: Any) -> str:
     return clean(value) if type(value) is str else ""
 
 
-def _config(value: Any, used: set[str]) -> list[tuple[str, str, list[Run]]]:
-    """Groups with their members. Gloo leaves one item without a name that belongs to no group: dropped unless used."""
+def _drop_unused(dump: Dump) -> None:
+    """Gloo leaves one item without a name in the configuration: it belongs to no group, unless entries use it."""
+    if not any(uid == "" for uid, _ in dump.entries.groups):
+        dump.config = [item for item in dump.config if item[0]]
+
+
+def _config(value: Any) -> list[tuple[str, str, list[Run]]]:
+    """Groups with their members."""
     out = []
     for key, item in value.items() if type(value) is dict else ():
         fields = item if type(item) is dict else {"ranks": item}
         uid = _clean_text(fields.get("name")) or (clean(key) if type(key) is str else str(integer(key)))
         members = _members(fields.get("ranks"))
-        if members and (uid or uid in used):
+        if members:
             out.append((uid, _clean_text(fields.get("desc")), members))
     return out
 
@@ -175,7 +184,7 @@ def _members(ranks: Any) -> list[Run]:
     return []
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _RankList:
     """The text of a list of ranks. Each dump of a job repeats those of its groups, and hashing all of it takes long."""
 
@@ -183,6 +192,9 @@ class _RankList:
 
     def __hash__(self) -> int:
         return hash((len(self.text), self.text[-40:]))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _RankList) and self.text == other.text
 
 
 @lru_cache(maxsize=512)

@@ -96,23 +96,29 @@ def restored(
     return out
 
 
-def has_few_entries(end: bytes) -> bool:
-    """True where a file with these last bytes, :data:`TOO_SHORT` or more, has too few entries to look at."""
-    return _ENTRIES in end
-
-
 class RepeatFinder:
-    """Finds repeats in the dumps of one job, and remembers the layouts of entries, which these share."""
+    """Finds repeats in the dumps of one job, and remembers the layouts of entries, which these share.
+
+    A file of at most ``small`` bytes has too few entries to look at: before them stands the same in all dumps of a job.
+    """
 
     def __init__(self) -> None:
+        self.small = TOO_SHORT
         self._layouts: dict[int, list[Layout]] = {}
         self._remembered = 0
+
+    def has_few_entries(self, size: int, end: bytes) -> bool:
+        """True where a file of ``size`` bytes, which end in ``end``, has too few entries to look at."""
+        begin = end[-TOO_SHORT:].find(_ENTRIES)
+        if begin >= 0:
+            self.small = max(self.small, size + begin)
+        return begin >= 0
 
     def find_repeats(self, data: bytes) -> Repeats | None:
         """The file without its repeats; None where it is no such file or has few."""
         if data[:2] not in (b"\x80\x02", b"\x80\x03") or len(data) > LARGEST:
             return None
-        if has_few_entries(data[-TOO_SHORT:]) or (begin := data.find(_ENTRIES)) < 0:
+        if len(data) <= self.small or self.has_few_entries(len(data), data) or (begin := data.find(_ENTRIES)) < 0:
             return None
         opening = _OPENING.match(data, begin)
         if opening is None:

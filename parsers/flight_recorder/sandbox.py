@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from nccldoctor.dataclass import dataclass
 from nccldoctor.parsers.flight_recorder.dump import Dump
 from nccldoctor.parsers.flight_recorder.process import Child, Clock, Limits, refusal
-from nccldoctor.parsers.flight_recorder.repeats import LARGEST, TOO_SHORT, RepeatFinder, Repeats, has_few_entries
+from nccldoctor.parsers.flight_recorder.repeats import LARGEST, TOO_SHORT, RepeatFinder, Repeats
 from nccldoctor.parsers.flight_recorder.wire import Packed, Unpacker, pack
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ class _Work:
         """A file that can be loaded; None where it cannot be read, and is done."""
         file = self.files[number]
         try:
-            data, size = self.bytes_of(file)
+            data, size = self.bytes_of(file, finder)
         except Exception as error:  # damaged archives raise many types
             why = pack(Dump("dict", problem=f"unreadable: {type(error).__name__}"))
             self.finish(number, self.unpacker.unpack(why, file.source, file.path))
@@ -190,7 +190,7 @@ class _Work:
         whole = data or b"" if file.file is None else file.file
         return _Opened(number, file, size, whole, repeats)
 
-    def bytes_of(self, file: DumpFile) -> tuple[bytes | None, int]:
+    def bytes_of(self, file: DumpFile, finder: RepeatFinder) -> tuple[bytes | None, int]:
         """The bytes of a file and their number as in :class:`_Opened`; None where only a child reads it.
 
         These are files that are large, that cannot be read here, and that have few entries.
@@ -201,12 +201,12 @@ class _Work:
             return data, len(data)
         most = min(LARGEST, self.limits.file_bytes)
         try:
+            size = os.stat(file.file).st_size  # noqa: PTH116  # so does its own method
+            if size > most or size <= finder.small:
+                return None, TOGETHER if size > most else size
             with open(file.file, "rb") as stream:  # noqa: PTH123  # a path object costs as much as the opening
-                size = os.fstat(stream.fileno()).st_size
-                if size > most:
-                    return None, TOGETHER
                 stream.seek(max(0, size - TOO_SHORT))
-                if size <= TOO_SHORT or has_few_entries(stream.read(TOO_SHORT)):
+                if finder.has_few_entries(size, stream.read(TOO_SHORT)):
                     return None, size
                 stream.seek(0)
                 data = stream.read(size + 1)

@@ -164,6 +164,11 @@ class _Run:
 
 
 def _one_of_logs(read: Ingested) -> Ingested:
+    if (
+        not any(one.events for one in read.parsed)
+        and len({run_id(one.source.path) for one in read.parsed} - {None}) < 2
+    ):
+        return read
     runs: list[_Run] = []
     for unit in sorted(_units(read.parsed), key=lambda one: -len(one.placed_ranks)):
         home = next((run for run in runs if run.can_hold(unit)), None)
