@@ -46,6 +46,9 @@ MOST_RANK = 10_000_000
 TIMES = ("created_ns", "started_ns", "completed_ns", "duration_ms")
 """The columns in which ranks differ."""
 
+LAST_LAYOUTS = 4
+"""Layouts whose columns are kept as they are: neighbours among the ranks mostly have one of them."""
+
 BESIDE = {"started_ns": "created_ns", "completed_ns": "created_ns"}
 COUNTED = ("seq", "p2p_seq", "op_id")
 """Columns that count in each process group."""
@@ -128,6 +131,19 @@ class _Table:
         return new
 
 
+@dataclass(frozen=True, slots=True)
+class _KnownLayout:
+    """A layout that has a number: the numbers of its words, and the calls that it was made of."""
+
+    number: int
+    numbers: dict[str, int]
+    calls: Calls
+
+    def has_columns_of(self, calls: Calls) -> bool:
+        """True where all columns but the times are those of other calls."""
+        return all(np.array_equal(getattr(self.calls, name), getattr(calls, name)) for name in _COMMON)
+
+
 class DumpSliceWriter:
     """Packs dumps slice by slice; what earlier slices of the part hold is not written again."""
 
@@ -136,6 +152,7 @@ class DumpSliceWriter:
         self._frames = Interner()
         self._frames_told = 0
         self._blobs: list[bytes] = []
+        self._last_layouts: list[_KnownLayout] = []
 
     def pack(self, dumps: Sequence[tuple[int, Batch]]) -> tuple[bytes, bytes]:
         """The two members for some dumps, each with the number of its input: calls, and their times."""
@@ -149,7 +166,7 @@ class DumpSliceWriter:
         return b"".join((len(text).to_bytes(_LENGTH, "little"), text, *self._blobs)), b"".join(times)
 
     def _record(self, number: int, batch: Batch, times: list[bytes]) -> dict[str, Any]:
-        head, words, values = batch.dumps[0], batch.vocabulary, _as_integers(batch.calls)
+        head, words, values = batch.dumps[0], batch.vocabulary, _as_integers(batch.calls, TIMES)
         packed_times = {}
         for name in TIMES:
             beside = values[BESIDE[name]] if name in BESIDE else None
@@ -162,21 +179,30 @@ class DumpSliceWriter:
             "status": [[s.pg_id, s.enqueued, s.started, s.completed] for s in head.status],
             "comms": [[getattr(comm, f.name) for f in fields(CommState)] for comm in head.comms],
             "groups": self._tables["groups"].number_of(words.groups, lambda: words.groups),
-            "layout": self._layout(values, words),
+            "layout": self._layout(batch.calls, words),
             "times": packed_times,
         }
 
     def _config(self, item: GroupConfig) -> int:
         return self._tables["configs"].number_of(item, lambda: (item.uid, item.desc, _runs(item.ranks)))
 
-    def _layout(self, values: dict[str, Ints], words: Vocabulary) -> int:
+    def _layout(self, calls: Calls, words: Vocabulary) -> int:
+        """The number of the layout: one of the last ones where all columns are equal, else that of the packed columns."""
+        numbers = {name: self._words(name, getattr(words, name)) for name in WORDS.values()}
+        for known in self._last_layouts:
+            if known.numbers == numbers and known.has_columns_of(calls):
+                return known.number
+        number = self._packed_layout(_as_integers(calls, _COMMON), numbers)
+        self._last_layouts = [_KnownLayout(number, numbers, calls), *self._last_layouts[: LAST_LAYOUTS - 1]]
+        return number
+
+    def _packed_layout(self, values: dict[str, Ints], numbers: dict[str, int]) -> int:
         columns: dict[str, Packing] = {}
         pieces: list[bytes] = []
         turns = Turns.by_group(values["group"], values["is_p2p"])
         for name in _COMMON:
             columns[name], data = pack_column(values[name], turns if name in COUNTED else None)
             pieces.append(data)
-        numbers = {name: self._words(name, getattr(words, name)) for name in WORDS.values()}
         rows, content = len(values["entry"]), b"".join(pieces)
         key = (rows, content, tuple(columns.values()), tuple(numbers.values()))
 
@@ -198,9 +224,9 @@ _COMMON = tuple(sorted(_DTYPES.keys() - {"dump", *TIMES}, key=lambda name: (name
 _AS_IT_IS = ("form", "version", "entries", "wrapped", "backend", "library", "has_frames", "problem")
 
 
-def _as_integers(calls: Calls) -> dict[str, Ints]:
-    """All columns but ``dump`` as integers; of floats the bits."""
-    columns = {name: getattr(calls, name) for name in _DTYPES if name != "dump"}
+def _as_integers(calls: Calls, names: Sequence[str]) -> dict[str, Ints]:
+    """Some columns as integers; of floats the bits."""
+    columns = {name: getattr(calls, name) for name in names}
     return {
         name: (column.view(np.int32) if column.dtype == np.float32 else column).astype(np.int64)
         for name, column in columns.items()
