@@ -187,7 +187,7 @@ class DumpSliceWriter:
         return self._tables["configs"].number_of(item, lambda: (item.uid, item.desc, _runs(item.ranks)))
 
     def _layout(self, calls: Calls, words: Vocabulary) -> int:
-        """The number of the layout: one of the last ones where all columns are equal, else that of the packed columns."""
+        """The number of the layout: that of equal columns among the last ones, else that of these, packed."""
         numbers = {name: self._words(name, getattr(words, name)) for name in WORDS.values()}
         for known in self._last_layouts:
             if known.numbers == numbers and known.has_columns_of(calls):
