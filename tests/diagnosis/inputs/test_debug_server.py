@@ -48,7 +48,11 @@ def recorded(*last: int) -> list[dict[str, object]]:
     open_call = {"state": "started", "time_discovered_completed_ns": None, "retired": False}
     done = {"state": "completed", "retired": True}
     return [
-        content(*(entry(seq=n, **(open_call if n == max(last) else done)) for n in range(1, seq + 1))) for seq in last
+        content(
+            *(entry(seq=n, **(open_call if n == max(last) else done)) for n in range(1, seq + 1)),
+            pg_config={"0": {"name": "0", "desc": "default_pg", "ranks": str([*range(len(last))])}},
+        )
+        for seq in last
     ]
 
 
