@@ -11,7 +11,10 @@ from docsite import code_pages, incident_reports
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
-PROJECT_PAGES = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "benchmarks/README.md")
+PROJECT_PAGES = (
+    *("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"),
+    *("benchmarks/README.md", "benchmarks/hangbench/README.md"),
+)
 """Pages outside ``docs/`` that belong to the site; there they stand below ``project/``."""
 NO_PAGES = ("agents", "examples")
 """Folders of ``docs/`` whose Markdown is for programs, or part of an example; a link to it is a download."""

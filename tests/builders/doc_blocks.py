@@ -51,7 +51,7 @@ class Block:
 def documents() -> tuple[Path, ...]:
     """Every document of the checkout that a user reads."""
     own = (path for path in sorted((ROOT / "docs").rglob("*.md")) if "examples" not in path.parts)
-    return (*sorted(ROOT.glob("*.md")), *own, ROOT / "benchmarks" / "README.md")
+    return (*sorted(ROOT.glob("*.md")), *own, *sorted((ROOT / "benchmarks").rglob("README.md")))
 
 
 def blocks(page: Path) -> Iterator[Block]:

@@ -1,0 +1,177 @@
+"""The results of a run, as a page of Markdown and as JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hangbench.scores import SCORES, Outcome, as_json, is_exact
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """The outcomes of one tool, in the order of the jobs; ``about`` says what it can tell at all."""
+
+    name: str
+    version: str
+    about: str
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def readable(self) -> set[str]:
+        """The names of the jobs that hold input for it."""
+        return {one.job.name for one in self.outcomes if one.ending != "no input"}
+
+    def of(self, jobs: set[str]) -> list[Outcome]:
+        """The outcomes of some jobs."""
+        return [one for one in self.outcomes if one.job.name in jobs]
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """A whole run: month, command line, fingerprint of the jobs, and tools, the first of which is the measure of cost."""
+
+    date: str
+    command: str
+    fingerprint: str
+    tools: tuple[ToolResult, ...]
+
+    def as_json(self) -> str:
+        """Everything that was found, job by job."""
+        tools: list[dict[str, Any]] = [
+            {
+                "name": tool.name,
+                "version": tool.version,
+                "scores": {score.title: score.count(tool.of(tool.readable)) for score in SCORES},
+                "outcomes": [as_json(one) for one in tool.outcomes],
+            }
+            for tool in self.tools
+        ]
+        whole = {"date": self.date, "command": self.command, "jobs": self.fingerprint, "tools": tools}
+        return json.dumps(whole, indent=1) + "\n"
+
+    def as_markdown(self) -> str:
+        """The page."""
+        sections = [
+            HEAD.format(command=self.command),
+            self._jobs(),
+            "## Tools\n\n" + "\n".join(f"- **{tool.name}** {tool.version}. {tool.about}" for tool in self.tools),
+            "## What each score means\n\n" + _meanings(),
+            "## Each tool over the jobs that it can read\n\n" + self._own_scores(),
+        ]
+        if len(self.tools) > 1:
+            sections.append("## All tools over the jobs that each can read\n\n" + self._shared_scores())
+        sections += [
+            "## Culprit exact, by class\n\n" + self._by_class(),
+            "## Faults, by name\n\n" + self._faults(),
+            TAIL,
+        ]
+        return "\n\n".join(sections) + "\n"
+
+    def _jobs(self) -> str:
+        truths = [one.job.truth for one in self.tools[0].outcomes]
+        authors = [one.job.name.partition("-")[0] for one in self.tools[0].outcomes]
+        counts = ", ".join(f"{authors.count(author)} {author}" for author in dict.fromkeys(authors))
+        healthy = sum(truth.is_healthy for truth in truths)
+        untold = sum(not truth.is_healthy and not truth.tells_ranks for truth in truths)
+        return (
+            f"## Jobs\n\n{self.date}, {len(truths)} jobs ({counts}), fingerprint `{self.fingerprint}`: equal digits stand for\n"
+            f"equal files and equal truth. Healthy: {healthy}. Failed, and the files do not show who is at fault: {untold}."
+        )
+
+    def _own_scores(self) -> str:
+        asked = [tool.of(tool.readable) for tool in self.tools]
+        unread = [str(len(tool.outcomes) - len(found)) for tool, found in zip(self.tools, asked, strict=True)]
+        rows = [["no input it can read", *unread], *_rows(asked), ["processor time", *map(self._cost, self.tools)]]
+        return table(["", *(tool.name for tool in self.tools)], rows)
+
+    def _shared_scores(self) -> str:
+        shared = set.intersection(*(tool.readable for tool in self.tools))
+        return table(["", *(tool.name for tool in self.tools)], _rows([tool.of(shared) for tool in self.tools]))
+
+    def _cost(self, tool: ToolResult) -> str:
+        """The processor time as a multiple of the first tool's, over the jobs that both answered."""
+        first = self.tools[0]
+        if tool is first:
+            return "1"
+        answered = [{one.job.name for one in each.outcomes if one.ending == "answered"} for each in (first, tool)]
+        both = answered[0] & answered[1]
+        spent, measure = (sum(one.cpu_s for one in each.of(both)) for each in (tool, first))
+        return f"{spent / measure:.1f} times, over {len(both)} jobs" if measure else "-"
+
+    def _by_class(self) -> str:
+        exact = next(score for score in SCORES if score.judge is is_exact)
+        rows = []
+        for cause in sorted({one.job.truth.cause for one in self.tools[0].outcomes}):
+            found = [[one for one in each.of(each.readable) if one.job.truth.cause == cause] for each in self.tools]
+            counts = [exact.count(mine) for mine in found]
+            if any(asked for _, asked in counts):
+                rows.append([cause, *(_share(*count) for count in counts)])
+        return table(["class", *(tool.name for tool in self.tools)], rows)
+
+    def _faults(self) -> str:
+        rows = []
+        for score in (score for score in SCORES if score.is_fault):
+            named = ((tool.name, score.names(tool.of(tool.readable))) for tool in self.tools)
+            rows += [[score.title, name, ", ".join(jobs) or "none"] for name, jobs in named]
+        for title, ending in ENDINGS:
+            rows += [[title, tool.name, ", ".join(_complaints(tool, ending)) or "none"] for tool in self.tools]
+        return table(["fault", "tool", "jobs"], rows)
+
+
+HEAD = """# hangbench: tools that diagnose hung jobs, compared
+
+`{command}` writes this page. [benchmarks/hangbench](../benchmarks/hangbench/README.md) says how to add a tool, and how to
+write the jobs to a folder.
+
+**Read it with this in mind.** The jobs come from the authors of nccldoctor: incidents that are bundled with it, and jobs of two
+simulators that share no code with each other. They show which evidence a tool understands; they are no sample of what fails in
+clusters. nccldoctor was developed against the bundled incidents and against jobs of the same simulators, though not of these
+seeds: its figures are an upper bound, and 100 % means that jobs of this kind are easy for it, not that it never errs. A tool that
+reads one kind of file alone is scored on the jobs that have it."""
+
+TAIL = """## How it is run
+
+Each tool gets a fresh folder with the files of one job and never the truth. A tool that crashes or runs out of time has no
+answer, which scores like naming nobody. Processor time is that of the whole process tree, the start of Python included, as a
+multiple of the first tool's over the jobs that both answered. It is the one figure here that depends on the machine."""
+
+ENDINGS = (("crashes", "crashed"), ("out of time", "timed out"))
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table of Markdown."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _rows(asked: Sequence[Sequence[Outcome]]) -> list[list[str]]:
+    """The rows of a table of scores, with a column for the outcomes of each tool."""
+    rows = [["jobs", *(str(len(found)) for found in asked)]]
+    for title, ending in ENDINGS:
+        rows.append([title, *(str(sum(one.ending == ending for one in found)) for found in asked)])
+    for score in SCORES:
+        title = f"{score.title} (a fault)" if score.is_fault else score.title
+        rows.append([title, *(_share(*score.count(found)) for found in asked)])
+    return rows
+
+
+def _meanings() -> str:
+    rows = ([score.title, score.meaning, "fault" if score.is_fault else "merit"] for score in SCORES)
+    return table(["score", "counts", ""], rows)
+
+
+def _share(happened: int, asked: int) -> str:
+    return f"{happened} / {asked} ({100 * happened / asked:.0f} %)" if asked else "-"
+
+
+def _complaints(tool: ToolResult, ending: str) -> list[str]:
+    return [f"{one.job.name} ({_plain(one.complaint)})" for one in tool.outcomes if one.ending == ending]
+
+
+def _plain(text: str) -> str:
+    """What a tool printed, as text that Markdown shows and never obeys."""
+    return re.sub(r"([^\w\s.,:()'=/-]|_)", r"\\\1", " ".join(text.split()))
