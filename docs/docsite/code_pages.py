@@ -72,14 +72,13 @@ def remedy_pages() -> dict[str, str]:
 
 
 def api() -> str:
-    """The public names, documented by their docstrings."""
+    """The public names, functions first, documented by their docstrings."""
     lines = []
-    for name in nccldoctor.__all__:
-        value = getattr(nccldoctor, name)
-        if inspect.isclass(value):
-            lines += [f".. autoclass:: nccldoctor.{name}", "   :members:", "   :exclude-members: __init__, __new__", ""]
-        elif callable(value):
-            lines += [f".. autofunction:: nccldoctor.{name}", ""]
+    public = {name: getattr(nccldoctor, name) for name in nccldoctor.__all__}
+    for name in (name for name, value in public.items() if inspect.isfunction(value)):
+        lines += [f".. autofunction:: nccldoctor.{name}", ""]
+    for name in (name for name, value in public.items() if inspect.isclass(value)):
+        lines += [f".. autoclass:: nccldoctor.{name}", "   :members:", ""]
     return "```{eval-rst}\n" + "\n".join(lines) + "```"
 
 
