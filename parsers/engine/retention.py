@@ -11,8 +11,9 @@ from array import array
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import fields
+from functools import cache
 
-from nccldoctor.events import Event
+from nccldoctor.events import KINDS, Event
 from nccldoctor.model import Gap, Source
 
 _COMMON = frozenset(field.name for field in fields(Event))
@@ -60,13 +61,17 @@ def thinned(events: list[Event], room: int) -> list[Event]:
     return [events[i] for i in sorted(_chosen(events, range(len(events)), room, _SHARES))]
 
 
+@cache
+def _own_fields(kind: str) -> tuple[str, ...]:
+    """The fields that a kind of event has beside those of all."""
+    return tuple(field.name for field in fields(KINDS[kind]) if field.name not in _COMMON)
+
+
 def _subject(event: Event) -> Hashable:
     """What an event says beside its numbers: the names and the small codes among its details."""
     found: list[object] = []
-    for field in fields(event):
-        if field.name in _COMMON:
-            continue
-        value = getattr(event, field.name)
+    for name in _own_fields(event.kind):
+        value = getattr(event, name)
         if isinstance(value, str):
             found.append(_DIGITS.sub("0", value[:_CHARS]))
         elif not isinstance(value, int) or value < _LARGEST_CODE:

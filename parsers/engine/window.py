@@ -37,28 +37,55 @@ _HIDING = lazy(rb"[^\x01-\x1a\x1c-\x7f]")
 """What may stand for a number, or inside one, that is then not seen in the bytes: other digits, colours."""
 
 
+def _first_hiding(data: bytes | bytearray, low: int, high: int) -> int:
+    """Where something that may hide a number stands first in ``[low, high)``; -1 for nowhere, as in most text."""
+    part = data[low:high]
+    if part.isascii() and 0x1B not in part and 0x00 not in part:
+        return -1
+    hit = _HIDING.search(data, low, high)
+    return hit.start() if hit else -1
+
+
 @dataclass(frozen=True, slots=True)
 class _Sign:
-    """A number by which the lines of a writer are found in the bytes, without zeros in front of it."""
+    """What every line of a writer holds: a number without zeros in front, behind a word in any case."""
 
     digits: bytes
+    word: bytes
 
     def first_in(self, data: bytes | bytearray, low: int, high: int) -> int:
         """Where the number stands first in ``[low, high)``, not as a part of another; -1 for nowhere."""
         at = data.find(self.digits, low, high)
         while at >= 0:
             end = at + len(self.digits)
-            if not (data[end : min(end + 1, high)].isdigit() or (at and data[at - 1] in b"123456789")):
+            if (end >= high or data[end] not in _DIGITS) and self._is_behind_word(data, at):
                 return at
             at = data.find(self.digits, at + 1, high)
         return -1
+
+    def _is_behind_word(self, data: bytes | bytearray, at: int) -> bool:
+        front = data[max(0, at - _FRONT) : at]
+        if front.endswith(b"0"):
+            front = front.rstrip(b"0")
+        return not front[-1:].isdigit() and self.word in front[-len(self.word) - 2 :].lower()
+
+
+_DIGITS = b"0123456789"
+_FRONT = 16
+"""Bytes in front of a number that hold its zeros, its word, and what stands between."""
+
+_OF_RANK = lazy(r"rank(\d+)")
+"""The mark of a rank: all layouts of prefixes that name one have the word and at most two characters between it and the number."""
 
 
 @lru_cache(maxsize=1024)
 def _sign(stream: str) -> _Sign | None:
     """The longest number of a mark; None for a mark of several places or without a number."""
     numbers = [] if SEPARATOR in stream or not stream.isascii() else re.findall(r"\d+", stream)
-    return _Sign((max(numbers, key=len).lstrip("0") or "0").encode()) if numbers else None
+    if not numbers:
+        return None
+    digits = (max(numbers, key=len).lstrip("0") or "0").encode()
+    return _Sign(digits, b"rank" if _OF_RANK.fullmatch(stream) else b"")
 
 
 Outer = Callable[[int], Mark]
@@ -236,8 +263,8 @@ class Buffer:
         last = number + limit
         while True:
             found = sign.first_in(data, at, edge)
-            hidden = _HIDING.search(data, at, found if found >= 0 else edge)
-            found = found if hidden is None else hidden.start()
+            hidden = _first_hiding(data, at, found if found >= 0 else edge)
+            found = hidden if hidden >= 0 else found
             if found < 0:
                 return
             begin, end, _ = self.bounds(found, at)
@@ -256,7 +283,7 @@ class Buffer:
         """True of a line with the label of another writer; it is seen without decoding it."""
         if sign is None or _LABELLED.match(self.data, start, end) is None:
             return False
-        return not (sign.first_in(self.data, start, end) >= 0 or _HIDING.search(self.data, start, end))
+        return sign.first_in(self.data, start, end) < 0 and _first_hiding(self.data, start, end) < 0
 
     def _visible_pieces(self, start: int, end: int) -> list[tuple[int, int]]:
         """The pieces of a line that its neighbours see: of a progress bar that redraws itself only the last state."""

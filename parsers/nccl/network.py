@@ -135,10 +135,11 @@ class IbParser(LineParser):
 
 def quoting_rank(line: Line) -> int | None:
     """The rank whose error quotes this line as NCCL's last error: only the first line of that error names it."""
-    above = list(line.preceding(4))
-    if not above or not above[0].body.strip().endswith("Last error:"):
+    above = line.preceding(4)
+    first = next(above, None)
+    if first is None or not first.body.strip().endswith("Last error:"):
         return None
-    return next((other.mark.rank for other in above if "NCCL error" in other.body), None)
+    return next((other.mark.rank for other in (first, *above) if "NCCL error" in other.body), None)
 
 
 def _is_provider_probe(message: NcclMessage, what: str) -> bool:
