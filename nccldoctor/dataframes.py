@@ -69,7 +69,9 @@ def _columns(items: Iterable[object], columns: str) -> dict[str, Any]:
     for path, _, dtype in (column.partition(":") for column in columns.split()):
         name = _NAMES.get(path) or path.partition(".")[0]
         values = map(attrgetter(path), rows)
-        out[_NAMES.get(name, name)] = _series([_text_or_none(v) for v in values] if dtype == "string" else values, dtype)
+        out[_NAMES.get(name, name)] = _series(
+            [_text_or_none(v) for v in values] if dtype == "string" else values, dtype
+        )
     return out
 
 

@@ -31,7 +31,7 @@ def _installed() -> EntryPoints | None:
     The module that reads them well takes longer to import than a small log takes to read.
     """
     others = [finder for finder in sys.meta_path if finder is not PathFinder and hasattr(finder, "find_distributions")]
-    if not others and not any(map(_may_add, sys.path)):
+    if not others and not any(map(_can_add, sys.path)):
         return None
     from importlib.metadata import entry_points
 
@@ -39,15 +39,15 @@ def _installed() -> EntryPoints | None:
     return cast("EntryPoints", installed)
 
 
-def _may_add(entry: str) -> bool:
-    """Whether a package in this entry of ``sys.path`` names a group of ours; True of an archive, which is not opened."""
+def _can_add(entry: str) -> bool:
+    """Whether a package in this entry of ``sys.path`` names a group of ours. True of an archive, which is not opened."""
     folder = Path(entry)
     with suppress(OSError):
-        return folder.is_file() or any(map(_names_us, folder.iterdir()))
+        return folder.is_file() or any(map(_has_our_groups, folder.iterdir()))
     return False
 
 
-def _names_us(path: Path) -> bool:
+def _has_our_groups(path: Path) -> bool:
     if path.suffix in (".dist-info", ".egg-info"):
         with suppress(OSError):
             return _OURS in (path / "entry_points.txt").read_bytes()

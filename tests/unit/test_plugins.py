@@ -63,7 +63,7 @@ def test_entry_points_of_a_group_come_by_name_and_files_are_read_once(monkeypatc
         return EntryPoints([later, rule, earlier])
 
     monkeypatch.setattr(importlib.metadata, "entry_points", installed)
-    monkeypatch.setattr(plugins, "_may_add", lambda entry: True)
+    monkeypatch.setattr(plugins, "_can_add", lambda entry: True)
     assert plugins.entry_points_of("nccldoctor.parsers") == [earlier, later]
     assert plugins.entry_points_of("nccldoctor.rules") == [rule]
     assert plugins.entry_points_of("nccldoctor.catalogues") == []

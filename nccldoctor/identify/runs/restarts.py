@@ -62,7 +62,9 @@ def newest_attempt(case: Case) -> Case:
 
 
 def _emptied_gaps(case: Case, numbered: Sequence[int], keep: Sequence[int]) -> list[Gap]:
-    """Gaps for files of ranks that lost all events by their times: ``numbered`` were kept by the numbers of attempts alone.
+    """Gaps for files of ranks that lost all events by their times.
+
+    ``numbered`` were kept by the numbers of attempts alone.
 
     Example: the clock of one host is an hour behind, so that all lines of its ranks seem to be from before the restart.
     """
