@@ -1,4 +1,4 @@
-"""What the code says of itself, as Markdown: commands, classes, kinds of events, settings, remedies, public names, words."""
+"""What the code and other pages say, as Markdown: commands, classes, events, settings, remedies, public names, words, costs."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from nccldoctor.prescribe.catalogue.pages import INDEX, pages
 from nccldoctor.prescribe.setting_table import known
 
 ARCHITECTURE = Path(__file__).resolve().parents[1] / "architecture.md"
+PERFORMANCE = ARCHITECTURE.with_name("performance.md")
 
 
 def commands() -> str:
@@ -82,6 +83,12 @@ def api() -> str:
     return "```{eval-rst}\n" + "\n".join(lines) + "```"
 
 
+def dump_costs() -> str:
+    """What docs/performance.md holds of the benchmark that compares us with torchfrtrace."""
+    section = PERFORMANCE.read_text(encoding="utf-8").split("\n### What do dumps with full rings cost?\n", 1)[1]
+    return section.split("\n### ", 1)[0].split("\n## ", 1)[0].strip()
+
+
 def words() -> str:
     """The table of words of docs/architecture.md."""
     section = ARCHITECTURE.read_text(encoding="utf-8").split("\n## Words\n", 1)[1].split("\n## ", 1)[0]
@@ -92,6 +99,7 @@ BUILT: dict[str, Callable[[], str]] = {
     "api": api,
     "classes": classes,
     "commands": commands,
+    "dumps": dump_costs,
     "events": events,
     "remedies": remedies,
     "settings": settings,

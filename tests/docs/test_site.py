@@ -74,5 +74,6 @@ def test_the_site_holds_what_is_written_and_what_the_code_says(site: Path) -> No
     assert "TORCH_NCCL_DUMP_ON_TIMEOUT" in text["reference/settings.html"]
     assert "--redact" in text["reference/commands.html"]
     assert "straggler" in text["reference/glossary.html"]
+    assert "times the processor time" in text["comparison.html"]
     assert not [name for name, words in text.items() if "built here:" in words]
     assert faults(site) == []
