@@ -79,11 +79,22 @@ def printable(path: str) -> str:
 
 def _labels(paths: Sequence[str]) -> dict[str, str]:
     """The shortest ends of several paths that differ: ``run1/logs`` and ``run2/logs``."""
-    parts = {path: Path(os.path.normpath(Path.cwd() / _fixed(path))).parts[1:] or ("root",) for path in paths}
+    parts = {path: _absolute(path).parts[1:] or ("root",) for path in paths}
     wanted = len(set(parts.values()))
     longest = max(map(len, parts.values()), default=1)
     length = next((n for n in range(1, longest) if len({p[-n:] for p in parts.values()}) == wanted), longest)
     return {path: "/".join(names[-length:]) for path, names in parts.items()}
+
+
+def _absolute(path: str) -> Path:
+    """The whole path to what stands before the first wildcard.
+
+    Raises :class:`InputError` for a relative one where the working directory was deleted.
+    """
+    try:
+        return Path(os.path.normpath(_fixed(path).absolute()))
+    except FileNotFoundError:
+        raise InputError("the working directory no longer exists", hint="change to another folder") from None
 
 
 def _fixed(path: str) -> Path:

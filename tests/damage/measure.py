@@ -107,7 +107,8 @@ def report(jobs: int, effects: list[Effect], asked: str) -> str:
         "",
         f"Made by `python tests/damage/measure.py {asked} --write docs/reliability.md`; don't edit it.",
         "",
-        f"{jobs} jobs with known truth were analysed whole, and {len(effects)} times damaged, by {len(KINDS)} kinds of damage. "
+        f"{jobs} jobs with known truth were analysed whole, and {len(effects)} times damaged, by {len({one.kind for one in effects})} of "
+        f"{len(KINDS)} kinds of damage. "
         "Which kinds a job gets follows from its name. "
         "More kinds and seeds, and folders of labelled jobs, are arguments of the same command.",
         "",

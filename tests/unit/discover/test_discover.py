@@ -234,3 +234,16 @@ def test_what_a_person_wrote_is_told_in_every_encoding(tmp_path: Path, encoding:
     found = discover([tmp_path])
     assert [(one.source.path, one.source.kind) for one in found.inputs] == [("notes.md", SourceKind.NOTES)]
     assert [gap.what for gap in found.gaps] == ["ticket.txt"]
+
+
+def test_a_working_directory_that_is_gone_matters_to_relative_paths_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def gone() -> str:
+        raise FileNotFoundError(2, "No such file or directory")
+
+    (tmp_path / "a.log").write_text("step 1\n")
+    monkeypatch.setattr("os.getcwd", gone)
+    assert [one.source.path for one in discover([tmp_path]).inputs] == ["a.log"]
+    with pytest.raises(InputError, match="working directory no longer exists"):
+        discover(["tests"])
