@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import stat
@@ -19,6 +20,8 @@ from nccldoctor.model.errors import InputError
 from nccldoctor.parsers.flight_recorder.dump import is_pickle
 
 MOST_FILES = 500_000
+LARGE_HOLE = 16 << 20
+"""Bytes of a hole at the end of a file that are not read."""
 MOST_DEEP = 100
 """Folders inside each other that are walked."""
 _READING = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
@@ -248,9 +251,26 @@ def file_opener(path: Path) -> Callable[[], BinaryIO]:
         if not stat.S_ISREG(status.st_mode):
             os.close(descriptor)
             raise OSError(0, "no regular file any more")
-        return reader(io.FileIO(descriptor, "rb"), limit=status.st_size)
+        return reader(io.FileIO(descriptor, "rb"), limit=_without_hole(descriptor, status.st_size))
 
     return open_file
+
+
+def _without_hole(descriptor: int, size: int) -> int:
+    """The bytes of a file before a large hole at its end, which takes no room on the disk and holds zeros alone."""
+    if size < LARGE_HOLE or not hasattr(os, "SEEK_HOLE"):
+        return size
+    hole = size
+    try:
+        hole = os.lseek(descriptor, 0, os.SEEK_HOLE)
+        if size - hole < LARGE_HOLE:
+            return size
+        os.lseek(descriptor, hole, os.SEEK_DATA)
+    except OSError as error:
+        return hole if error.errno == errno.ENXIO else size
+    finally:
+        os.lseek(descriptor, 0, os.SEEK_SET)
+    return size
 
 
 def _kept(path: str, shown: str, gaps: list[Gap]) -> Found:

@@ -281,6 +281,7 @@ def test_compressed_data_that_gives_nothing_ends_at_a_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: bytes
 ):
     monkeypatch.setattr("nccldoctor.discover.compression.MOST_SILENT", 1 << 20)
+    monkeypatch.setattr("nccldoctor.discover.paths.LARGE_HOLE", 1 << 50)
     path = tmp_path / "job.log.gz"
     path.write_bytes(packed)
     with path.open("r+b") as file:

@@ -247,3 +247,15 @@ def test_a_working_directory_that_is_gone_matters_to_relative_paths_alone(
     assert [one.source.path for one in discover([tmp_path]).inputs] == ["a.log"]
     with pytest.raises(InputError, match="working directory no longer exists"):
         discover(["tests"])
+
+
+def test_a_large_hole_at_the_end_of_a_file_is_not_read(tmp_path: Path):
+    path = tmp_path / "a.log"
+    path.write_bytes(b"step 1\n" * 9999)
+    with path.open("r+b") as file:
+        file.truncate(1 << 40)
+    (one,) = discover([path]).inputs
+    with one.open() as stream:
+        read = stream.read(1 << 20)
+    assert read.rstrip(b"\0") == b"step 1\n" * 9999
+    assert len(read) < 1 << 20
