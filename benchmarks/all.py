@@ -102,7 +102,7 @@ MEASUREMENTS = (
         ("--megabytes", "200"),
     ),
     Measurement(
-        "noise",
+        "noisy_text",
         "What does noisy text cost: look-alike lines, 1 and 10 % relevant lines?",
         (),
         ("--only", "one", "--repeat", "1"),
@@ -118,7 +118,7 @@ MEASUREMENTS = (
         programs=("rg",),
     ),
     Measurement(
-        "noise",
+        "noisy_text",
         "And 10 GB of text?",
         ("--only", "huge", "--repeat", "1"),
         None,
@@ -126,7 +126,7 @@ MEASUREMENTS = (
         programs=("rg",),
     ),
     Measurement(
-        "noise",
+        "noisy_text",
         "And a million relevant lines?",
         ("--only", "million", "--repeat", "1"),
         None,

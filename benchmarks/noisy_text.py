@@ -1,8 +1,8 @@
 """Times whole analyses of noisy text: look-alike lines, many relevant lines, more text than memory.
 
-    python benchmarks/noise.py                             # 1 GB with 4 % look-alikes; 150 MB with 1 and 10 % relevant lines
-    python benchmarks/noise.py --only million --repeat 1   # a million relevant lines
-    python benchmarks/noise.py --only huge --repeat 1      # 10 GB of text
+    python benchmarks/noisy_text.py                             # 1 GB with 4 % look-alikes; 150 MB with 1 and 10 % relevant lines
+    python benchmarks/noisy_text.py --only million --repeat 1   # a million relevant lines
+    python benchmarks/noisy_text.py --only huge --repeat 1      # 10 GB of text
 
 Each row is the whole command ``nccldoctor analyze``: processor time of the process tree, best of the repetitions, and peak memory. Beside
 it in the same run: ripgrep with the same literals, ripgrep with sixteen, and a Python that only imports numpy. A look-alike is a line of
