@@ -257,7 +257,10 @@ def file_opener(path: Path) -> Callable[[], BinaryIO]:
 
 
 def _without_hole(descriptor: int, size: int) -> int:
-    """The bytes of a file before a large hole at its end, which takes no room on the disk and holds zeros alone."""
+    """The bytes of a file before a large hole at its end.
+
+    A hole takes no room on the disk and holds zeros alone.
+    """
     if size < LARGE_HOLE or not hasattr(os, "SEEK_HOLE"):
         return size
     hole = size
