@@ -62,9 +62,10 @@ def _ranks_that_could_refute(facts: Facts, draft: Conclusion) -> Ranks:
         return ranks | (r for r in case.world if not facts.liveness.activity(r).alarms)
     ranks = ranks | call.missing | call.unknown
     if draft.cause.family is Family.DISAGREE or draft.cause is CauseClass.UNFINISHED:
-        ranks = ranks | case.groups[call.group].members
-        if case.groups[call.group].learned not in MEMBERS_KNOWN:
-            return case.world
+        group = case.groups[call.group]
+        ranks = ranks | group.members
+        if group.learned not in MEMBERS_KNOWN or group.desc == "default_pg":
+            return ranks | case.world  # whatever a damaged list of its members says
     return ranks
 
 

@@ -412,9 +412,8 @@ def _dump_ranks(dumps: Sequence[DumpHead], hints: Mapping[int, int | None]) -> t
             pass
         elif rank is None:
             what = f"{dump.path}: rank unknown"
-            gaps.append(
-                Gap(what, "neither its name nor its process groups show it; try --rank-from", Ranks(), dump.source)
-            )
+            why = "neither its name nor its process groups show it; try --rank-from"
+            gaps.append(Gap(what, why, Ranks(), dump.source, lost=dump.entries > 0))
         elif rank in paths:
             what = f"{dump.path}: a second dump of rank {rank}"
             gaps.append(Gap(what, f"we used {paths[rank]} instead", Ranks([rank]), dump.source))

@@ -37,6 +37,9 @@ KNOWN = (
     *("seq_id", "time_created_us", "process_group", "profiling_name", "is_p2p", "state", "retired", DURATION),
     *(*SIZE_KEYS, *DTYPE_KEYS, "frames"),
 )
+_ALWAYS = ("pg_id", "collective_seq_id", "process_group", "time_created_ns", *SIZE_KEYS, *DTYPE_KEYS)
+"""Fields that a release gives to all entries or to none."""
+
 _BACKEND = lazy(r"([A-Za-z][\w-]{0,31}):")
 
 
@@ -100,11 +103,21 @@ def _add_columns(
     """Fill the columns but ``entry``; returns how many names tell their backend."""
     _integers(table, out, bad)
     named = _operations(table, out)
+    _note_missing(table, out)
     _groups(table, out, groups, counts)
     _flags(table, out)
     add_shapes(table, out, budget)
     add_stacks(table, out, budget)
     return named
+
+
+def _note_missing(table: dict[str, Sequence[Any]], out: Entries) -> None:
+    """Note fields that a recorder gives all of its entries or none, and that only some have."""
+    for name in _ALWAYS:
+        column = table.get(name, ())
+        missing = sum(value is None for value in column) if None in column else 0
+        if 0 < missing < len(column):
+            out.notes.append(f"{missing} entries without their {name}")
 
 
 def _transpose(entries: list[dict[Any, Any]]) -> dict[str, Sequence[Any]]:

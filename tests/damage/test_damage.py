@@ -18,6 +18,10 @@ NEVER = {"crash", "part broke", "slow", "large", "flip", "false all-clear", "sil
 """What no damage may do."""
 
 
+FORGERIES = {"two-dumps-exchanged", "two-texts-exchanged"}
+"""Damage that leaves every file whole and names two of them wrongly: nothing in the job shows which is which."""
+
+
 @cache
 def _jobs() -> tuple[tuple[Labelled, Answer], ...]:
     jobs = [job for job in of_samples() if job.name.removeprefix("sample ") in SAMPLES]
@@ -36,7 +40,7 @@ def test_damage_invents_nothing(family: str) -> None:
         job, before = random.Random(name).choice(fitting)
         found = effect(kind, job, before)
         assert found is not None
-        if NEVER & set(found.findings):
+        if NEVER & set(found.findings) - ({"flip"} if name in FORGERIES else set()):
             bad.append(
                 f"{name} on {job.name}: {found.findings}\n  before {before}\n  after {found.after} {found.after.crash}"
             )
@@ -77,7 +81,7 @@ def test_the_command_says_what_the_function_says() -> None:
     ("answer", "word"),
     [
         (Answer(cause="died", ranks="2", confidence="high", in_ranks="high", in_class="high"), "flip"),
-        (Answer(cause="raised", ranks="1", confidence="medium", in_ranks="high", in_class="high"), "flip"),
+        (Answer(cause="raised", ranks="1", confidence="high", in_ranks="high", in_class="high"), "flip"),
         (Answer(cause="died", ranks="2", confidence="medium", in_ranks="medium", in_class="high"), "new rank"),
         (Answer(cause="none", confidence="medium", in_ranks="medium", in_class="medium"), "false all-clear"),
         (Answer(crash="Traceback"), "crash"),

@@ -126,6 +126,13 @@ def test_entries_without_a_state_show_nothing_either():
     assert "2 entries in a state of unknown name" in batch.dumps[0].problem
 
 
+@pytest.mark.parametrize("field", ["pg_id", "input_dtypes", "output_sizes", "time_created_ns"])
+def test_a_field_that_only_some_entries_lack_is_said(field: str):
+    batch = of_entries(entry(1), entry(2, **{field: None}), entry(3))
+    assert f"1 entries without their {field}" in batch.dumps[0].problem
+    assert of_entries(*(entry(n, **{field: None}) for n in (1, 2))).dumps[0].problem == ""
+
+
 @pytest.mark.parametrize("seq", [2**63, -(2**63) - 1, "x", [1], {}, 1.5])
 def test_entries_with_impossible_numbers_are_left_out(seq: object):
     batch = of_entries(entry(1), entry(2, collective_seq_id=seq), entry(3))
