@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from builders.cases import Log, RecordedRank, Team, facts, said, world
-from builders.dumps import dump, entry
 from builders.verdicts import Ruling, gave_up, innocent, play, read, right, step_line, torchrun
 from simulator.jobs import make
 
@@ -253,19 +252,3 @@ def test_a_silent_system_processor_is_a_fault_of_its_board() -> None:
     remedy = ruling.document["remedies"][0]
     assert remedy["id"] == "gsp-timeout" and ruling.document["action"]["cordon"] == ["gpu-7"]
     assert "Drain gpu-7" in remedy["fix"][0]
-
-
-def test_a_dump_that_the_list_of_members_leaves_out_keeps_unfinished_below_high() -> None:
-    """The default group has every rank of the job, whatever a damaged list says: the missing one may be at fault."""
-
-    def dump_of(rank: int, members: range) -> bytes:
-        config = {"0": {"name": "0", "desc": "default_pg", "ranks": str([*members])}}
-        return dump(*(entry(n) for n in range(1, 50)), entry(50, state="started", retired=False), pg_config=config)
-
-    lines = {f"logs/rank_{r}.log": gave_up(r, 50) for r in range(4)}
-
-    def ruling(members: range) -> Ruling:
-        return read({**lines, **{f"fr/nccl_trace_rank_{r}": dump_of(r, members) for r in range(4)}})
-
-    assert ruling(range(3)).cause == "unfinished"
-    assert ruling(range(3)).sure <= 2
