@@ -322,7 +322,9 @@ def zoomable(tmp_path_factory):
 
 
 def _drawn(visit):
-    visit.page.wait_for_function("document.documentElement.classList.contains('zoomable')", timeout=60_000)
+    visit.page.wait_for_selector(
+        "html.zoomable", state="attached", timeout=60_000
+    )  # a function would be text, which the page forbids
 
 
 @pytest.mark.parametrize("name", ["eight ranks", "many ranks", "hostile"])

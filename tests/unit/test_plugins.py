@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import sys
+from importlib.machinery import PathFinder
 from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 
@@ -36,6 +37,9 @@ def test_a_package_on_the_path_is_found(tmp_path: Path, monkeypatch: pytest.Monk
 def test_packages_that_add_nothing_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     installed_in(tmp_path / "site", "[console_scripts]\nnccldoctor = nccldoctor.cli.app:main\n")
     monkeypatch.setattr(sys, "path", [str(tmp_path / "site"), str(tmp_path / "missing")])
+    monkeypatch.setattr(
+        sys, "meta_path", [PathFinder]
+    )  # others, such as that of a backport, may know of further packages
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda: pytest.fail("read"))
     assert plugins.entry_points_of("nccldoctor.rules") == []
 
