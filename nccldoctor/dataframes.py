@@ -120,9 +120,12 @@ def _times(column: npt.NDArray[np.int64]) -> Any:
 
 def _moments(seconds: npt.NDArray[np.float64]) -> Any:
     """UTC times of seconds since the epoch, to the microsecond. NaN is no time, and so is a year that nanoseconds do not reach."""
+    import pandas as pd
+
     known = np.isfinite(seconds) & (np.abs(seconds) < _FARTHEST)
-    microseconds = np.where(known, np.round(np.where(known, seconds, 0.0) * 1e6), 0.0).astype(np.int64)
-    return _times(np.where(known, np.where(microseconds == 0, 1, microseconds * 1000), 0))
+    values = np.full(len(seconds), "NaT", dtype="datetime64[ns]")
+    values[known] = np.round(seconds[known] * 1e6).astype("datetime64[us]")
+    return pd.Series(values).dt.tz_localize("UTC")
 
 
 def _as_printed(time: datetime | None) -> str | None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from nccldoctor.history.saved_report import SavedReport, from_document
+from nccldoctor.dataclass import dataclass
+from nccldoctor.history.saved_report import SavedReport, from_document, hosts_of
 from nccldoctor.incident import Incident
+from nccldoctor.words import names
 from nccldoctor.words.sanitize import line
 
 
@@ -52,11 +52,10 @@ def compare(a: Incident | SavedReport, b: Incident | SavedReport) -> Comparison:
     """
     left, right = _saved(a), _saved(b)
     rows = zip(_properties(left), _properties(right), strict=True)
-    hosts = [{accused.host for accused in one.accused if accused.host} for one in (left, right)]
     return Comparison(
         tuple(ComparedRow(what, one, other) for (what, one), (_, other) in rows),
         left.fingerprint == right.fingerprint and left.fingerprint.is_told,
-        tuple(sorted(hosts[0] & hosts[1])),
+        tuple(sorted(hosts_of(left.accused) & hosts_of(right.accused))),
     )
 
 
@@ -67,7 +66,6 @@ def _saved(one: Incident | SavedReport) -> SavedReport:
 def _properties(one: SavedReport) -> list[tuple[str, str | None]]:
     document, stalled = one.document, one.verdict.get("stalled") or {}
     job, action = document["job"], document.get("action") or {}
-    hosts = sorted({accused.host for accused in one.accused if accused.host})
     devices = sorted({accused.device for accused in one.accused if accused.device})
     remedies = document.get("remedies") or [{}]
     found: list[tuple[str, Any]] = [
@@ -75,10 +73,10 @@ def _properties(one: SavedReport) -> list[tuple[str, str | None]]:
         ("class", one.cause),
         ("confidence", one.verdict["confidence"]),
         ("ranks at fault", one.verdict["ranks"]),
-        ("hosts at fault", ", ".join(hosts)),
+        ("hosts at fault", ", ".join(sorted(hosts_of(one.accused)))),
         ("devices at fault", ", ".join(devices)),
         ("line of the program", one.fingerprint.site),
-        ("stalled call", _stalled_call(stalled)),
+        ("stalled call", names.call_title(stalled["op"], stalled.get("seq")) if stalled.get("op") else None),
         ("process group", stalled.get("group")),
         ("ranks", one.job_size),
         ("hosts", len(one.hosts)),
@@ -89,9 +87,3 @@ def _properties(one: SavedReport) -> list[tuple[str, str | None]]:
         ("happened", one.happened and one.happened.isoformat(" ", "seconds")),
     ]
     return [(what, line(str(value), 300) if value else None) for what, value in found]
-
-
-def _stalled_call(stalled: Mapping[str, Any]) -> str | None:
-    if not stalled.get("op"):
-        return None
-    return f"{stalled['op']} #{stalled['seq']}" if stalled.get("seq") is not None else str(stalled["op"])

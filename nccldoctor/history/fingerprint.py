@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.model.ranks import Ranks
 
 _NUMBER = re.compile(r"[\s_:(#-]*\d+\)?")

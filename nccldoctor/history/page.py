@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.history import returning
 from nccldoctor.history.recurrence import LEVEL, Recurrence
 from nccldoctor.history.store import PastIncident
@@ -80,16 +80,19 @@ class Overview:
 
 def history_page(incidents: Sequence[PastIncident]) -> str:
     """The page of these incidents, the oldest first; a file of its own that loads nothing."""
+    from markupsafe import Markup
+
     style = html.asset("page.css")
-    text: str = html.environment().get_template("history.html").render(h=overview(incidents), style=style)
-    return text + "\n"
+    policy = Markup(f"style-src '{style.hash}'")  # our own words and hash
+    template = html.environment().get_template("history.html")
+    return template.render(h=overview(incidents), style=style, policy=policy) + "\n"
 
 
 def overview(incidents: Sequence[PastIncident]) -> Overview:
     """What the page says about these incidents."""
     hosts, devices = returning.returning_hosts(incidents), returning.returning_devices(incidents)
     marks = returning.returning_defects(incidents)
-    named = [one.name for one in (*hosts, *devices) if one.is_beyond_chance]
+    named = [masked(one.name) for one in (*hosts, *devices) if one.is_beyond_chance]
     again = sum(mark.count > 1 for mark in marks)
     return Overview(
         f"{named[0]} fails more often than by chance" if named else "No host fails more often than by chance",

@@ -14,7 +14,8 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from nccldoctor.dataclass import dataclass
 
 LEVEL = 0.05
 """The chance that anything innocent is named, over everything that is tested."""

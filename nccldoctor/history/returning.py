@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.history.fingerprint import Fingerprint
 from nccldoctor.history.recurrence import LEVEL, Recurrence, Trial, at_least, recurrences
+from nccldoctor.history.saved_report import hosts_of
 from nccldoctor.history.store import PastIncident
 
 SURE = ("high", "medium")
@@ -28,13 +30,13 @@ class Returned:
 
 def accusations(incidents: Sequence[PastIncident]) -> list[PastIncident]:
     """The incidents that accuse a host surely enough to count."""
-    return [one for one in incidents if one.confidence in SURE and any(accused.host for accused in one.accused)]
+    return [one for one in incidents if one.confidence in SURE and hosts_of(one.accused)]
 
 
 def returning_hosts(incidents: Sequence[PastIncident]) -> tuple[Recurrence, ...]:
     """How often each host was at fault. Jobs on one host say nothing: that host would be at fault in any case."""
     tested = [one for one in accusations(incidents) if len(one.hosts) > 1]
-    trials = (Trial(frozenset(accused.host for accused in one.accused if accused.host), one.hosts) for one in tested)
+    trials = (Trial(hosts_of(one.accused), one.hosts) for one in tested)
     return tuple(replace(found, always=_same_rank(found, tested)) for found in recurrences(trials))
 
 

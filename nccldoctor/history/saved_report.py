@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import gzip
 import io
 import json
@@ -11,21 +10,20 @@ import re
 import zipfile
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.history.fingerprint import Fingerprint, fingerprint_of, ranks_in
+from nccldoctor.identify.event_times import NO_YEAR_KNOWN
 from nccldoctor.model.errors import InputError, NccldoctorError
 
 LARGEST = 256 * 1024 * 1024
 """Bytes of a document, and of a file that holds one, at most."""
-
-_NO_YEAR = datetime(2001, 1, 1, tzinfo=UTC).timestamp()
-"""Lines without a year are put into the year 2000."""
 
 _IN_PAGE = re.compile(rb'<script type="application/gzip;base64" id="document">([^<]+)</script>')
 _STAND_IN = re.compile(r"host-\d+|HOST_?\d+")
@@ -114,13 +112,19 @@ class SavedReport:
                 time = datetime.fromisoformat(value)
                 return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
         start = _deep(self.document, "timeline", "start")
-        return datetime.fromtimestamp(start, UTC) if isinstance(start, float) and start > _NO_YEAR else None
+        begin = datetime.fromtimestamp(start, UTC) if isinstance(start, float) else None
+        return begin if begin is not None and begin.year > NO_YEAR_KNOWN else None
 
     @cached_property
     def incident_id(self) -> str:
         """The same for all reports about the same files, whichever version wrote them."""
         basis = [self.document.get("input"), self.document.get("alarm"), self.document.get("job")]
         return sha256(json.dumps(basis, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def hosts_of(accused: Iterable[Accused]) -> frozenset[str]:
+    """The hosts at fault, as far as they are known."""
+    return frozenset(one.host for one in accused if one.host)
 
 
 def load(path: str | Path) -> SavedReport:
@@ -146,16 +150,7 @@ def load(path: str | Path) -> SavedReport:
         raise InputError(f"cannot read {path}: {error.strerror}", _WAY_OUT) from error
     try:
         return from_document(json.loads(_document_in(content)), str(path))
-    except (
-        ValueError,
-        KeyError,
-        RecursionError,
-        OSError,
-        zipfile.BadZipFile,
-        EOFError,
-        zlib.error,
-        binascii.Error,
-    ) as error:
+    except (ValueError, RuntimeError, OSError, EOFError, zlib.error, zipfile.BadZipFile) as error:
         raise InputError(f"{path} is no report of nccldoctor: {error or type(error).__name__}", _WAY_OUT) from error
 
 

@@ -6,10 +6,10 @@ import json
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.history.fingerprint import Fingerprint
 from nccldoctor.history.saved_report import Accused, SavedReport
 from nccldoctor.model.errors import InputError, OutputError

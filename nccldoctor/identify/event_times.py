@@ -20,6 +20,9 @@ from nccldoctor.model.recorded_calls import Batch
 YEARLESS = 1900
 """The year that parsers give to a time without one."""
 
+NO_YEAR_KNOWN = 2000
+"""The year of a job of which nothing tells the year: a leap year, which has every day."""
+
 _FEWEST_LINES = 2  # lines that must agree on a zone
 
 QUARTER = 900.0
@@ -60,7 +63,7 @@ def _year(events: Sequence[Event], batch: Batch) -> int:
     if len(batch.calls) and int(batch.calls.created_ns.max()) > 0:
         return datetime.fromtimestamp(int(batch.calls.created_ns.max()) / 1e9, UTC).year
     years = [e.time.year for e in events if e.time is not None and e.time.year != YEARLESS]
-    return max(years) if years else 2000
+    return max(years) if years else NO_YEAR_KNOWN
 
 
 def _usual_offset(events: Sequence[Event]) -> float:

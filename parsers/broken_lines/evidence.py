@@ -45,7 +45,7 @@ _HEADS = lazy(rb"ProcessGroup|NCCL WARN|NET/IB|\]:\[[EF]")
 
 _RULER = lazy(r"\s*([-=*#^~_])\1{2,}\s*$")
 _LAYOUT = lazy(
-    r"\s+(?:File \"|\w{1,16}\s*: |<\w{1,40}>$)|\s*([-=*#^~_])\1{2,}\s*$|\w{1,60}(?:\.\w{1,60}){1,12}: ?$|\[\d{1,6}\]:\s*$"
+    rf"\s+(?:File \"|\w{{1,16}}\s*: |<\w{{1,40}}>$)|{_RULER.pattern}|\w{{1,60}}(?:\.\w{{1,60}}){{1,12}}: ?$|\[\d{{1,6}}\]:\s*$"
 )
 """A frame, a field of a table, a ruler, an exception without words, the number of a row: where no line was wrapped."""
 

@@ -15,7 +15,7 @@ from nccldoctor.cli.explain import explanation
 from nccldoctor.discover.discover import discover
 from nccldoctor.incident import Incident
 from nccldoctor.ingest.excerpts import lines_of_input
-from nccldoctor.model import Evidence, Finding
+from nccldoctor.model import Finding
 from nccldoctor.model.errors import InputError
 from nccldoctor.reports import json_names
 from nccldoctor.words.sanitize import line, sanitize
@@ -110,23 +110,13 @@ class Answers:
 
 
 def _finding(finding: Finding) -> dict[str, Any]:
-    numbered = enumerate(finding.evidence[:MOST_EVIDENCE], 1)
+    """A finding as the JSON document has it; ids of evidence are those that ``lines_of_evidence`` takes."""
+    told: dict[str, Any] = json_names.json_value(finding)
     prefix = "" if finding.id == "F1" else f"{finding.id}."
-    return {
-        **_fields_of(finding, "id", "headline", "ranks", "suspects", "victims", "refuted_by"),
-        "class": finding.cause.value,
-        "confidence": finding.confidence.value,
-        "confidence_in": {"ranks": finding.confidence_in.ranks.value, "class": finding.confidence_in.cause.value},
-        "stalled": json_names.json_value(finding.stalled),
-        "doubts": [line(doubt.says, 300) for doubt in finding.doubts],
-        "runner_up": json_names.json_value(finding.runner_up),
-        "evidence": [_piece(f"{prefix}E{number}", item) for number, item in numbered],
-    }
-
-
-def _piece(name: str, item: Evidence) -> dict[str, Any]:
-    where = None if item.where is None else line(str(item.where))
-    return {"id": name, "says": line(item.says), "supports": item.supports, "where": where, "quote": line(item.quote)}
+    pieces = told["evidence"][:MOST_EVIDENCE]
+    told["evidence"] = [{**piece, "id": prefix + piece["id"], "quote": line(piece["quote"])} for piece in pieces]
+    del told["why"]  # it repeats the evidence with the weights of the rules
+    return told
 
 
 def _fields_of(value: object, *names: str) -> Mapping[str, Any]:

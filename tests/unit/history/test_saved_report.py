@@ -134,6 +134,19 @@ def test_what_is_no_report_is_named(tmp_path: Path, content: bytes, said: str) -
     assert "x.json" in raised.value.message
 
 
+@pytest.mark.parametrize(("at", "value"), [(6, 1), (8, 97)], ids=["encrypted", "packed in an unknown way"])
+def test_a_zip_that_cannot_be_unpacked_is_named(tmp_path: Path, at: int, value: int) -> None:
+    path = tmp_path / "x.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("report.json", "{}")
+    content = bytearray(path.read_bytes())
+    content[at] = content[content.index(b"PK\x01\x02") + at + 2] = value
+    path.write_bytes(content)
+
+    with pytest.raises(InputError, match="no report of nccldoctor"):
+        nd.load(path)
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="No such file"):
         nd.load(tmp_path / "gone.json")
