@@ -66,7 +66,7 @@ def claims(*users_and_ranks: tuple[int, int]) -> list[Process]:
     ("found", "kept"),
     [
         ([(7, 0), (7, 1), (7, 2), (9, 1)], [10, 11, 12]),  # another user says it is rank 1
-        ([(7, 0), (9, 1)], [10, 11]),  # nobody else is rank 1
+        ([(7, 0), (9, 1)], [10, 11]),  # only the other user's process says it is rank 1
         ([(7, 1), (9, 1)], [10, 11]),  # one of each: which is right is not known
         ([(7, 0), (7, 1), (7, 1)], [10, 11, 12]),  # one user
     ],
@@ -76,7 +76,7 @@ def test_a_process_of_another_user_does_not_pass_for_a_rank_of_the_job(
 ) -> None:
     answer = TarAnswer(io.BytesIO(), 1 << 20, 60.0)
     assert [rank.pid for rank in ProcessTree._of_its_user(claims(*found), answer)] == kept
-    assert len(answer.missing) == len(found) - len(kept), "whoever is left out is named"
+    assert len(answer.missing) == len(found) - len(kept), "one line of missing for each process that is left out"
 
 
 @pytest.mark.parametrize("value", ['"path": "', "processes", "started"])
