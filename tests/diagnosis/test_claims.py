@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from builders.lines import watchdog
+from builders.logs.lines import watchdog
 
 import nccldoctor
 from nccldoctor.model import Diagnosis

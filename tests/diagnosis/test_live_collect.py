@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from builders.fake_ranks import Ranks, fake_ranks, state
+from builders.live.fake_ranks import Ranks, fake_ranks, state
 
 import nccldoctor
 from nccldoctor.collect.bundle import Answer, write_bundle

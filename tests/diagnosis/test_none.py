@@ -8,10 +8,10 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from builders import fixtures_conditions
-from builders.cases import Log, facts
-from builders.dumps import dump, entry
-from builders.verdicts import gave_up, innocent, job, play, read, step_line, taken_down, told_to_dump, torchrun
+from builders.files.dumps import dump, entry
+from builders.jobs.cases import Log, facts
+from builders.jobs.verdicts import gave_up, innocent, job, play, read, step_line, taken_down, told_to_dump, torchrun
+from builders.remedies import fixtures_conditions
 
 import nccldoctor
 from nccldoctor.cli.exit_codes import exit_code

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from builders.lines import caught
-from builders.verdicts import Ruling, read
+from builders.jobs.verdicts import Ruling, read
+from builders.logs.lines import caught
 
 LIST = (
     "NAME             READY   STATUS    RESTARTS   AGE   IP            NODE    NOMINATED NODE   READINESS GATES\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from builders.verdicts import Ruling, read
+from builders.jobs.verdicts import Ruling, read
 from staged import jobs
 
 SEEDS = range(6)

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 import pytest
 import yaml
-from builders.doc_blocks import NEEDS, ROLES, ROOT, Block, blocks, documents, nccldoctor_commands
+from builders.documents.doc_blocks import NEEDS, ROLES, ROOT, Block, blocks, documents, nccldoctor_commands
 from click.testing import CliRunner
 
 from nccldoctor.cli import demo

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from builders.doc_blocks import ROOT
+from builders.documents.doc_blocks import ROOT
 from docsite.built_pages import faults
 
 

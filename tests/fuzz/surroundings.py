@@ -26,7 +26,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from builders.planted_secrets import LINES, PEM, shown_in
+from builders.logs.planted_secrets import LINES, PEM, shown_in
 
 from nccldoctor.cli import demo
 

@@ -6,7 +6,7 @@ import io
 from functools import cache
 
 import pytest
-from builders.log_reading import parsed
+from builders.logs.log_reading import parsed
 from fuzz.run import case_of, failures
 from hypothesis import given, settings
 from hypothesis import strategies as st

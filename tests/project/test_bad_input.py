@@ -11,7 +11,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from builders.dumps import dump
+from builders.files.dumps import dump
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

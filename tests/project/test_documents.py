@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from builders import fixtures_conditions
+from builders.remedies import fixtures_conditions
 from click.testing import CliRunner
 from markdown_it import MarkdownIt
 

@@ -11,7 +11,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from builders.lines import watchdog
+from builders.logs.lines import watchdog
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "docs" / "examples" / "nccldoctor-site"

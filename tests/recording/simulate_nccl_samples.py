@@ -15,7 +15,19 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the folder tests/, also when run as a script
 
-from builders.nccl_job import Comm, Job, coll_logs, comm_dumps, in_pairs, late, pair_of, plain, ras_json, skips, world
+from builders.jobs.nccl_job import (
+    Comm,
+    Job,
+    coll_logs,
+    comm_dumps,
+    in_pairs,
+    late,
+    pair_of,
+    plain,
+    ras_json,
+    skips,
+    world,
+)
 
 from nccldoctor.model.ranks import Ranks
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from builders.bundled import FOLDER, SAMPLES, incident
+from builders.diagnoses.bundled import FOLDER, SAMPLES, incident
 from scoring import measure_reports, page_text
 
 

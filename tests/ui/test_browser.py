@@ -16,7 +16,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the folder tests/, also when run as a script
 
-from builders import fixtures_diagnoses
+from builders.diagnoses import fixtures_diagnoses
 
 import nccldoctor
 from nccldoctor.cli import demo

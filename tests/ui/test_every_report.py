@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import fixtures_diagnoses
-from builders.bundled import SAMPLES, incident
+from builders.diagnoses import fixtures_diagnoses
+from builders.diagnoses.bundled import SAMPLES, incident
 
 from nccldoctor.model import Diagnosis
 from nccldoctor.reports import html

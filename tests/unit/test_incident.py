@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from builders import fixtures_diagnoses
+from builders.diagnoses import fixtures_diagnoses
 
 import nccldoctor
 from nccldoctor.cli import demo
@@ -204,7 +204,7 @@ def test_it_shows_what_the_reports_show(incident):
 
 def test_pandas_and_rich_come_only_when_asked_for():
     code = (
-        "import sys; from builders import fixtures_diagnoses; from nccldoctor.incident import Incident; "
+        "import sys; from builders.diagnoses import fixtures_diagnoses; from nccldoctor.incident import Incident; "
         "i = Incident(fixtures_diagnoses.lagging(), None); i.to_json(); i.to_text(); i.to_html(); i.to_markdown(); "
         "print(sorted({'pandas', 'rich', 'plotly', 'pydantic'} & set(sys.modules)))"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from builders.verdicts import (
+from builders.jobs.verdicts import (
     gave_up,
     innocent,
     job,

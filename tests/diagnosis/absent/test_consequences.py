@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from builders.lines import watchdog
-from builders.verdicts import gave_up, read
+from builders.jobs.verdicts import gave_up, read
+from builders.logs.lines import watchdog
 
 import nccldoctor
 

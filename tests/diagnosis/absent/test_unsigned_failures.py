@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from builders.lines import old_watchdog, watchdog
+from builders.logs.lines import old_watchdog, watchdog
 
 import nccldoctor
 from nccldoctor.model import CauseClass, Confidence, Finding

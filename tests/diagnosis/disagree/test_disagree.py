@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from builders.verdicts import gave_up, innocent, job, play, read, right
+from builders.jobs.verdicts import gave_up, innocent, job, play, read, right
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -6,8 +6,8 @@ import pickle
 from pathlib import Path
 
 import pytest
-from builders.cases import RecordedRank, world
-from builders.verdicts import Ruling, read
+from builders.jobs.cases import RecordedRank, world
+from builders.jobs.verdicts import Ruling, read
 
 import nccldoctor
 

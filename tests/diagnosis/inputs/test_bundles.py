@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from builders.bundles import EVALUATES, WAITS, Bundle, stack
+from builders.files.bundles import EVALUATES, WAITS, Bundle, stack
 
 import nccldoctor
 

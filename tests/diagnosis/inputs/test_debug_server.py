@@ -7,8 +7,8 @@ import pickle
 from pathlib import Path
 
 import pytest
-from builders.dumps import content, entry
-from builders.verdicts import read
+from builders.files.dumps import content, entry
+from builders.jobs.verdicts import read
 
 import nccldoctor
 

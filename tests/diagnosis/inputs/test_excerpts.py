@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from builders.lines import old_watchdog, watchdog
-from builders.verdicts import Ruling, read
+from builders.jobs.verdicts import Ruling, read
+from builders.logs.lines import old_watchdog, watchdog
 
 TORCHRUN = (
     "torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: {code}) local_rank: 2 (pid: 7102) of binary: "

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from io import BytesIO
 
-from builders.cases import RecordedRank, Team, world
-from builders.verdicts import Ruling, raised, read, torchrun
+from builders.jobs.cases import RecordedRank, Team, world
+from builders.jobs.verdicts import Ruling, raised, read, torchrun
 
 from nccldoctor.events import ExceptionRaised
 from nccldoctor.model import Source, SourceKind

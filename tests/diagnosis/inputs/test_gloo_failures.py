@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
-from builders.cases import START, RecordedRank, Team, world
-from builders.verdicts import Ruling, raised, read
+from builders.jobs.cases import START, RecordedRank, Team, world
+from builders.jobs.verdicts import Ruling, raised, read
 
 FOUR = world(4)
 VAIN = "[/pytorch/third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:78] Timed out waiting 9000ms for recv operation to complete"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders.cases import RecordedRank, Team, facts
-from builders.cases import world as world_of
-from builders.verdicts import play, read
+from builders.jobs.cases import RecordedRank, Team, facts
+from builders.jobs.cases import world as world_of
+from builders.jobs.verdicts import play, read
 from simulator import jobs
 from staged import jobs as staged
 

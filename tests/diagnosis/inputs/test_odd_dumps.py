@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from builders.verdicts import Ruling, job, read
+from builders.jobs.verdicts import Ruling, job, read
 
 from nccldoctor.model.ranks import Ranks
 

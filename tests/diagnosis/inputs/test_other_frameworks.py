@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from builders.verdicts import read
+from builders.jobs.verdicts import read
 
 STALL = (
     "[1,0]<stderr>:WARNING: One or more tensors were submitted to be reduced, gathered or broadcasted by subset of ranks and are "

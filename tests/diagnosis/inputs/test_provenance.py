@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from builders.lines import watchdog
+from builders.logs.lines import watchdog
 
 from nccldoctor import analyze
 from nccldoctor.model import CauseClass, SourceKind

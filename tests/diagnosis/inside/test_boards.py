@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from builders.lines import watchdog
-from builders.verdicts import read
+from builders.jobs.verdicts import read
+from builders.logs.lines import watchdog
 
 STALLED = "".join(watchdog(rank, 31, at="E302 10:15:12.518820143") for rank in range(4))
 SMI = "GPU 00000000:19:00.0\n    GPU Recovery Action                   : {}\n"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from builders.cases import Log, RecordedRank, Team, facts, said, world
-from builders.verdicts import Ruling, gave_up, innocent, play, read, right, step_line, torchrun
+from builders.jobs.cases import Log, RecordedRank, Team, facts, said, world
+from builders.jobs.verdicts import Ruling, gave_up, innocent, play, read, right, step_line, torchrun
 from simulator.jobs import make
 
 from nccldoctor.diagnose.diagnose import diagnose

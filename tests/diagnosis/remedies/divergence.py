@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from builders.remedy_jobs import ALL, Job, RecordedRank, Team, site
+from builders.remedies.remedy_jobs import ALL, Job, RecordedRank, Team, site
 
 STEP = {"frames": site("train_step")}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from builders.remedy_jobs import Job
+from builders.remedies.remedy_jobs import Job
 
 LOADER = (
     "poll (selectors.py:415)",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from builders.cases import RecordedRank, world
-from builders.remedy_jobs import Job
+from builders.jobs.cases import RecordedRank, world
+from builders.remedies.remedy_jobs import Job
 
 ERROR = "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:2355, unhandled cuda error, NCCL version 2.21.5"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from builders.remedy_jobs import Job
+from builders.remedies.remedy_jobs import Job
 
 TAIL = "opcode 0, len 0, vendor err 129 (Send) localGid fe80::1 remoteGidsfe80::2 hca mlx5_1"
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from builders.remedy_jobs import Job
+from builders.remedies.remedy_jobs import Job
 from diagnosis.remedies import divergence, lateness, machine, network, versions
 
 from nccldoctor.pipeline import analyze

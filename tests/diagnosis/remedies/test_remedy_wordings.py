@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from builders.remedy_jobs import Job
+from builders.remedies.remedy_jobs import Job
 
 from nccldoctor.pipeline import analyze
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from builders.remedy_jobs import Job
+from builders.remedies.remedy_jobs import Job
 
 ABORT = ("ncclCommAbort (libnccl.so.2)", "abort (libtorch_cuda.so)")
 UNCAPTURED = ("ncclLaunchKernelBefore_NoUncapturedCuda (libnccl.so.2)", "ncclAllReduce (libnccl.so.2)")

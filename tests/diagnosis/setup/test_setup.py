@@ -7,8 +7,8 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from builders.lines import old_watchdog
-from builders.verdicts import gave_up, innocent, play, read, step_line
+from builders.jobs.verdicts import gave_up, innocent, play, read, step_line
+from builders.logs.lines import old_watchdog
 
 import nccldoctor
 from nccldoctor.model import CauseClass

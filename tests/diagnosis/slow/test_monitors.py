@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from builders.lines import watchdog
-from builders.verdicts import read
+from builders.jobs.verdicts import read
+from builders.logs.lines import watchdog
 
 SLOW = (
     "[rank0]: 2026-03-02 10:03:00,000 WARNING STRAGGLER DETECTION WARNING: Some GPUs have worse relative performance. "

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders.dumps import content, entry
-from builders.lines import caught, old_watchdog, watchdog
-from builders.verdicts import innocent, play, read
+from builders.files.dumps import content, entry
+from builders.jobs.verdicts import innocent, play, read
+from builders.logs.lines import caught, old_watchdog, watchdog
 
 import nccldoctor
 from nccldoctor.model import CauseClass

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import pickle
 
-from builders.cases import START, WORLD, Log, RecordedRank, Team, case, facts, gave_up, group_named, said
+from builders.jobs.cases import START, WORLD, Log, RecordedRank, Team, case, facts, gave_up, group_named, said
 
 from nccldoctor.align.liveness import collect_liveness
 from nccldoctor.align.progress.table import build_progress_table

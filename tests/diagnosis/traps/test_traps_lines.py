@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from builders.lines import watchdog
-from builders.log_reading import events, parsed
+from builders.logs.lines import watchdog
+from builders.logs.log_reading import events, parsed
 
 from nccldoctor.events import CollectiveTimeout, DumpSignal, GroupRef, WorkStatus
 

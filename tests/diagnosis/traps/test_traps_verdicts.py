@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from builders.lines import caught, old_watchdog
-from builders.verdicts import Ruling, gave_up, raised, read, told_to_dump, torchrun
+from builders.jobs.verdicts import Ruling, gave_up, raised, read, told_to_dump, torchrun
+from builders.logs.lines import caught, old_watchdog
 
 READY = "[rank{r}]: 2026-01-01 09:59:50,000 INFO process groups ready world_size={n}\n"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from builders.cases import WORLD, RecordedRank, Team, case
+from builders.jobs.cases import WORLD, RecordedRank, Team, case
 
 from nccldoctor.align.call_sequences import CallSequences, call_chain, call_site
 from nccldoctor.align.progress.table import build_progress_table

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders.cases import START, Log, RecordedRank, facts, gave_up, said
+from builders.jobs.cases import START, Log, RecordedRank, facts, gave_up, said
 
 from nccldoctor.align.failures import Failure
 from nccldoctor.events import (

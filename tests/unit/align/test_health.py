@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from builders.verdicts import job, read, step_line
+from builders.jobs.verdicts import job, read, step_line
 
 DONE = "2026-01-11 09:01:00,000 INFO training finished\n"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from builders.cases import START, Log, RecordedRank, case, gave_up, said, wall
+from builders.jobs.cases import START, Log, RecordedRank, case, gave_up, said, wall
 
 from nccldoctor.align.liveness import Liveness, collect_liveness
 from nccldoctor.events import (

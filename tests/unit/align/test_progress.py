@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from builders.cases import WORLD, Log, RecordedRank, Team, case, gave_up, group_named, said
+from builders.jobs.cases import WORLD, Log, RecordedRank, Team, case, gave_up, group_named, said
 
 from nccldoctor.align.progress.from_lines import group_of
 from nccldoctor.align.progress.group_progress import GroupProgress

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from builders.cpu_limit import bounded_cpu_time
+from builders.logs.cpu_limit import bounded_cpu_time
 from hypothesis import given
 from hypothesis import strategies as st
 

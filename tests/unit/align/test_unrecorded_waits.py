@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders.cases import START, Log, RecordedRank, Team, facts, said, world
+from builders.jobs.cases import START, Log, RecordedRank, Team, facts, said, world
 
 import nccldoctor
 import nccldoctor.samples

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from builders.cases import WORLD, Log, RecordedRank, Team, case, facts, gave_up, group_named, said, world
+from builders.jobs.cases import WORLD, Log, RecordedRank, Team, case, facts, gave_up, group_named, said, world
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from builders import dumps
+from builders.files import dumps
 from click.testing import CliRunner, Result
 
 from nccldoctor.cli.app import cli

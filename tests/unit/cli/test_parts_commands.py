@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from builders.bundled import FOLDER, incident
+from builders.diagnoses.bundled import FOLDER, incident
 from click.testing import CliRunner, Result
 
 from nccldoctor.cli.app import cli

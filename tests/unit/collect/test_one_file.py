@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from builders.fake_ranks import SOURCE, fake_ranks
+from builders.live.fake_ranks import SOURCE, fake_ranks
 
 from nccldoctor.collect.one_file import collector_source, joined_source
 

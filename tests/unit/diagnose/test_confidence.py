@@ -6,8 +6,8 @@ import pickle
 from collections.abc import Iterable
 from pathlib import Path
 
-from builders.cases import RecordedRank, facts
-from builders.lines import watchdog
+from builders.jobs.cases import RecordedRank, facts
+from builders.logs.lines import watchdog
 
 import nccldoctor
 from nccldoctor.diagnose.diagnose import diagnose

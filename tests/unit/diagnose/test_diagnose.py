@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders.cases import WORLD, Log, RecordedRank, Team, case, facts, gave_up, group_named, said
+from builders.jobs.cases import WORLD, Log, RecordedRank, Team, case, facts, gave_up, group_named, said
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

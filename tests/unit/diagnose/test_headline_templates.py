@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-from builders import fixtures_conditions
+from builders.remedies import fixtures_conditions
 
 from nccldoctor.diagnose.rules import load
 from nccldoctor.diagnose.sentences import absent, disagree, ends, inside, setup, slow, undetermined

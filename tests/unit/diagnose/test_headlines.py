@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from builders import fixtures_diagnoses
-from builders.cases import Log, RecordedRank, facts, said, world
+from builders.diagnoses import fixtures_diagnoses
+from builders.jobs.cases import Log, RecordedRank, facts, said, world
 
 from nccldoctor.diagnose.diagnose import diagnose
 from nccldoctor.diagnose.headlines import describe_no_data, with_headline

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import pytest
-from builders.cases import RecordedRank, Team, facts, world
+from builders.jobs.cases import RecordedRank, Team, facts, world
 
 from nccldoctor.align.facts import Facts
 from nccldoctor.diagnose.diagnose import diagnose

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders.cases import RecordedRank, world
+from builders.jobs.cases import RecordedRank, world
 
 import nccldoctor
 from nccldoctor.model import Confidence

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from builders.verdicts import gave_up, raised, read
+from builders.jobs.verdicts import gave_up, raised, read
 
 from nccldoctor.diagnose import judged_jobs
 from nccldoctor.diagnose.judged_jobs import ENOUGH, kind_of_evidence

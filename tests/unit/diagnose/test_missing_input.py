@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from builders.cases import Log, RecordedRank, case, gave_up, said, world
-from builders.lines import watchdog
+from builders.jobs.cases import Log, RecordedRank, case, gave_up, said, world
+from builders.logs.lines import watchdog
 
 import nccldoctor
 from nccldoctor.align.facts import align

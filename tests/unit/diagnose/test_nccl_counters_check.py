@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from builders.nccl_job import (
+from builders.jobs.nccl_job import (
     WAIT,
     Fault,
     Item,
@@ -27,7 +27,7 @@ from builders.nccl_job import (
     skips,
     world,
 )
-from builders.verdicts import Ruling, gave_up, read, step_line, taken_down
+from builders.jobs.verdicts import Ruling, gave_up, read, step_line, taken_down
 
 import nccldoctor
 

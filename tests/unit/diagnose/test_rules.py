@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from types import ModuleType, SimpleNamespace
 
 import pytest
-from builders.cases import case
+from builders.jobs.cases import case
 
 from nccldoctor.align.facts import align
 from nccldoctor.diagnose import rules

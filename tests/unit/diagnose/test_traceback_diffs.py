@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from builders.verdicts import Ruling, read
+from builders.jobs.verdicts import Ruling, read
 
 VAIN = "[/pytorch/third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:78] Timed out waiting 9000ms for recv operation to complete"
 NORM = (41, 'dist.all_reduce(norm, group=groups["norm"])')

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from builders.cases import Log, RecordedRank, case, gave_up, said, world
+from builders.jobs.cases import Log, RecordedRank, case, gave_up, said, world
 
 from nccldoctor.align.facts import align
 from nccldoctor.diagnose import rank_observations

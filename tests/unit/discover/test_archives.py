@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from builders.dumps import dump
-from builders.packing import LOG, gaps, tar_of, texts, write, zip_of
+from builders.files.dumps import dump
+from builders.files.packing import LOG, gaps, tar_of, texts, write, zip_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

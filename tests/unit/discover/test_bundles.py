@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders.bundles import pack
+from builders.files.bundles import pack
 
 from nccldoctor import pipeline
 from nccldoctor.discover.discover import Discovered, discover

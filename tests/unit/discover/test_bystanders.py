@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from builders.lines import watchdog
+from builders.logs.lines import watchdog
 
 from nccldoctor.discover.bystanders import kind_of_bystander
 from nccldoctor.model import SourceKind

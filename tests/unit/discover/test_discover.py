@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from builders.dumps import dump
-from builders.packing import LOG, gaps, tar_of, texts, write, zip_of
+from builders.files.dumps import dump
+from builders.files.packing import LOG, gaps, tar_of, texts, write, zip_of
 
 from nccldoctor.discover import discover as discover_module
 from nccldoctor.discover.discover import Discovered, discover

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from builders.dumps import dump
-from builders.packing import LOG, write
+from builders.files.dumps import dump
+from builders.files.packing import LOG, write
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders.lines import watchdog
+from builders.logs.lines import watchdog
 
 from nccldoctor.discover.file_types import kind_of
 from nccldoctor.discover.provenance import kind_of_text

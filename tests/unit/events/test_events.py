@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from builders import fixtures_conditions
+from builders.remedies import fixtures_conditions
 
 from nccldoctor.events import KINDS, CollCall, CommInit, DumpNote, IbError, OutOfMemory, SocketError, TearDown, Writer
 from nccldoctor.model import CauseClass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from builders.cases import WORLD, Log, RecordedRank, Team, case, gave_up, said
+from builders.jobs.cases import WORLD, Log, RecordedRank, Team, case, gave_up, said
 
 from nccldoctor.events import (
     CollectiveTimeout,

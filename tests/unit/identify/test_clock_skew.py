@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from builders.dumps import dump, entry
-from builders.lines import watchdog
+from builders.files.dumps import dump, entry
+from builders.logs.lines import watchdog
 
 from nccldoctor import pipeline
 from nccldoctor.events import KernelEvent

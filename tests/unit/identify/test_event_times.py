@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import numpy as np
 import pytest
-from builders.cases import START, Log, RecordedRank, case, gave_up, said, wall
+from builders.jobs.cases import START, Log, RecordedRank, case, gave_up, said, wall
 
 from nccldoctor.events import Heartbeat, ProcessExit
 from nccldoctor.identify.event_times import YEARLESS, event_seconds

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from builders.cases import said
-from builders.lines import old_watchdog
-from builders.verdicts import read
+from builders.jobs.cases import said
+from builders.jobs.verdicts import read
+from builders.logs.lines import old_watchdog
 
 from nccldoctor.events import CollectiveTimeout, GroupRef
 from nccldoctor.identify.group_ranks import LocalLines, find_local_lines

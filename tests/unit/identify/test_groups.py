@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from builders.cases import WORLD, Log, RecordedRank, Team, case, gave_up, group_named, ingested, said, world
+from builders.jobs.cases import WORLD, Log, RecordedRank, Team, case, gave_up, group_named, ingested, said, world
 
 from nccldoctor.events import GroupRef, Heartbeat, WorkStatus
 from nccldoctor.identify.case import Case

@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from builders.cases import Log, case, said
-from builders.cpu_limit import bounded_cpu_time
+from builders.jobs.cases import Log, case, said
+from builders.logs.cpu_limit import bounded_cpu_time
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from builders.cases import said
+from builders.jobs.cases import said
 
 from nccldoctor.events import CommInit, GpuError, Heartbeat, Note
 from nccldoctor.identify.pods import find_pods, with_kernel_logs

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from typing import Any
 
-from builders.cases import case, read_dump
+from builders.jobs.cases import case, read_dump
 
 from nccldoctor.identify.unnamed_groups import infer_groups
 from nccldoctor.model.ranks import Ranks

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders.cases import Log, RecordedRank, Team, case, ingested, said, world
-from builders.verdicts import gave_up, read
+from builders.jobs.cases import Log, RecordedRank, Team, case, ingested, said, world
+from builders.jobs.verdicts import gave_up, read
 
 from nccldoctor.events import (
     CollectiveTimeout,

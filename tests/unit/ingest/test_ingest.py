@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders.dumps import dump, entry, list_dump
-from builders.lines import watchdog
+from builders.files.dumps import dump, entry, list_dump
+from builders.logs.lines import watchdog
 
 from nccldoctor.discover.archives import Lane
 from nccldoctor.discover.discover import discover

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders.dumps import dump, entry
-from builders.lines import watchdog
+from builders.files.dumps import dump, entry
+from builders.logs.lines import watchdog
 from simulator import file_layouts
 
 import nccldoctor as nd

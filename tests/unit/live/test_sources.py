@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
-from builders.clocks import FakeClock
-from builders.ras_server import RasServer, Report
+from builders.live.clocks import FakeClock
+from builders.live.ras_server import RasServer, Report
 
 import nccldoctor
 from nccldoctor.events import RasStatus

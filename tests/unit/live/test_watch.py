@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from builders.clocks import FakeClock
-from builders.ras_server import RasServer, Report
+from builders.live.clocks import FakeClock
+from builders.live.ras_server import RasServer, Report
 
 from nccldoctor import pipeline
 from nccldoctor.cli import demo

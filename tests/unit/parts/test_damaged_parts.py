@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 import zstandard
-from builders.bundled import FOLDER, incident
-from builders.parts import reduced, split
+from builders.diagnoses.bundled import FOLDER, incident
+from builders.files.parts import reduced, split
 
 from nccldoctor import pipeline
 from nccldoctor.cli.app import cli

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import fields, replace
 
 import numpy as np
-from builders.cases import read_dump
-from builders.dumps import dump, entry, list_dump
+from builders.files.dumps import dump, entry, list_dump
+from builders.jobs.cases import read_dump
 
 from nccldoctor.model.recorded_calls import (
     UNSET,

@@ -6,8 +6,8 @@ import random
 from pathlib import Path
 
 import pytest
-from builders.bundled import FOLDER, SAMPLES, incident
-from builders.parts import joined, reduced, split
+from builders.diagnoses.bundled import FOLDER, SAMPLES, incident
+from builders.files.parts import joined, reduced, split
 from simulator import files, jobs
 
 from nccldoctor import pipeline

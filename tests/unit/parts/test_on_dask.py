@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders.bundled import FOLDER, incident
+from builders.diagnoses.bundled import FOLDER, incident
 
 from nccldoctor import pipeline
 from nccldoctor.model.errors import InputError

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from builders import fixtures_conditions
-from builders.advice import LOADER, ask
+from builders.remedies import fixtures_conditions
+from builders.remedies.advice import LOADER, ask
 
 from nccldoctor.events import AbsenceReport, AbsenceWarning, CollectiveTimeout, ExceptionRaised, NcclError
 from nccldoctor.model.recorded_calls import Batch, Calls, DumpHead, Vocabulary

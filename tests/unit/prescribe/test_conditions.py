@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from builders import fixtures_conditions
+from builders.remedies import fixtures_conditions
 from hypothesis import given
 from hypothesis import strategies as st
 

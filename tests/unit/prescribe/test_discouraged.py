@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from builders import fixtures_conditions
-from builders.advice import ask, raised
+from builders.remedies import fixtures_conditions
+from builders.remedies.advice import ask, raised
 
 from nccldoctor.events import Note
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from builders import fixtures_conditions
-from builders.fixtures_conditions import at, finding, stack, timeout
+from builders.remedies import fixtures_conditions
+from builders.remedies.fixtures_conditions import at, finding, stack, timeout
 
 from nccldoctor.events import Event, ExceptionRaised
 from nccldoctor.model.steps import JobState

@@ -8,8 +8,8 @@ import subprocess
 from datetime import UTC, datetime
 
 import pytest
-from builders import fixtures_conditions
-from builders.advice import BOTH, ask, event, kernel, raised, stalled
+from builders.remedies import fixtures_conditions
+from builders.remedies.advice import BOTH, ask, event, kernel, raised, stalled
 
 from nccldoctor.events import (
     DumpNote,

@@ -9,7 +9,7 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
-from builders.lines import watchdog
+from builders.logs.lines import watchdog
 from click.testing import CliRunner, Result
 
 import nccldoctor

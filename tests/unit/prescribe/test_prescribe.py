@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from builders import fixtures_conditions
-from builders.advice import BOTH, BUSY, CATALOGUE, LOADER, ask, event, kernel, raised, stalled
+from builders.remedies import fixtures_conditions
+from builders.remedies.advice import BOTH, BUSY, CATALOGUE, LOADER, ask, event, kernel, raised, stalled
 
 from nccldoctor.events import (
     GpuError,

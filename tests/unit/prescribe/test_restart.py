@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from builders import fixtures_conditions
-from builders.advice import BOTH, ask, event, kernel, raised
+from builders.remedies import fixtures_conditions
+from builders.remedies.advice import BOTH, ask, event, kernel, raised
 
 from nccldoctor.events import (
     GpuError,

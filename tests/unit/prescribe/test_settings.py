@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from builders import fixtures_conditions
+from builders.remedies import fixtures_conditions
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from builders import fixtures_conditions
-from builders.fixtures_conditions import LATE_FROM, at, finding
+from builders.remedies import fixtures_conditions
+from builders.remedies.fixtures_conditions import LATE_FROM, at, finding
 
 from nccldoctor.events import CollectiveTimeout, Phase, Progress
 from nccldoctor.identify.case import Case

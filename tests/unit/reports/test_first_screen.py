@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from builders import fixtures_diagnoses
+from builders.diagnoses import fixtures_diagnoses
 
 from nccldoctor.model import Avoid, Confidence, ConfidenceIn, Doubt, Evidence, Reason, RunnerUp
 from nccldoctor.model.causes import CauseClass

@@ -6,7 +6,7 @@ from datetime import timedelta
 from html.parser import HTMLParser
 
 import pytest
-from builders import fixtures_diagnoses
+from builders.diagnoses import fixtures_diagnoses
 
 from nccldoctor.model import CauseClass, Coverage
 from nccldoctor.model.ranks import Ranks

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 
 import pytest
-from builders import fixtures_diagnoses
+from builders.diagnoses import fixtures_diagnoses
 from plotly.offline import get_plotlyjs
 
 from nccldoctor.model import Diagnosis

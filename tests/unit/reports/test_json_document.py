@@ -5,7 +5,8 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from builders import fixtures_diagnoses, json_schema
+from builders.diagnoses import fixtures_diagnoses
+from builders.documents import json_schema
 
 from nccldoctor.reports import json_document
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from builders import fixtures_diagnoses
-from builders.bundled import incident
+from builders.diagnoses import fixtures_diagnoses
+from builders.diagnoses.bundled import incident
 
 from nccldoctor.model.figures import NEVER, Lateness
 from nccldoctor.reports import html

@@ -1,6 +1,6 @@
 import re
 
-from builders import fixtures_diagnoses
+from builders.diagnoses import fixtures_diagnoses
 from markdown_it import MarkdownIt
 
 from nccldoctor.reports import markdown

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from builders import fixtures_diagnoses
+from builders.diagnoses import fixtures_diagnoses
 
 from nccldoctor.model import CauseClass, Confidence, ConfidenceIn, Coverage, Evidence, Group
 from nccldoctor.model.ranks import Ranks

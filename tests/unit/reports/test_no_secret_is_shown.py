@@ -9,8 +9,8 @@ from base64 import b64decode
 from pathlib import Path
 
 import pytest
-from builders.dumps import dump
-from builders.planted_secrets import ALL, LINES, PEM, TOKENS, shown_in
+from builders.files.dumps import dump
+from builders.logs.planted_secrets import ALL, LINES, PEM, TOKENS, shown_in
 from click.testing import CliRunner, Result
 
 import nccldoctor

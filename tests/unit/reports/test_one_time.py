@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from builders.bundled import SAMPLES, incident
+from builders.diagnoses.bundled import SAMPLES, incident
 
 from nccldoctor.model import Diagnosis
 from nccldoctor.model.figures import Timeline

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from html import unescape
 
 import pytest
-from builders import fixtures_diagnoses
-from builders.bundled import FOLDER, SAMPLES, incident
+from builders.diagnoses import fixtures_diagnoses
+from builders.diagnoses.bundled import FOLDER, SAMPLES, incident
 
 from nccldoctor.model import Confidence, Diagnosis, Family
 from nccldoctor.model.exhibits import Exhibit

@@ -7,8 +7,8 @@ from datetime import timedelta
 from itertools import pairwise
 
 import pytest
-from builders import fixtures_diagnoses
-from builders.bundled import SAMPLES, incident
+from builders.diagnoses import fixtures_diagnoses
+from builders.diagnoses.bundled import SAMPLES, incident
 
 from nccldoctor.model import CauseClass, Diagnosis, EventRole, Family, Group
 from nccldoctor.model.figures import (

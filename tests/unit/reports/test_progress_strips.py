@@ -1,4 +1,4 @@
-from builders import fixtures_diagnoses
+from builders.diagnoses import fixtures_diagnoses
 
 from nccldoctor.model import Link, RankState, Role
 from nccldoctor.model.ranks import Ranks

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from builders import fixtures_diagnoses, fixtures_diagnosis_parts
+from builders.diagnoses import fixtures_diagnoses, fixtures_diagnosis_parts
 from hypothesis import given
 from hypothesis import strategies as st
 

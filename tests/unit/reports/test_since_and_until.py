@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from builders.cases import RecordedRank, wall, world
+from builders.jobs.cases import RecordedRank, wall, world
 
 import nccldoctor
 from nccldoctor.reports.page import facts

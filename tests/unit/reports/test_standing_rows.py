@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from builders.fixtures_diagnosis_parts import culprit, waiting
+from builders.diagnoses.fixtures_diagnosis_parts import culprit, waiting
 
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.reports.parts.standing_rows import ROWS, folded

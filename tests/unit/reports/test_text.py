@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 import pytest
-from builders import fixtures_diagnoses
+from builders.diagnoses import fixtures_diagnoses
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from builders.cases import RecordedRank, facts
-from builders.fixtures_conditions import blames
+from builders.jobs.cases import RecordedRank, facts
+from builders.remedies.fixtures_conditions import blames
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from builders.bundled import incident
+from builders.diagnoses.bundled import incident
 
 from nccldoctor.model.ranks import Ranks
 

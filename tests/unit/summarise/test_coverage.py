@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from builders.cases import Log, RecordedRank, facts, gave_up, said
-from builders.lines import watchdog
+from builders.jobs.cases import Log, RecordedRank, facts, gave_up, said
+from builders.logs.lines import watchdog
 
 from nccldoctor import analyze
 from nccldoctor.align.facts import Facts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from builders import fixtures_conditions
+from builders.remedies import fixtures_conditions
 
 from nccldoctor.align.facts import align
 from nccldoctor.events import (

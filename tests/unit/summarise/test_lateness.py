@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from builders.cases import Log, RecordedRank, Team, facts, gave_up, world
+from builders.jobs.cases import Log, RecordedRank, Team, facts, gave_up, world
 
 from nccldoctor.diagnose.diagnose import diagnose
 from nccldoctor.model.figures import LEVEL_NEVER, NEVER, UNKNOWN, Lateness, level

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from builders.cases import WORLD, Log, RecordedRank, Team, facts, gave_up, said, wall
+from builders.jobs.cases import WORLD, Log, RecordedRank, Team, facts, gave_up, said, wall
 
 import nccldoctor.samples
 from nccldoctor.align.facts import Facts

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from builders.cases import Log, RecordedRank, facts, said
-from builders.fixtures_conditions import blames
+from builders.jobs.cases import Log, RecordedRank, facts, said
+from builders.remedies.fixtures_conditions import blames
 
 from nccldoctor.events import Stack
 from nccldoctor.model.figures import StackDiff

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from builders.cases import START, WORLD, Log, RecordedRank, Team, facts, gave_up, said
+from builders.jobs.cases import START, WORLD, Log, RecordedRank, Team, facts, gave_up, said
 
 from nccldoctor.align.facts import Facts
 from nccldoctor.diagnose.diagnose import diagnose

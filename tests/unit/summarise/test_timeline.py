@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from builders.cases import START, WORLD, Log, RecordedRank, facts, gave_up, said
+from builders.jobs.cases import START, WORLD, Log, RecordedRank, facts, gave_up, said
 
 from nccldoctor.diagnose.diagnose import diagnose
 from nccldoctor.events import GpuError, Heartbeat, ProcessExit, Setting
@@ -89,7 +89,7 @@ def test_nothing_with_a_time_no_picture() -> None:
 
 
 def test_a_large_job_has_few_rows_and_counts_the_rest() -> None:
-    from builders.cases import world
+    from builders.jobs.cases import world
 
     many = world(100)
     out = []

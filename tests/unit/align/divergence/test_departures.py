@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from builders.cases import RecordedRank, case
+from builders.jobs.cases import RecordedRank, case
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders.cases import WORLD, RecordedRank, Team, case, world
+from builders.jobs.cases import WORLD, RecordedRank, Team, case, world
 
 from nccldoctor.align.divergence.mismatches import Mismatch, compare_calls, first_mismatch, rows_at
 from nccldoctor.align.progress.table import build_progress_table

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from builders.cases import Log, facts, said
+from builders.jobs.cases import Log, facts, said
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Mapping
 
 import pytest
-from builders.cases import START, Log, RecordedRank, Team, case, world
+from builders.jobs.cases import START, Log, RecordedRank, Team, case, world
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

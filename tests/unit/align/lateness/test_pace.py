@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 
 import pytest
-from builders.cases import NOWHERE
+from builders.jobs.cases import NOWHERE
 
 from nccldoctor.align.lateness.pace import Delay, Pace, measure_pace
 from nccldoctor.align.liveness import RankActivity

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from builders.fixtures_conditions import at, case, stack
+from builders.remedies.fixtures_conditions import at, case, stack
 
 from nccldoctor.align.liveness import collect_liveness
 from nccldoctor.align.standing.looks import Looks, collect_looks

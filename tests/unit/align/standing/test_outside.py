@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from builders.fixtures_conditions import stack
+from builders.remedies.fixtures_conditions import stack
 
 from nccldoctor.align.standing.looks import Look, Looks
 from nccldoctor.align.standing.outside import Standing, standing_of

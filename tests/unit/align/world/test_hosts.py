@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from builders.cases import Log, facts, said
+from builders.jobs.cases import Log, facts, said
 
 from nccldoctor.align.world.hosts import Hosts, is_usual_block
 from nccldoctor.events import CommInit, Event, Heartbeat, ProcessExit, Setting

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from builders.cases import Log, RecordedRank, facts, gave_up, said, world
+from builders.jobs.cases import Log, RecordedRank, facts, gave_up, said, world
 
 from nccldoctor.align.world.ledger import Ledger
 from nccldoctor.events import (

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import zstandard
-from builders import shims
+from builders.live import shims
 from click.testing import CliRunner, Result
 
 from nccldoctor.cli.app import cli

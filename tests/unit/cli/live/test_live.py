@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import shims
-from builders.clocks import FakeClock
+from builders.live import shims
+from builders.live.clocks import FakeClock
 from click.testing import CliRunner
 
 from nccldoctor.cli.app import cli

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from builders.ras_server import RasServer, Report
+from builders.live.ras_server import RasServer, Report
 from click.testing import CliRunner
 
 import nccldoctor

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from builders.fake_ranks import PYSPY, Ranks, fake_ranks, tool
+from builders.live.fake_ranks import PYSPY, Ranks, fake_ranks, tool
 
 
 @pytest.fixture

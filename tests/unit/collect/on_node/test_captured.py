@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from builders.fake_ranks import SOURCE, WAIT, Ranks
+from builders.live.fake_ranks import SOURCE, WAIT, Ranks
 
 from nccldoctor.collect.on_node.evidence import captured
 from nccldoctor.collect.on_node.process import CaptureFolder

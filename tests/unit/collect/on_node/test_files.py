@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from builders.fake_ranks import PYSPY, WAIT, Ranks, changed, tool
+from builders.live.fake_ranks import PYSPY, WAIT, Ranks, changed, tool
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from builders.fake_ranks import MARK, PYSPY, SOURCE, Ranks, state, tool
+from builders.live.fake_ranks import MARK, PYSPY, SOURCE, Ranks, state, tool
 
 from nccldoctor.collect.on_node import children, masking, network
 from nccldoctor.collect.on_node.process import Process

@@ -8,7 +8,7 @@ import sys
 import threading
 
 import pytest
-from builders.fake_ranks import Ranks
+from builders.live.fake_ranks import Ranks
 
 from nccldoctor.collect.on_node import children, machine
 

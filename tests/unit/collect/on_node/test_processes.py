@@ -6,7 +6,7 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from builders.fake_ranks import PARENT, WAIT, Ranks
+from builders.live.fake_ranks import PARENT, WAIT, Ranks
 
 from nccldoctor.collect.on_node import main
 from nccldoctor.collect.on_node.process_tree import ProcessTree

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from builders.fake_ranks import PYSPY, WAIT, Ranks, tool
+from builders.live.fake_ranks import PYSPY, WAIT, Ranks, tool
 
 from nccldoctor.collect.on_node import masking
 

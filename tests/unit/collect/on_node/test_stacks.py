@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from builders.fake_ranks import PYSPY, SOURCE, WAIT, Ranks, changed, state, tool
+from builders.live.fake_ranks import PYSPY, SOURCE, WAIT, Ranks, changed, state, tool
 
 from nccldoctor.collect.on_node import stack_tools
 from nccldoctor.collect.on_node.process_tree import ProcessTree

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from builders import shims
+from builders.live import shims
 
 from nccldoctor.collect.bundle import Answer
 from nccldoctor.collect.reach import ask

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from builders.cases import RecordedRank, ingested, world
-from builders.lines import watchdog
+from builders.jobs.cases import RecordedRank, ingested, world
+from builders.logs.lines import watchdog
 
 import nccldoctor
 from nccldoctor.discover.filename_hints import run_id

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 
 import pytest
-from builders import damage
-from builders.lines import caught
+from builders.logs import damage
+from builders.logs.lines import caught
 
 from nccldoctor.model import Source, SourceKind
 from nccldoctor.parsers import registry

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from builders import damage
-from builders.log_reading import events, parsed
+from builders.logs import damage
+from builders.logs.log_reading import events, parsed
 
 SEEDS = range(8)
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from builders.log_reading import parsed
+from builders.logs.log_reading import parsed
 
 from nccldoctor.events import CollectiveTimeout, GroupRef, Note, WorkStatus
 from nccldoctor.model import Place

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 
-from builders.cpu_limit import bounded_cpu_time
+from builders.logs.cpu_limit import bounded_cpu_time
 
 from nccldoctor.events import CollCall
 from nccldoctor.model import Source, SourceKind

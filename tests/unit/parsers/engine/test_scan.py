@@ -10,8 +10,8 @@ import tracemalloc
 import weakref
 
 import pytest
-from builders.cpu_limit import bounded_cpu_time
-from builders.log_reading import Probe, events, lines, parsed
+from builders.logs.cpu_limit import bounded_cpu_time
+from builders.logs.log_reading import Probe, events, lines, parsed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

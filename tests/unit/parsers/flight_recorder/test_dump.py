@@ -4,7 +4,7 @@ import pickle
 from typing import Any
 
 import pytest
-from builders.dumps import FRAME, content, dump, entry, list_dump
+from builders.files.dumps import FRAME, content, dump, entry, list_dump
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -5,8 +5,8 @@ import json
 from pathlib import Path
 
 import pytest
-from builders.dumps import content, entry
-from builders.packing import texts, write, zip_of
+from builders.files.dumps import content, entry
+from builders.files.packing import texts, write, zip_of
 
 from nccldoctor.discover.discover import discover
 from nccldoctor.model import SourceKind

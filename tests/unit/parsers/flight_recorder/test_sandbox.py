@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders.dumps import content, dump, entry, list_dump
+from builders.files.dumps import content, dump, entry, list_dump
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

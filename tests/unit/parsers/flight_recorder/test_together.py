@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders.dumps import FRAME, content, dump, entry
+from builders.files.dumps import FRAME, content, dump, entry
 
 from nccldoctor.model.recorded_calls import Batch, merge
 from nccldoctor.parsers.flight_recorder.child import APART, load_dump, load_together

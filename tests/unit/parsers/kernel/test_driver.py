@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from builders.cpu_limit import bounded_cpu_time
-from builders.log_reading import events_of, text_around_literals
+from builders.logs.cpu_limit import bounded_cpu_time
+from builders.logs.log_reading import events_of, text_around_literals
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

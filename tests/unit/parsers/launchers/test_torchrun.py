@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 
-from builders.log_reading import events_of
+from builders.logs.log_reading import events_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from io import BytesIO
 
-from builders.verdicts import torchrun
+from builders.jobs.verdicts import torchrun
 
 from nccldoctor.events import Progress
 from nccldoctor.model import Source, SourceKind

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from builders.log_reading import events, parsed
+from builders.logs.log_reading import events, parsed
 
 from nccldoctor.events import DesyncReport, Note
 from nccldoctor.model.ranks import Ranks

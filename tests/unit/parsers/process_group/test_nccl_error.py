@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from builders.log_reading import events_of, parsed
-from builders.verdicts import gave_up, read
+from builders.jobs.verdicts import gave_up, read
+from builders.logs.log_reading import events_of, parsed
 
 from nccldoctor.events import NcclError
 from nccldoctor.parsers import registry

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from builders.cpu_limit import bounded_cpu_time
-from builders.log_reading import events_of
+from builders.logs.cpu_limit import bounded_cpu_time
+from builders.logs.log_reading import events_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

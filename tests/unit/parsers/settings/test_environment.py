@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from builders.cpu_limit import bounded_cpu_time
-from builders.log_reading import events_of, text_around_literals
+from builders.logs.cpu_limit import bounded_cpu_time
+from builders.logs.log_reading import events_of, text_around_literals
 from hypothesis import given, settings
 
 from nccldoctor.parsers.base import LineParser

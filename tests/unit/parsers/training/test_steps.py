@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from builders.log_reading import events, parsed
+from builders.logs.log_reading import events, parsed
 
 from nccldoctor.events import Heartbeat, Phase, Progress
 

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from builders.verdicts import gave_up, play, read, step_line, taken_down, torchrun
+from builders.jobs.verdicts import gave_up, play, read, step_line, taken_down, torchrun
 
 import nccldoctor
 from nccldoctor.cli import demo

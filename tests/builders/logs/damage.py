@@ -1,6 +1,6 @@
 """Logs damaged as collectors damage them, with what a reader must still find in them.
 
-``python tests/builders/damage.py [--seeds 0-19] [-v]`` prints how many records survive each kind of damage. Every log is
+``python tests/builders/logs/damage.py [--seeds 0-19] [-v]`` prints how many records survive each kind of damage. Every log is
 made from a seed, so that a failure can be repeated.
 """
 
@@ -16,9 +16,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the folder tests/, also when run as a script
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the folder tests/, also when run as a script
 
-from builders.lines import caught
+from builders.logs.lines import caught
 
 from nccldoctor.events import Event
 from nccldoctor.model import Source, SourceKind

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 NEEDS = frozenset({"needs-checkout", "needs-cluster", "needs-files", "needs-gpu", "needs-network", "needs-torch"})
 """What a block needs that a test does not have."""
 ROLES = frozenset({"output"})

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from builders.lines import caught
+from builders.logs.lines import caught
 from simulator import jobs
 
 import nccldoctor

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from builders import fixtures_conditions
+from builders.remedies import fixtures_conditions
 
 from nccldoctor.events import ExceptionRaised
 from nccldoctor.model import SourceKind, Stalled

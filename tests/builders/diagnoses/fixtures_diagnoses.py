@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from builders.fixtures_diagnosis_parts import (
+from builders.diagnoses.fixtures_diagnosis_parts import (
     culprit,
     drifting,
     falling_silent,

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from builders.cases import START, RecordedRank, Team, wall, world
-from builders.lines import caught
+from builders.jobs.cases import START, RecordedRank, Team, wall, world
+from builders.logs.lines import caught
 
 PER_HOST = 4
 DEFAULT = "default_pg"
