@@ -10,6 +10,7 @@ import sys
 import tarfile
 import tomllib
 import zipfile
+from collections import Counter
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -150,6 +151,8 @@ def test_no_folder_is_a_heap() -> None:
             name for name in children if f"{folder}.{name}" in known and known[f"{folder}.{name}"].name != "__init__.py"
         ]
         assert len(modules) <= MOST_MODULES, f"{folder} holds {len(modules)} modules"
+    for folder, held in Counter(path.parent for path in (ROOT / "tests").rglob("*.py")).items():
+        assert held <= MOST_MODULES, f"{folder} holds {held} modules"
 
 
 def test_nothing_is_taken_from_the_top() -> None:

@@ -13,7 +13,7 @@ import nccldoctor
 from nccldoctor.reports.page import facts
 
 FOUR = world(4)
-SAMPLES = Path(__file__).parents[3] / "sample_logs"
+SAMPLES = Path(__file__).parents[4] / "sample_logs"
 
 
 def job(folder: Path, ended: timedelta) -> Path:
