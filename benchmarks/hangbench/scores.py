@@ -92,8 +92,8 @@ def is_wrong_for_sure(truth: KnownTruth, answer: Answer) -> bool | None:
     return wrong_ranks or wrong_class or bool(is_false_all_clear(truth, answer))
 
 
-def cannot_tell(truth: KnownTruth, answer: Answer) -> bool | None:
-    """Nobody is named, and no all-clear given, although the files tell the culprits."""
+def is_left_open(truth: KnownTruth, answer: Answer) -> bool | None:
+    """No rank is named, and no all-clear given, although the files show the culprits."""
     return not answer.ranks and not answer.says_healthy if _has_known_culprits(truth) else None
 
 
@@ -145,10 +145,10 @@ SCORES = (
         is_wrong_for_sure,
     ),
     Score(
-        "cannot tell where it can be told",
+        "left open, though decidable",
         "no rank is named and no all-clear given, of failed jobs whose files show who is at fault",
         True,
-        cannot_tell,
+        is_left_open,
     ),
 )
 

@@ -38,7 +38,7 @@ def judged(truth: KnownTruth, answer: Answer) -> set[str]:
         (TOLD, replace(RIGHT, ranks=Ranks([3, 4])), judged(TOLD, RIGHT)),
         (TOLD, OTHER, {"culprit among those named", "innocent accused", "wrong with high confidence"}),
         (TOLD, MORE, {"culprit among those named", "family right", "innocent accused"}),
-        (TOLD, SILENT, {"cannot tell where it can be told"}),
+        (TOLD, SILENT, {"left open, though decidable"}),
         (TOLD, ALL_WELL, {"false all-clear", "wrong with high confidence"}),
         (TOLD, OTHER_FAMILY, {"culprit exact", "culprit among those named", "wrong with high confidence"}),
         (TOLD, Answer(Ranks([4])), set()),
