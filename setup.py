@@ -30,7 +30,8 @@ class BuildWithForms(build_py):
             return
         package = Path(self.build_lib) / "nccldoctor"
         write_remedies(package / "prescribe" / "catalogue" / "built_in.py")
-        sys.path.insert(0, str(ROOT))
+        sys.path.insert(0, str(package.parent))  # an unpacked sdist has no link to the reports
+        sys.dont_write_bytecode = True
         try:
             write_templates(package / "reports")
         except ImportError as error:

@@ -269,8 +269,12 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 def _build(hook: str, source: Path, target: Path) -> None:
+    """Build as pip does, where no installation of nccldoctor can stand in for what the source lacks."""
     target.mkdir()
-    code = f"import sys, setuptools.build_meta as b; b.{hook}(sys.argv[1])"
+    code = (
+        "import sys; sys.meta_path[:] = [f for f in sys.meta_path if '__editable__' not in getattr(f, '__module__', '')]; "
+        f"import setuptools.build_meta as b; b.{hook}(sys.argv[1])"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code, str(target)], cwd=source, capture_output=True, text=True, timeout=300
     )
@@ -299,6 +303,8 @@ def test_wheel_holds_samples_and_data(built: tuple[Path, Path]) -> None:
     for module, path in _files().items():
         name = module.replace(".", "/") + ("/__init__.py" if path.name == "__init__.py" else ".py")
         assert name in held, name
+    compiled = [name for name in held if name.startswith("nccldoctor/reports/compiled/")]
+    assert len(compiled) == len(list((ROOT / "reports" / "templates").rglob("*.html")))
     assert "nccldoctor/py.typed" in held
     assert not any(name.startswith(("parsers/", "reports/", "sample_logs/", "tests/")) for name in held)
 
