@@ -32,14 +32,13 @@ _MENDED = lazy(
 
 _NO_MESSAGE = lazy(
     r"\s{0,8}(?:$|frame #\d{1,4}: |File \"|The above exception was |During handling of the above exception"
-    r"|traceback : Signal \d{1,2} \(SIG\w{1,12}\) received by PID"
     r"|(?:\([\w.-]{1,60}\) ?)?\[?[\w.-]{1,60}@[\w.-]{1,60}[: ][^\n$#]{0,200}[$#] )"
 )
-"""A part of a stack or traceback, a command behind the prompt of a shell, a row of torchrun's table that repeats its exit code."""
+"""A part of a stack or traceback, or a command behind the prompt of a shell: words of failure are parts of names there."""
 
 
 def is_no_message(line: Line) -> bool:
-    """True of a part of a stack or traceback, of a prompt, and of a row that repeats another."""
+    """True of a part of a stack or traceback, and of a prompt."""
     return _NO_MESSAGE.match(line.body[:LONGEST]) is not None
 
 

@@ -37,7 +37,7 @@ _ROW = lazy(r"^\s{0,40}\[\d{1,6}\]:\s*$")
 class FailureTable(LineParser):
     """One *process-exit* for each row, and the *exception* that a row quotes."""
 
-    literals = ("exitcode  : ", "exitcode: ", " exitcode : ")
+    literals = ("exitcode  : ", "exitcode: ", " exitcode : ", ") received by PID ")
     needs = (_EXIT,)
 
     def parse(self, line: Line) -> Iterator[Event]:
@@ -62,6 +62,11 @@ class FailureTable(LineParser):
             reporter="torchrun",
         )
         yield from _quoted_exception(line, {**fields, "local_rank": local})
+
+    def is_told_elsewhere(self, line: Line) -> bool:
+        """True of the field that repeats the signal of the exit code above it."""
+        field = _FIELD.search(line.body)
+        return field is not None and field["name"] == "traceback" and field["value"].startswith("Signal ")
 
 
 def _above(line: Line) -> tuple[dict[str, str], bool]:
