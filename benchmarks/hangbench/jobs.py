@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from builders.files.packing import as_bytes, write
 from simulator import jobs as simulator
 from staged import jobs as staged
 
@@ -83,10 +84,7 @@ class BenchJob:
 
     def write(self, folder: Path) -> None:
         """Write the files, and not the truth, below ``folder``."""
-        for path, content in sorted(self.files.items()):
-            target = folder / path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(content)
+        write(folder, self.files)
 
 
 def labelled_jobs(simulated: int) -> Iterator[BenchJob]:
@@ -129,8 +127,7 @@ def healthy_jobs(author: str, make: Callable[..., Made], count: int) -> Iterator
 
 def simulated_job(name: str, made: Made) -> BenchJob:
     """A job of a simulator under a name."""
-    files = {path: text if isinstance(text, bytes) else text.encode() for path, text in made.files.items()}
-    return BenchJob(name, files, simulated_truth(made.truth))
+    return BenchJob(name, as_bytes(made.files), simulated_truth(made.truth))
 
 
 def simulated_truth(known: Mapping[str, Any]) -> KnownTruth:
@@ -163,11 +160,9 @@ def fingerprint(jobs: Iterable[BenchJob]) -> str:
     """Twelve digits that are the same for the same jobs: names, files and truth."""
     digest = hashlib.sha256()
     for job in sorted(jobs, key=lambda job: job.name):
-        truth = json.dumps(job.truth.as_json(), sort_keys=True).encode()
-        for part in (job.name.encode(), truth, *(p for item in sorted(job.files.items()) for p in _parts(*item))):
+        parts = [job.name.encode(), json.dumps(job.truth.as_json(), sort_keys=True).encode()]
+        for path, content in sorted(job.files.items()):
+            parts += [path.encode(), content]
+        for part in parts:
             digest.update(len(part).to_bytes(8, "big") + part)
     return digest.hexdigest()[:12]
-
-
-def _parts(path: str, content: bytes) -> tuple[bytes, bytes]:
-    return path.encode(), content

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from builders.files.packing import write
 from damage.kinds.registry import Files, Kind, NotApplicable
 from damage.labelled import Labelled, Truth
 
@@ -82,26 +83,15 @@ class Answer:
 def seen(files: Files) -> Answer:
     """The answer about these files, from a child process."""
     with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch) / "job"
-        written(folder, files)
+        folder = write(Path(scratch) / "job", files)
         return _from_child(lambda: _analysed(folder, files))
 
 
 def seen_here(files: Files) -> Answer:
     """The answer about these files, from this process: patterns and modules that they need are loaded before children are forked."""
     with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch) / "job"
-        written(folder, files)
+        folder = write(Path(scratch) / "job", files)
         return _answer(_analysed(folder, files))
-
-
-def written(folder: Path, files: Files) -> None:
-    """Writes files below a folder."""
-    folder.mkdir()
-    for path, content in files.items():
-        target = folder / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(content)
 
 
 def _analysed(folder: Path, files: Files) -> dict[str, Any]:
@@ -253,8 +243,7 @@ def silent(whole: Files, files: Files, before: Answer, after: Answer) -> tuple[s
 def by_command(files: Files) -> tuple[int, str]:
     """The exit code and the JSON document of the command about these files, in a process of its own."""
     with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch) / "job"
-        written(folder, files)
+        folder = write(Path(scratch) / "job", files)
         words = [sys.executable, "-m", "nccldoctor", "analyze", str(folder), "--format", "json"]
         done = subprocess.run(words, capture_output=True, text=True, timeout=GIVEN_UP_AFTER)
         return done.returncode, done.stdout

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from builders.files.packing import as_bytes
 from damage.kinds.registry import Files
 from simulator import jobs as simulator
 from staged import jobs as staged
@@ -75,9 +76,8 @@ def of_samples() -> Iterator[Labelled]:
     """The bundled samples."""
     for sample in demo.samples():
         verdict = tomllib.loads(demo.expected(sample.name))["verdict"]
-        classes = verdict["class"] if isinstance(verdict["class"], list) else [verdict["class"]]
-        ranks = frozenset(Ranks.parse(verdict.get("ranks") or ""))
-        truth = Truth((ranks,), frozenset(classes), classes != ["none"])
+        ranks = frozenset(Ranks.parse(verdict.get("ranks", "")))
+        truth = Truth((ranks,), frozenset(verdict["class"]), verdict["class"] != ["none"])
         yield Labelled(f"sample {sample.name}", demo.contents(sample.name), truth)
 
 
@@ -85,14 +85,14 @@ def of_simulator(seeds: Iterable[int]) -> Iterator[Labelled]:
     """Simulated jobs."""
     for seed in seeds:
         job = simulator.make(seed)
-        yield Labelled(f"simulated {seed}", _as_bytes(job.files), of_truth(job.truth))
+        yield Labelled(f"simulated {seed}", as_bytes(job.files), of_truth(job.truth))
 
 
 def of_stage(seeds: Iterable[int]) -> Iterator[Labelled]:
     """Jobs of the second author."""
     for seed in seeds:
         job = staged.make(seed)
-        yield Labelled(f"staged {seed}", _as_bytes(job.files), of_truth(job.truth))
+        yield Labelled(f"staged {seed}", as_bytes(job.files), of_truth(job.truth))
 
 
 def of_folders(folders: Iterable[Path]) -> Iterator[Labelled]:
@@ -139,7 +139,3 @@ def _of_label(expected: dict[str, Any]) -> Truth:
     laggards = expected["laggards"]
     sets = None if not laggards else tuple(map(frozenset, [laggards, *expected.get("acceptable_rank_sets", ())]))
     return Truth(sets, frozenset(classes), expected.get("all_clear") is False)
-
-
-def _as_bytes(files: dict[str, str | bytes]) -> Files:
-    return {path: content if isinstance(content, bytes) else content.encode() for path, content in files.items()}

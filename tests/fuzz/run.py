@@ -9,7 +9,6 @@ has no wheels for Python 3.14, so that nobody could run it from a plain checkout
 from __future__ import annotations
 
 import argparse
-import io
 import json
 import random
 import sys
@@ -21,6 +20,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from builders.files.packing import write, zip_of
 from fuzz.mutations import damaged
 
 import nccldoctor
@@ -38,23 +38,16 @@ def case_of(number: int) -> dict[str, bytes]:
     for name in rng.sample(sorted(files), min(len(files), rng.randrange(1, 4))):
         files[name] = damaged(rng, files[name])
     if rng.random() < 0.1:
-        packed = io.BytesIO()
-        with zipfile.ZipFile(packed, "w") as archive:
-            for name, content in sorted(files.items()):
-                archive.writestr(zipfile.ZipInfo(name), content)
-        files = {"logs.zip": damaged(rng, packed.getvalue())}
+        packed = zip_of(dict(sorted(files.items())), zipfile.ZIP_STORED)
+        files = {"logs.zip": damaged(rng, packed)}
     return files
 
 
 def failures(number: int) -> list[str]:
     """What is wrong with the analysis of a case: a traceback, a part that broke, a file of which nothing is said."""
     with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch)
         files = case_of(number)
-        for name, content in files.items():
-            path = folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
+        folder = write(Path(scratch), files)
         try:
             incident = nccldoctor.analyze(folder)
             document = incident.to_json()

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from builders.files.packing import as_bytes, write
 from noise import printed, written
 
 import nccldoctor
@@ -47,7 +48,7 @@ def innocent_files() -> Mapping[str, bytes]:
         printed.DATA,
     )
     files = {name: content for group in texts for name, content in group.items()} | _reports_of("hardware")
-    return {name: content if isinstance(content, bytes) else content.encode() for name, content in files.items()}
+    return as_bytes(files)
 
 
 def _reports_of(sample: str) -> dict[str, str]:
@@ -69,11 +70,7 @@ def verdict(sample: str, beside: Mapping[str, bytes]) -> Verdict:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "incident"
         demo.write(sample, folder)
-        for name, content in beside.items():
-            path = folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
-        diagnosis = nccldoctor.analyze(folder).unquoted
+        diagnosis = nccldoctor.analyze(write(folder, beside)).unquoted
     found = diagnosis.verdict
     return Verdict(
         found.cause.value,

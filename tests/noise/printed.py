@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import json
 import struct
 import zipfile
 import zlib
 
+from builders.files.packing import as_bytes, zip_of
 from noise.written import CODE, EXIT, KILLED, TRACEBACK, WATCHDOG, XID
 
 _SMI = (
@@ -88,11 +88,7 @@ def _record(payload: bytes) -> bytes:
 
 
 def _zip(members: dict[str, str]) -> bytes:
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
-        for name, text in members.items():
-            archive.writestr(zipfile.ZipInfo(name), text)
-    return packed.getvalue()
+    return zip_of(as_bytes(members), zipfile.ZIP_STORED)
 
 
 METRICS = {

@@ -3,6 +3,7 @@
 import io
 import tarfile
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from nccldoctor.discover.discover import Discovered
@@ -10,7 +11,12 @@ from nccldoctor.discover.discover import Discovered
 LOG = b"[rank3]: Watchdog caught collective operation timeout\n" * 3
 
 
-def write(root: Path, files: dict[str, bytes]) -> Path:
+def as_bytes(files: Mapping[str, str | bytes]) -> dict[str, bytes]:
+    """The files with each text in UTF-8."""
+    return {name: data if isinstance(data, bytes) else data.encode() for name, data in files.items()}
+
+
+def write(root: Path, files: Mapping[str, bytes]) -> Path:
     """Put files into a folder, which is given back."""
     for name, data in files.items():
         path = root / name
@@ -33,7 +39,7 @@ def gaps(found: Discovered) -> dict[str, str]:
     return {gap.what: gap.why for gap in found.gaps}
 
 
-def tar_of(members: dict[str, bytes], mode: str = "w") -> bytes:
+def tar_of(members: Mapping[str, bytes], mode: str = "w") -> bytes:
     """A tar of these members."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode=mode) as archive:
@@ -44,10 +50,10 @@ def tar_of(members: dict[str, bytes], mode: str = "w") -> bytes:
     return out.getvalue()
 
 
-def zip_of(members: dict[str, bytes]) -> bytes:
-    """A zip of these members."""
+def zip_of(members: Mapping[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    """A zip of these members. Same members, same bytes."""
     out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(out, "w") as archive:
         for name, data in members.items():
-            archive.writestr(name, data)
+            archive.writestr(zipfile.ZipInfo(name), data, method)
     return out.getvalue()

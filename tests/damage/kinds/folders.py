@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import gzip
-import io
 import posixpath
 import random
 import re
-import tarfile
-import zipfile
 from collections.abc import Callable
 
+from builders.files.packing import tar_of, zip_of
 from damage.kinds.dumps import dump_an_hour_apart
 from damage.kinds.registry import Files, NotApplicable, dumps, load, of_files, one_of, texts
 
@@ -342,47 +340,33 @@ def one_gzip_cut(rng: random.Random, files: Files) -> Files:
     return {**rest, f"{path}.gz": packed[: rng.randrange(len(packed) // 2, len(packed))]}
 
 
-def _zip(files: Files) -> bytes:
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path, content in sorted(files.items()):
-            archive.writestr(zipfile.ZipInfo(path), content, zipfile.ZIP_DEFLATED)
-    return out.getvalue()
-
-
-def _tar(files: Files) -> bytes:
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w") as archive:
-        for path, content in sorted(files.items()):
-            info = tarfile.TarInfo(path)
-            info.size = len(content)
-            archive.addfile(info, io.BytesIO(content))
-    return out.getvalue()
+def _sorted(files: Files) -> Files:
+    return dict(sorted(files.items()))
 
 
 @of_files(ARCHIVE)
 def zipped(rng: random.Random, files: Files) -> Files:
     """All files in a zip."""
-    return {"job.zip": _zip(files)}
+    return {"job.zip": zip_of(_sorted(files))}
 
 
 @of_files(ARCHIVE)
 def zip_cut(rng: random.Random, files: Files) -> Files:
     """All files in a zip, which is cut in its second half."""
-    packed = _zip(files)
+    packed = zip_of(_sorted(files))
     return {"job.zip": packed[: rng.randrange(len(packed) // 2, len(packed))]}
 
 
 @of_files(ARCHIVE)
 def tar_gz_cut(rng: random.Random, files: Files) -> Files:
     """All files in a ``.tar.gz``, which is cut in its second half."""
-    packed = gzip.compress(_tar(files), mtime=0)
+    packed = gzip.compress(tar_of(_sorted(files)), mtime=0)
     return {"job.tar.gz": packed[: rng.randrange(len(packed) // 2, len(packed))]}
 
 
 @of_files(ARCHIVE)
 def tar_damaged(rng: random.Random, files: Files) -> Files:
     """All files in a tar of which a block in the middle is NULs."""
-    packed = _tar(files)
+    packed = tar_of(_sorted(files))
     at = rng.randrange(len(packed) // 4, len(packed) // 2) // 512 * 512
     return {"job.tar": packed[:at] + bytes(512) + packed[at + 512 :]}
