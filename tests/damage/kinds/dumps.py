@@ -7,7 +7,18 @@ import json
 import random
 from typing import Any
 
-from damage.kinds.registry import Files, NotApplicable, dumps, entries_of, load, of_dump_bytes, of_dump_values, of_files
+from damage.kinds.registry import (
+    Files,
+    NotApplicable,
+    dumps,
+    entries_of,
+    load,
+    of_dump_bytes,
+    of_dump_values,
+    of_files,
+    with_entries,
+    without,
+)
 
 BYTES, VALUES, FETCHED = "dump bytes", "dump values", "dump fetched"
 
@@ -126,7 +137,7 @@ def dumps_in_one_file(rng: random.Random, files: Files) -> Files:
     """All dumps as JSON, one in a line, in one file."""
     if not dumps(files):
         raise NotApplicable
-    out = {path: content for path, content in files.items() if path not in dumps(files)}
+    out = without(files, dumps(files))
     out["all_dumps.json"] = "\n".join(json.dumps(load(files[path])) for path in dumps(files)).encode()
     return out
 
@@ -200,42 +211,36 @@ def entries_out_of_order(rng: random.Random, dump: Any) -> Any:
     return dump
 
 
-def _entries_replaced(dump: Any, entries: list[Any]) -> Any:
-    return entries if isinstance(dump, list) else {**dump, "entries": entries}
-
-
 @of_dump_values(VALUES, one_too=True)
 def newest_entries_lost(rng: random.Random, dump: Any) -> Any:
     """The newest third of the entries is gone."""
     entries = entries_of(dump)
-    return _entries_replaced(dump, entries[: len(entries) * 2 // 3])
+    return with_entries(dump, entries[: len(entries) * 2 // 3])
 
 
 @of_dump_values(VALUES, one_too=True)
 def oldest_entries_lost(rng: random.Random, dump: Any) -> Any:
     """Only the newest entries are left, as in a short ring."""
     entries = entries_of(dump)
-    return _entries_replaced(dump, entries[-max(3, len(entries) // 5) :])
+    return with_entries(dump, entries[-max(3, len(entries) // 5) :])
 
 
 @of_dump_values(VALUES, one_too=True)
 def entries_dropped(rng: random.Random, dump: Any) -> Any:
     """One entry in six is gone."""
-    return _entries_replaced(dump, [entry for entry in entries_of(dump) if rng.random() > 1 / 6])
+    return with_entries(dump, [entry for entry in entries_of(dump) if rng.random() > 1 / 6])
 
 
 @of_dump_values(VALUES)
 def entries_twice(rng: random.Random, dump: Any) -> Any:
     """One entry in six stands twice."""
-    return _entries_replaced(
-        dump, [e for entry in entries_of(dump) for e in [entry] * (2 if rng.random() < 1 / 6 else 1)]
-    )
+    return with_entries(dump, [e for entry in entries_of(dump) for e in [entry] * (2 if rng.random() < 1 / 6 else 1)])
 
 
 @of_dump_values(VALUES)
 def no_entries(rng: random.Random, dump: Any) -> Any:
     """Dumps hold no entry."""
-    return _entries_replaced(dump, [])
+    return with_entries(dump, [])
 
 
 @of_dump_values(VALUES, one_too=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import pickle
 import posixpath
 import random
 import re
@@ -10,7 +11,18 @@ from collections.abc import Callable
 
 from builders.files.packing import tar_of, zip_of
 from damage.kinds.dumps import dump_an_hour_apart
-from damage.kinds.registry import Files, NotApplicable, dumps, load, of_files, one_of, texts
+from damage.kinds.registry import (
+    Files,
+    NotApplicable,
+    dumps,
+    entries_of,
+    load,
+    of_files,
+    one_of,
+    texts,
+    with_entries,
+    without,
+)
 
 FILES, NAMES, BESIDE, ARCHIVE = "files lost", "names", "files beside", "archive"
 
@@ -27,10 +39,10 @@ def rank_in(path: str) -> int | None:
     return None
 
 
-def _without(files: Files, gone: list[str]) -> Files:
+def _lost(files: Files, gone: list[str]) -> Files:
     if not gone or len(gone) == len(files):
         raise NotApplicable
-    return {path: content for path, content in files.items() if path not in gone}
+    return without(files, gone)
 
 
 @of_files(FILES)
@@ -40,57 +52,57 @@ def a_rank_lost(rng: random.Random, files: Files) -> Files:
     if not ranks:
         raise NotApplicable
     gone = rng.choice(ranks)
-    return _without(files, [path for path in files if rank_in(path) == gone])
+    return _lost(files, [path for path in files if rank_in(path) == gone])
 
 
 @of_files(FILES)
 def half_of_the_files_lost(rng: random.Random, files: Files) -> Files:
     """Any half of the files is gone."""
-    return _without(files, rng.sample(sorted(files), len(files) // 2))
+    return _lost(files, rng.sample(sorted(files), len(files) // 2))
 
 
 @of_files(FILES)
 def a_dump_lost(rng: random.Random, files: Files) -> Files:
     """One dump is gone."""
-    return _without(files, one_of(rng, dumps(files)))
+    return _lost(files, one_of(rng, dumps(files)))
 
 
 @of_files(FILES)
 def half_of_the_dumps_lost(rng: random.Random, files: Files) -> Files:
     """Any half of the dumps is gone."""
-    return _without(files, rng.sample(dumps(files), (len(dumps(files)) + 1) // 2))
+    return _lost(files, rng.sample(dumps(files), (len(dumps(files)) + 1) // 2))
 
 
 @of_files(FILES)
 def all_dumps_lost(rng: random.Random, files: Files) -> Files:
     """Only texts are left."""
-    return _without(files, dumps(files))
+    return _lost(files, dumps(files))
 
 
 @of_files(FILES)
 def one_dump_left(rng: random.Random, files: Files) -> Files:
     """One dump and all texts are left."""
     keep = one_of(rng, dumps(files))
-    return _without(files, [path for path in dumps(files) if path not in keep])
+    return _lost(files, [path for path in dumps(files) if path not in keep])
 
 
 @of_files(FILES)
 def all_texts_lost(rng: random.Random, files: Files) -> Files:
     """Only dumps are left."""
-    return _without(files, texts(files))
+    return _lost(files, texts(files))
 
 
 @of_files(FILES)
 def a_text_lost(rng: random.Random, files: Files) -> Files:
     """One text is gone."""
-    return _without(files, one_of(rng, texts(files)))
+    return _lost(files, one_of(rng, texts(files)))
 
 
 @of_files(FILES)
 def one_text_left(rng: random.Random, files: Files) -> Files:
     """One text is left, and nothing else."""
     keep = one_of(rng, texts(files))
-    return _without(files, [path for path in files if path not in keep]) if keep else _without(files, [])
+    return _lost(files, [path for path in files if path not in keep]) if keep else _lost(files, [])
 
 
 @of_files(FILES)
@@ -98,13 +110,13 @@ def a_folder_lost(rng: random.Random, files: Files) -> Files:
     """One folder is gone, as where a node was not asked."""
     folders = sorted({posixpath.dirname(path) for path in files})
     gone = rng.choice(folders)
-    return _without(files, [path for path in files if posixpath.dirname(path) == gone])
+    return _lost(files, [path for path in files if posixpath.dirname(path) == gone])
 
 
 @of_files(FILES)
 def stacks_lost(rng: random.Random, files: Files) -> Files:
     """The stacks are gone."""
-    return _without(files, [path for path in files if "stack" in path])
+    return _lost(files, [path for path in files if "stack" in path])
 
 
 @of_files(FILES)
@@ -138,7 +150,7 @@ def dumps_without_rank(rng: random.Random, files: Files) -> Files:
     """Dumps have names that say nothing."""
     if not dumps(files):
         raise NotApplicable
-    out = {path: content for path, content in files.items() if path not in dumps(files)}
+    out = without(files, dumps(files))
     names = rng.sample("abcdefghijklmnopqrstuvwxyz", 26)
     return out | {f"dump-{names[n % 26]}{names[n // 26]}": files[path] for n, path in enumerate(dumps(files))}
 
@@ -212,10 +224,8 @@ def texts_interleaved(rng: random.Random, files: Files) -> Files:
     logs = [path for path in texts(files) if "stack" not in path]
     if len(logs) < 2:
         raise NotApplicable
-    return {
-        **_without(files | {"all.log": b""}, logs),
-        "all.log": _interleaved(rng, [files[p].splitlines(keepends=True) for p in logs]),
-    }
+    joined = _interleaved(rng, [files[path].splitlines(keepends=True) for path in logs])
+    return {**without(files, logs), "all.log": joined}
 
 
 @of_files(NAMES)
@@ -224,7 +234,7 @@ def texts_in_one_file(rng: random.Random, files: Files) -> Files:
     if len(texts(files)) < 2:
         raise NotApplicable
     joined = b"".join(files[path].rstrip(b"\n") + b"\n" for path in texts(files))
-    return {**{path: content for path, content in files.items() if path not in texts(files)}, "all.log": joined}
+    return {**without(files, texts(files)), "all.log": joined}
 
 
 @of_files(NAMES)
@@ -235,13 +245,13 @@ def texts_in_one_file_with_names(rng: random.Random, files: Files) -> Files:
     joined = b"\n".join(
         b"==> " + path.encode() + b" <==\n" + files[path].rstrip(b"\n") + b"\n" for path in texts(files)
     )
-    return {**{path: content for path, content in files.items() if path not in texts(files)}, "all.log": joined}
+    return {**without(files, texts(files)), "all.log": joined}
 
 
 def _rotated(files: Files, keep: Callable[[int], bool]) -> Files:
     if not texts(files):
         raise NotApplicable
-    out = {path: content for path, content in files.items() if path not in texts(files)}
+    out = without(files, texts(files))
     for path in texts(files):
         lines = files[path].splitlines(keepends=True)
         third = len(lines) // 3 + 1
@@ -284,35 +294,28 @@ def copies_beside(rng: random.Random, files: Files) -> Files:
 @of_files(BESIDE)
 def earlier_dumps_beside(rng: random.Random, files: Files) -> Files:
     """Dumps of the same job, taken earlier, lie beside: the newest entries are not in them yet."""
-    import pickle
-
     if not dumps(files):
         raise NotApplicable
     out = dict(files)
     for path in dumps(files):
         dump = load(files[path])
-        entries = dump if isinstance(dump, list) else dump.get("entries", [])
-        early = entries[: len(entries) // 2]
-        out[f"earlier/{path}"] = pickle.dumps(
-            early if isinstance(dump, list) else {**dump, "entries": early}, protocol=2
-        )
+        entries = entries_of(dump)
+        out[f"earlier/{path}"] = pickle.dumps(with_entries(dump, entries[: len(entries) // 2]), protocol=2)
     return out
 
 
 @of_files(BESIDE)
 def a_stale_dump_beside(rng: random.Random, files: Files) -> Files:
     """One dump is left from a run of the day before, in the place of a newer one."""
-    import pickle
-
     if len(dumps(files)) < 2:
         raise NotApplicable
     path = rng.choice(dumps(files))
     dump = load(files[path])
     for _ in range(24):
         dump = dump_an_hour_apart(random.Random(1), dump)
-    entries = dump if isinstance(dump, list) else dump.get("entries", [])
-    old = entries[: max(1, len(entries) // 3)]
-    return {**files, path: pickle.dumps(old if isinstance(dump, list) else {**dump, "entries": old}, protocol=2)}
+    entries = entries_of(dump)
+    old = with_entries(dump, entries[: max(1, len(entries) // 3)])
+    return {**files, path: pickle.dumps(old, protocol=2)}
 
 
 @of_files(ARCHIVE)
@@ -336,8 +339,7 @@ def one_gzip_cut(rng: random.Random, files: Files) -> Files:
     """One file is compressed and cut."""
     path = rng.choice(sorted(files))
     packed = gzip.compress(files[path], mtime=0)
-    rest = {other: content for other, content in files.items() if other != path}
-    return {**rest, f"{path}.gz": packed[: rng.randrange(len(packed) // 2, len(packed))]}
+    return {**without(files, [path]), f"{path}.gz": packed[: rng.randrange(len(packed) // 2, len(packed))]}
 
 
 def _sorted(files: Files) -> Files:

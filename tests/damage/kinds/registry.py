@@ -60,33 +60,28 @@ Rewrite = Callable[[random.Random, bytes], bytes]
 
 def of_texts(family: str, *, one_too: bool = False) -> Callable[[Rewrite], Rewrite]:
     """Registers what acts on the bytes of every text; with ``one_too`` a second kind that damages one text of them."""
-
-    def add(work: Rewrite) -> Rewrite:
-        name, about = _named(work), work.__doc__ or ""
-        _register(family, name, about, lambda rng, files: _rewritten(rng, files, texts(files), work))
-        if one_too:
-            about = f"One text: {about}"
-            _register(
-                family,
-                f"one-text-{name}",
-                about,
-                lambda rng, files: _rewritten(rng, files, one_of(rng, texts(files)), work),
-            )
-        return work
-
-    return add
+    return _of_bytes(family, texts, ("one-text", "One text") if one_too else None)
 
 
 def of_dump_bytes(family: str, *, one_too: bool = False) -> Callable[[Rewrite], Rewrite]:
     """Registers what acts on the bytes of every recorder dump, and of one of them."""
+    return _of_bytes(family, dumps, ("one", "One dump") if one_too else None)
+
+
+def _of_bytes(
+    family: str, choose: Callable[[Files], list[str]], one: tuple[str, str] | None
+) -> Callable[[Rewrite], Rewrite]:
+    """Registers what acts on the chosen files. ``one`` begins name and sentence of a second kind that damages one of them."""
 
     def add(work: Rewrite) -> Rewrite:
         name, about = _named(work), work.__doc__ or ""
-        _register(family, name, about, lambda rng, files: _rewritten(rng, files, dumps(files), work))
-        if one_too:
-            about = f"One dump: {about}"
+        _register(family, name, about, lambda rng, files: _rewritten(rng, files, choose(files), work))
+        if one:
             _register(
-                family, f"one-{name}", about, lambda rng, files: _rewritten(rng, files, one_of(rng, dumps(files)), work)
+                family,
+                f"{one[0]}-{name}",
+                f"{one[1]}: {about}",
+                lambda rng, files: _rewritten(rng, files, one_of(rng, choose(files)), work),
             )
         return work
 
@@ -126,6 +121,11 @@ def one_of(rng: random.Random, paths: Sequence[str]) -> list[str]:
     return [rng.choice(paths)] if paths else []
 
 
+def without(files: Files, gone: Sequence[str]) -> Files:
+    """The files but some."""
+    return {path: content for path, content in files.items() if path not in gone}
+
+
 class _PlainValues(pickle.Unpickler):
     """A dump holds plain values: nothing of it is imported."""
 
@@ -163,3 +163,8 @@ def entries_of(dump: Any) -> list[dict[str, Any]]:
     """The recorded calls of a dump of either form."""
     found = dump if isinstance(dump, list) else dump.get("entries", [])
     return [entry for entry in found if isinstance(entry, dict)]
+
+
+def with_entries(dump: Any, entries: list[Any]) -> Any:
+    """A dump of either form with other recorded calls."""
+    return entries if isinstance(dump, list) else {**dump, "entries": entries}
