@@ -14,10 +14,10 @@ from nccldoctor.model import SourceKind
 from nccldoctor.patterns import lazy
 
 LOOKED_AT = 16 << 10
-"""Bytes of a text that are looked at; all of them where they look like a build."""
+"""Bytes of a text whose lines are looked at; all of them where they look like a build."""
 
 LONGEST = 400
-"""Characters of a line of a build that are looked at."""
+"""Characters of a line that are looked at."""
 
 _PAGE = lazy(r"\s{0,99}(?:<\?xml[^<>]{0,200}>\s{0,9})?<(?:!doctype html|html|testsuites?|coverage|checkstyle)\b", re.I)
 _DEBUG_SERVER = b"/handler/"
@@ -40,7 +40,7 @@ _FEWEST_WORDS = 8
 _VOCABULARY = lazy(r"\s{0,9}\{\s{0,9}(?:\"(?:[^\"\\]|\\.){0,80}\"\s?:\s?\d{1,9},\s{0,9}){20}")
 _TOKENIZER = (b'"added_tokens"', b'"vocab"', b'"merges"', b'"chat_template"', b'"tokenizer_class"', b'"weight_map"')
 _TEXT_KEYS = ("text", "prompt", "instruction", "content", "question", "document", "messages", "conversations")
-_SAYS_WHEN_OR_WHO = re.compile(
+_SAYS_WHEN_OR_WHO = lazy(
     r"(?i)@?(?:time(?:stamp)?|ts|(?:asc|date)?time|date|level(?:name)?|severity|record|stream|log|line|rank|host(?:name)?|pod|kubernetes"
     r"|labels|logger|name|pid|process|thread)"
 )
@@ -67,12 +67,22 @@ _SHARE = 0.3
 """Share of lines that a build prints and nothing else does; the rest are the commands, sources and errors that it shows."""
 
 
-def kind_of_bystander(head: bytes, *, is_json: bool, is_whole: bool) -> SourceKind | None:
+def first_lines(head: bytes) -> list[str]:
+    """The lines of the first :data:`LOOKED_AT` bytes that are neither blank nor cut off."""
+    lines = _lines(head[:LOOKED_AT])
+    return lines[:-1] if len(head) > LOOKED_AT and len(lines) > 1 else lines
+
+
+def count_matches(pattern: lazy[str], lines: Sequence[str]) -> int:
+    """How many lines begin with what the pattern describes."""
+    return sum(pattern.match(line) is not None for line in lines)
+
+
+def kind_of_bystander(head: bytes, lines: Sequence[str], *, is_json: bool, is_whole: bool) -> SourceKind | None:
     """The kind of a text that another program left; None for what may be output of the job.
 
-    The text begins with ``head``; ``is_whole`` says that ``head`` is the whole text.
+    The text begins with ``head``, which has these :func:`first_lines`; ``is_whole`` says that ``head`` is the whole text.
     """
-    lines = _lines(head[:LOOKED_AT], is_cut=not is_whole or len(head) > LOOKED_AT)
     if not lines:
         return None
     if is_json:
@@ -83,13 +93,12 @@ def kind_of_bystander(head: bytes, *, is_json: bool, is_whole: bool) -> SourceKi
         return SourceKind.NOTES
     if _is_metrics(lines) or _is_word_list(lines):
         return SourceKind.DATA
-    looks_built = is_whole and (_TEST_RUN.match(lines[0]) or sum(map(_is_printed_by_build, lines)) >= 2)
-    return SourceKind.BUILD if looks_built and _is_build(_lines(head, is_cut=False)) else None
+    looks_built = is_whole and (_TEST_RUN.match(lines[0]) or _printed_by_build(lines) >= 2)
+    return SourceKind.BUILD if looks_built and _is_build(_lines(head)) else None
 
 
-def _lines(head: bytes, *, is_cut: bool) -> list[str]:
-    lines = [line for line in head.decode("latin-1").splitlines() if line.strip()]
-    return lines[:-1] if is_cut and len(lines) > 1 else lines
+def _lines(text: bytes) -> list[str]:
+    return [line for line in text.decode("latin-1").splitlines() if line.strip()]
 
 
 def _is_mail(lines: Sequence[str]) -> bool:
@@ -110,16 +119,14 @@ def _is_history(lines: Sequence[str]) -> bool:
 
 def _is_metrics(lines: Sequence[str]) -> bool:
     """True for what an exporter shows to Prometheus."""
-    return _METRIC_HEAD.match(lines[0]) is not None and sum(
-        _METRIC.match(line) is not None for line in lines
-    ) >= 0.9 * len(lines)
+    return _METRIC_HEAD.match(lines[0]) is not None and count_matches(_METRIC, lines) >= 0.9 * len(lines)
 
 
 def _is_word_list(lines: Sequence[str]) -> bool:
     """True for a vocabulary, or names one under the other: hardly a line has two words."""
     if len(lines) < _FEWEST_WORDS or not all(map(_WORD.match, lines[:_FEWEST_WORDS])):
         return False
-    return sum(_WORD.match(line) is not None for line in lines) >= 0.95 * len(lines)
+    return count_matches(_WORD, lines) >= 0.95 * len(lines)
 
 
 def _is_vocabulary(head: bytes) -> bool:
@@ -155,13 +162,13 @@ def _object(line: str) -> dict[str, object] | None:
     return value if isinstance(value, dict) else None
 
 
-def _is_printed_by_build(line: str) -> bool:
-    return _BUILD.match(line[:LONGEST]) is not None
+def _printed_by_build(lines: Sequence[str]) -> int:
+    return count_matches(_BUILD, [line[:LONGEST] for line in lines])
 
 
 def _is_build(lines: Sequence[str]) -> bool:
     """True for a whole run of pytest, and for a build in which no line is of a job."""
     if _TEST_RUN.match(lines[0]) and _TEST_RUN.match(lines[-1]):
         return True
-    printed = sum(map(_is_printed_by_build, lines))
+    printed = _printed_by_build(lines)
     return printed >= max(2, _SHARE * len(lines)) and not any(_OF_A_JOB.search(line[:LONGEST]) for line in lines)

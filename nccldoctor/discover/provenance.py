@@ -12,16 +12,10 @@ import json
 import re
 
 from nccldoctor.dataclass import dataclass
-from nccldoctor.discover.bystanders import kind_of_bystander
+from nccldoctor.discover.bystanders import LONGEST, LOOKED_AT, count_matches, first_lines, kind_of_bystander
 from nccldoctor.discover.streams import HEAD
 from nccldoctor.model import SourceKind
 from nccldoctor.patterns import lazy
-
-LOOKED_AT = 16 << 10
-"""Bytes of a text that are looked at."""
-
-LONGEST = 400
-"""Characters of a line that are looked at."""
 
 MOST_LOGGED = 0.1
 """Share of lines in the shape of output that a person's text has at most; :data:`MOST_QUOTED` where its name says what it is."""
@@ -180,20 +174,21 @@ def kind_of_text(head: bytes, name: str, *, is_json: bool) -> SourceKind | None:
     sample = head[:LOOKED_AT]
     if b"\0" in sample or not sample.strip() or any(word in head for word in _RECORDED):
         return None
-    if kind := kind_of_bystander(head, is_json=is_json, is_whole=len(head) < HEAD):
+    whole_lines = first_lines(head)
+    if kind := kind_of_bystander(head, whole_lines, is_json=is_json, is_whole=len(head) < HEAD):
         return kind
     if is_json:
         return _kind_of_json(head, name)
-    lines = [line[:LONGEST] for line in sample.decode("latin-1").splitlines() if line.strip()]
+    lines = [line[:LONGEST] for line in whole_lines]
     is_output_name = _OUTPUT_NAMES.search(name) is not None
-    if len(head) > LOOKED_AT and len(lines) > 1:
-        lines.pop()  # cut off in its middle
     if _is_chat(lines, name) and not is_output_name:
         return SourceKind.CHAT
     plain = _outside_blocks(lines)
-    printed = sum(_PRINTED.match(line) is not None for line in plain)
+    printed = count_matches(_PRINTED, plain)
     named = None if is_output_name else next((shape for shape in _SHAPES if shape.names.search(name)), None)
-    if named is not None and (printed <= MOST_QUOTED * len(plain) or _telling(named, lines) >= named.least):
+    if named is not None and (
+        printed <= MOST_QUOTED * len(plain) or count_matches(named.telling, lines) >= named.least
+    ):
         return named.kind
     if printed > (0 if is_output_name else MOST_LOGGED * len(plain)):
         return None
@@ -203,16 +198,12 @@ def kind_of_text(head: bytes, name: str, *, is_json: bool) -> SourceKind | None:
     return found or (SourceKind.NOTES if not is_output_name and _is_prose(plain, name) else None)
 
 
-def _telling(shape: _Shape, lines: list[str]) -> int:
-    return sum(shape.telling.match(line) is not None for line in lines)
-
-
 def _has_shape(shape: _Shape, lines: list[str], plain: list[str]) -> bool:
     """True where enough lines are telling, and most fit."""
-    if _telling(shape, lines) < shape.least:
+    if count_matches(shape.telling, lines) < shape.least:
         return False
     if shape.kind is not SourceKind.NOTES:
-        return sum(shape.fitting.match(line) is not None for line in lines) >= shape.share * len(lines)
+        return count_matches(shape.fitting, lines) >= shape.share * len(lines)
     fit = sum(shape.fitting.match(line) is not None or _SENTENCE.search(line) is not None for line in plain)
     return fit >= shape.share * len(plain)
 

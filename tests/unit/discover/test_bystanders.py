@@ -7,7 +7,7 @@ import json
 import pytest
 from builders.logs.lines import watchdog
 
-from nccldoctor.discover.bystanders import kind_of_bystander
+from nccldoctor.discover.bystanders import first_lines, kind_of_bystander
 from nccldoctor.model import SourceKind
 
 INSTALL = "Collecting torch\nRequirement already satisfied: numpy in ./lib\nSuccessfully installed torch-2.13.0\n"
@@ -26,9 +26,14 @@ BESIDE = {
 }
 
 
+def _kind(text: str, *, is_json: bool, is_whole: bool) -> SourceKind | None:
+    head = text.encode()
+    return kind_of_bystander(head, first_lines(head), is_json=is_json, is_whole=is_whole)
+
+
 @pytest.mark.parametrize(("kind", "text"), [(kind, text) for kind, texts in BESIDE.items() for text in texts])
 def test_a_bystander_is_known(kind: SourceKind, text: str) -> None:
-    assert kind_of_bystander(text.encode(), is_json=False, is_whole=True) is kind
+    assert _kind(text, is_json=False, is_whole=True) is kind
 
 
 @pytest.mark.parametrize(
@@ -43,11 +48,11 @@ def test_a_bystander_is_known(kind: SourceKind, text: str) -> None:
     ],
 )
 def test_output_of_a_job_is_none(text: str) -> None:
-    assert kind_of_bystander(text.encode(), is_json=False, is_whole=True) is None
+    assert _kind(text, is_json=False, is_whole=True) is None
 
 
 def test_a_job_that_begins_with_a_build_is_not_judged_by_its_beginning() -> None:
-    assert kind_of_bystander((INSTALL * 900).encode(), is_json=False, is_whole=False) is None
+    assert _kind(INSTALL * 900, is_json=False, is_whole=False) is None
 
 
 def test_documents_are_data_and_lines_of_a_logger_are_not() -> None:
@@ -55,8 +60,8 @@ def test_documents_are_data_and_lines_of_a_logger_are_not() -> None:
     logged = json.dumps({"time": "2026-04-17T10:00:00Z", "text": f"Why?\n{watchdog(3)}"})
     numbers, of_rank = json.dumps({"step": 3, "loss": 2.0}), json.dumps({"step": 3, "loss": 2.0, "rank": 1})
     vocabulary = json.dumps({chr(65 + n): n for n in range(30)})
-    kinds = [kind_of_bystander(f"{text}\n".encode() * 3, is_json=True, is_whole=True) for text in (shard, numbers)]
+    kinds = [_kind(f"{text}\n" * 3, is_json=True, is_whole=True) for text in (shard, numbers)]
     assert kinds == [SourceKind.DATA] * 2
-    assert kind_of_bystander(vocabulary.encode(), is_json=True, is_whole=True) is SourceKind.DATA
+    assert _kind(vocabulary, is_json=True, is_whole=True) is SourceKind.DATA
     for text in (logged, of_rank):
-        assert kind_of_bystander(f"{text}\n".encode() * 3, is_json=True, is_whole=True) is None
+        assert _kind(f"{text}\n" * 3, is_json=True, is_whole=True) is None
