@@ -77,8 +77,8 @@ def dump_runs(batch: Batch, sources: Mapping[int, Source]) -> list[Recorded]:
 
 def _each(batch: Batch, sources: Mapping[int, Source]) -> Iterator[Recorded]:
     groups = [uid for uid, _ in batch.vocabulary.groups]
-    default = [uid == "0" or desc == "default_pg" for uid, desc in batch.vocabulary.groups]
     calls, ops = batch.calls, batch.vocabulary.ops
+    is_default, compared = _are_default(batch), _compared(batch)
     for dump, rows in calls.by_dump():
         stamps = calls.created_ns[rows]
         if not (stamps > 0).any():
@@ -86,13 +86,11 @@ def _each(batch: Batch, sources: Mapping[int, Source]) -> Iterator[Recorded]:
         head = batch.dumps[dump]
         made = stamps[stamps > 0] / 1e9
         one = Recorded([dump], _size(head), float(made.min()), float(made.max()))
-        use = np.flatnonzero(~calls.is_p2p[rows] & (calls.seq[rows] >= 0) & (stamps > 0))
-        for row in (use[-COMPARED:] + rows.start).tolist():
+        own = slice(*np.searchsorted(compared, (rows.start, rows.stop)))
+        for row in compared[own].tolist():
             code, seq = int(calls.group[row]), int(calls.seq[row])
-            if code < 0 or head.form == "list":  # numbers that count in each process for itself
-                continue
             one.calls.setdefault((groups[code], seq, ops[calls.op[row]]), calls.created_ns[row] / 1e9)
-            if default[code]:
+            if is_default[code]:
                 one.low, one.high = min(one.low, seq), max(one.high, seq)
         rank = sources[head.source].rank
         if rank is not None:
@@ -151,8 +149,7 @@ def _told_by_each(batch: Batch) -> _Told:
 
     rows = _compared(batch)
     rows = rows[np.argsort(place[calls.dump[rows]], kind="stable")]
-    of_default = [uid == "0" or desc == "default_pg" for uid, desc in batch.vocabulary.groups]
-    counting = rows[np.array([*of_default, False])[calls.group[rows]]]
+    counting = rows[np.array([*_are_default(batch), False])[calls.group[rows]]]
     low, high = np.full(count, Recorded([]).low), np.full(count, Recorded([]).high)
     np.minimum.at(low, calls.dump[counting], calls.seq[counting])
     np.maximum.at(high, calls.dump[counting], calls.seq[counting])
@@ -164,8 +161,16 @@ def _told_by_each(batch: Batch) -> _Told:
     return _Told(dumps, first[dumps], last[dumps], low[dumps], high[dumps], shared[dumps], nearest[dumps])
 
 
+def _are_default(batch: Batch) -> list[bool]:
+    """For each group of the vocabulary whether it is a default group."""
+    return [uid == "0" or desc == "default_pg" for uid, desc in batch.vocabulary.groups]
+
+
 def _compared(batch: Batch) -> npt.NDArray[np.int64]:
-    """The rows that are compared: the newest collectives of each dump whose numbers are those of its groups."""
+    """The rows that are compared: the newest collectives of each dump, without those whose group has no name.
+
+    A bare list is left out: its numbers count in each process for itself.
+    """
     calls = batch.calls
     rows = np.flatnonzero(~calls.is_p2p & (calls.seq >= 0) & (calls.created_ns > 0))
     behind = np.bincount(calls.dump[rows], minlength=len(batch.dumps)).cumsum()[calls.dump[rows]] - np.arange(len(rows))
