@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -18,7 +18,7 @@ from nccldoctor.identify.identify import identify
 from nccldoctor.identify.runs.separate_jobs import one_job, without_sources
 from nccldoctor.identify.runs.stale_dumps import newest_case
 from nccldoctor.ingest.ingest import Ingested
-from nccldoctor.model import Finding, Gap, Proposal, Source, SourceKind
+from nccldoctor.model import Finding, Gap, Proposal, Source
 
 MOST_LEFT_OUT = 8
 """Sources that are left out one by one; then all of their kinds are."""
@@ -64,27 +64,25 @@ def _verdict_again(read: Ingested) -> Finding | None:
 def _without_breaking_sources(read: Ingested, work: Callable[[Ingested], _T]) -> _T:
     """The result of ``work`` on what was read, without the sources at which it breaks.
 
-    Such a source is found by halving: the shortest beginning of the input at which ``work`` breaks ends with it.
+    Such a source is found by halving: the shortest beginning of the input at which ``work`` breaks ends with it. After
+    :data:`MOST_LEFT_OUT` of them, all files of their kinds are left out.
     """
     left_out: list[Source] = []
     for _ in range(min(MOST_LEFT_OUT, len(read.parsed))):
         answer = attempt("judging the input", partial(work, read))
         if not isinstance(answer, Broken):
             return answer
-        source = _breaking_source(read, work)
-        why = f"the analysis broke on it ({answer.why}), so it was left out"
-        gap = Gap(source.path, why, source=source.id, lost=True)
-        left_out.append(source)
-        read = without_sources(read, frozenset([source.id]), (gap,))
-    return work(_without_kinds(read, {source.kind for source in left_out}))
+        left_out.append(_breaking_source(read, work))
+        read = _without(read, left_out[-1:], f"the analysis broke on it ({answer.why}), so it was left out")
+    kinds = {source.kind for source in left_out}
+    alike = [parsed.source for parsed in read.parsed if parsed.source.kind in kinds]
+    return work(_without(read, alike, "the analysis broke on several files like it, so it was left out"))
 
 
-def _without_kinds(read: Ingested, kinds: Collection[SourceKind]) -> Ingested:
-    """What was read, without all sources of the kinds at which the analysis broke again and again."""
-    gone = [parsed.source for parsed in read.parsed if parsed.source.kind in kinds]
-    why = "the analysis broke on several files like it, so it was left out"
-    gaps = [Gap(source.path, why, source=source.id, lost=True) for source in gone]
-    return without_sources(read, frozenset(source.id for source in gone), gaps)
+def _without(read: Ingested, sources: Sequence[Source], why: str) -> Ingested:
+    """Leave out some sources; each becomes a Gap that says why."""
+    gaps = [Gap(source.path, why, source=source.id, lost=True) for source in sources]
+    return without_sources(read, frozenset(source.id for source in sources), gaps)
 
 
 def _breaking_source(read: Ingested, work: Callable[[Ingested], _T]) -> Source:

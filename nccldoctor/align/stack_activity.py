@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from nccldoctor.dataclass import dataclass
-from nccldoctor.model.stack_frames import is_library
+from nccldoctor.model.stack_frames import is_user_code
 
 _LONGEST = 600
 
@@ -138,12 +138,8 @@ def _telling_frame(frames: Sequence[str]) -> tuple[_Row, str] | None:
         row = _match("busy", function, file)
         if row and not (row.kind == "leaf" and is_in_own):
             return row, function
-        is_in_own = is_in_own or _is_own(file)
+        is_in_own = is_in_own or is_user_code(file)
     return None
-
-
-def _is_own(file: str) -> bool:
-    return file.endswith(".py") and not is_library(file)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,5 +197,5 @@ def user_frames(frames: Sequence[str]) -> Iterator[str]:
     """All such frames, the innermost first."""
     for frame in frames:
         function, file = split_frame(frame)
-        if _is_own(file) and _match("neutral", function, file) is None:
+        if is_user_code(file) and _match("neutral", function, file) is None:
             yield frame

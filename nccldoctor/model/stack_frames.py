@@ -31,6 +31,11 @@ def is_library(file: str) -> bool:
     return is_bare or shown.startswith("<") or any(part in f"/{shown}" for part in _PARTS)
 
 
+def is_user_code(file: str) -> bool:
+    """True where the path is that of a Python file of the user."""
+    return file.endswith(".py") and not is_library(file)
+
+
 def innermost(frames: tuple[str, ...]) -> str:
     """The innermost frame of the user's own code, else the innermost one, with the file's name alone.
 

@@ -14,7 +14,7 @@ from nccldoctor.events import Stack
 from nccldoctor.model import Finding, Place
 from nccldoctor.model.figures import StackDiff, StackLine, StackSide
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.model.stack_frames import is_library, parse_frame
+from nccldoctor.model.stack_frames import is_user_code, parse_frame
 
 FRAMES = 24
 """Frames of one stack at most: the innermost ones, or those around the first that differs."""
@@ -78,18 +78,18 @@ def _from_recorder(facts: Facts, rank: int) -> StackSide | None:
     where = str(Place(dump.source, dump.path, entry=int(case.calls.entry[row])))
     what = "newest recorded call: " + entry_text(facts, row).partition(", called by")[0]
     return StackSide(
-        rank, what, where, tuple(StackLine(name, file, line, _is_own(file)) for name, file, line in frames)
+        rank, what, where, tuple(StackLine(name, file, line, is_user_code(file)) for name, file, line in frames)
     )
 
 
 def _stack_line(text: str) -> StackLine:
     """``function (file:line)`` as stack tools print it; what has another form stays whole."""
     parsed = parse_frame(text)
-    return StackLine(*parsed, _is_own(parsed[1])) if parsed is not None else StackLine(text[:400], "", None, own=False)
-
-
-def _is_own(file: str) -> bool:
-    return file.endswith(".py") and not is_library(file)
+    return (
+        StackLine(*parsed, is_user_code(parsed[1]))
+        if parsed is not None
+        else StackLine(text[:400], "", None, own=False)
+    )
 
 
 def _first_difference(one: Sequence[StackLine], two: Sequence[StackLine]) -> tuple[int | None, int | None]:

@@ -53,7 +53,7 @@ class LastCalls:
         calls = self._calls(data, low, high)
         if not calls:
             return
-        ends = [end.start() for end in _LINE_END.finditer(data, low, high)]
+        ends = _line_ends(data, low, high)
         for key, spans in calls.items():
             for start, end in spans:
                 at = bisect_left(ends, start)
@@ -78,6 +78,10 @@ class LastCalls:
     def kept_lines(self) -> Iterator[tuple[int, bytes]]:
         """The kept lines with their numbers, in the order of the file."""
         yield from sorted({line for kept in self._kept.values() for line in kept})
+
+
+def _line_ends(data: bytearray, low: int, high: int) -> list[int]:
+    return [end.start() for end in _LINE_END.finditer(data, low, high)]
 
 
 def _thread(data: bytearray, low: int, at: int) -> bytes:
@@ -282,7 +286,7 @@ class _Candidates:
             hits = sorted(literals.hits_by_kind(view[low:high]))
         if not hits:
             return cls(low, [], [], [])
-        ends = [end.start() for end in _LINE_END.finditer(buffer.data, low, high)]
+        ends = _line_ends(buffer.data, low, high)
         stretches = sorted((*ends, *range(low + REACH // 2, high, REACH // 2)))
         counts = Counter(map(itemgetter(1), hits))
         offsets: list[int] = []

@@ -115,7 +115,7 @@ def _note_missing(table: dict[str, Sequence[Any]], out: Entries) -> None:
     """Note fields that a recorder gives all of its entries or none, and that only some have."""
     for name in _ALWAYS:
         column = table.get(name, ())
-        missing = sum(value is None for value in column) if None in column else 0
+        missing = column.count(None)
         if 0 < missing < len(column):
             out.notes.append(f"{missing} entries without their {name}")
 

@@ -214,12 +214,6 @@ class _Work:
             return None, TOGETHER
         return (data, len(data)) if len(data) <= most else (None, TOGETHER)
 
-    def unpacked(self, file: DumpFile, reply: bytes) -> Batch | None:
-        """The batch in the reply of a child; None where there is none."""
-        with suppress(ValueError, KeyError, TypeError):
-            return self.unpacker.unpack(reply, file.source, file.path)
-        return None
-
     def finish(self, number: int, batch: Batch | None) -> None:
         file = self.files[number]
         with self.lock:

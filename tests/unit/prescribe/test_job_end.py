@@ -1,4 +1,4 @@
-"""Whether the job still ran, by what was read."""
+"""The state of the job follows from its logs and stacks."""
 
 from __future__ import annotations
 
