@@ -66,6 +66,11 @@ class GroupRef:
         name = self.uid if self.uid is not None else (f"id {self.pg_id}" if self.pg_id is not None else "")
         return f"{name}({self.desc})" if self.desc else name
 
+    @property
+    def spoken(self) -> str:
+        """What people call it: the description where there is one."""
+        return self.desc or str(self)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
@@ -165,7 +170,7 @@ class Event:
         inside, group = self.group_rank, self.group
         if inside is None or inside == self.rank or (group is None and self.rank is None):
             return ""
-        name = (group.desc or str(group)) if group is not None else ""
+        name = group.spoken if group is not None else ""
         of_group = f"rank {inside} of {f'group {name}' if name else 'its group'}"
         return f" ({of_group} = global rank {self.rank})" if self.rank is not None else f" ({of_group}: no global rank)"
 

@@ -32,7 +32,7 @@ class CallTimeout(Event):
         call = f" of {self.op}" if self.op else ""
         return f"watchdog timeout{call}" + (f" #{self.seq}" if self.seq is not None else "")
 
-    def stalled(self, entered: Ranks, group: str | None = None) -> Stalled:
+    def stalled(self, entered: Ranks, group: str | None = None, missing: Ranks = Ranks()) -> Stalled:
         """Returns the call of this line as a stalled one; ``entered`` are the ranks inside, ``group`` its name."""
         return Stalled(
             self.op,
@@ -41,6 +41,7 @@ class CallTimeout(Event):
             numel_in=self.numel_in,
             numel_out=self.numel_out,
             entered=entered,
+            missing=missing,
             timeout_ms=self.timeout_ms,
         )
 
@@ -298,11 +299,15 @@ class AbsenceWarning(Absence):
 class PeerTimeout(CallTimeout):
     """A rank gave up on one peer in a call.
 
-    ``peer`` is a rank inside the group, ``size`` that of the group, ``device`` the number of its own
-    device in the node. The peer need not be at fault: in a ring it may wait for the next
-    one itself.
+    ``by`` names the library that says so. ``peer`` is a rank inside the group, ``size`` that of the group, ``device`` the number of
+    its own device in the node. The peer need not be at fault: it may wait for the next one itself.
     """
 
+    by: str = ""
     peer: int | None = None
     size: int | None = None
     device: int | None = None
+
+    def _phrase(self) -> str:
+        peer = f"rank {self.peer} of its group" if self.peer is not None else "a peer"
+        return f"timed out waiting for {peer} in {self.op or f'a call of {self.by}'}"

@@ -96,7 +96,7 @@ class HcclTimeouts(LineParser):
             ):
                 break
             text += f" {below.body.strip()}"
-        yield PeerTimeout(**own_fields(line) | _call_fields(text))
+        yield PeerTimeout(**own_fields(line) | _call_fields(text), by="HCCL")
 
 
 def _call_fields(text: str) -> dict[str, Any]:

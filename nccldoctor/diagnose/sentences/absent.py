@@ -28,14 +28,18 @@ def not_in_timed_out_call(who: str, fired: Ranks) -> Headline:
     return Headline(who, f"never reached the call in which {ranks_phrase(fired)} timed out", basis=Basis.RANKS)
 
 
-def end_of_ring(who: str, call: str | None) -> Headline:
-    """Rank 1 never reached AllReduce: each peer waits for its neighbor, and the chain ends here."""
-    return Headline(
-        who,
-        f"never reached {call or 'the call that its peers wait in'}",
-        "each peer waits for its neighbor, and the chain ends here",
-        basis=Basis.RANKS,
-    )
+def end_of_chain(who: str, call: str | None) -> Headline:
+    """Rank 1 never reached ALLREDUCE: each peer waits for its neighbor, and the chain ends here."""
+    return _end_of_waits(who, call, "each peer waits for its neighbor, and the chain ends here")
+
+
+def missed_by_all(who: str, call: str | None) -> Headline:
+    """Rank 5 never reached DeepEP dispatch: its peers waited for it in vain."""
+    return _end_of_waits(who, call, "its peers waited for it in vain")
+
+
+def _end_of_waits(who: str, call: str | None, why: str) -> Headline:
+    return Headline(who, f"never reached {call or 'the call that its peers wait in'}", why, basis=Basis.RANKS)
 
 
 def at_prompt(who: str, ranks: Ranks) -> Headline:
@@ -249,8 +253,8 @@ def nothing_outstanding(rank: int | None, fired: Ranks) -> str:
     return f"Rank {rank} had no call outstanding when {ranks_phrase(fired)} timed out."
 
 
-def waited_for_neighbor(rank: int | None, peer: int | None) -> str:
-    """What HCCL prints of a rank in a ring."""
+def waited_for_peer(rank: int | None, peer: int | None) -> str:
+    """What a rank prints of the peer that it gave up on."""
     who = f"Rank {rank}" if rank is not None else "A rank"
     return f"{who} waited in vain for rank {peer} of its group."
 

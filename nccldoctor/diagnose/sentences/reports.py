@@ -92,14 +92,16 @@ def report_words(event: Absence) -> str:
     return f"{event.by} waits{where}."
 
 
-def peer_timed_out(event: PeerTimeout) -> str:
-    """A headline for a rank that waited in vain for a peer."""
+def peer_timed_out(event: PeerTimeout, waiting: Ranks = Ranks()) -> str:
+    """A headline for ranks that waited in vain for a peer; ``waiting`` counts inside their group."""
     who = f"Rank {event.rank}" if event.rank is not None else "A rank"
     who += f" (device {event.device} of its node)" if event.rank is None and event.device is not None else ""
-    call = f" in {event.op}" if event.op else ""
     if event.peer is None:
-        return f"{who} timed out{call or ' in a call'} of HCCL. No line names the rank it waited for."
-    group = f"group {event.group}" if event.group is not None else "its group"
+        return f"{who} timed out in {event.op or f'a call of {event.by}'}. No line names the rank it waited for."
+    group = f"group {event.group.spoken}" if event.group is not None else "its group"
+    if event.rank is None and waiting:
+        who, group = f"{ranks_phrase(waiting).capitalize()} of a group", "the same group"
+    call = f" in {event.op}" if event.op else ""
     return f"{who} waited in vain for rank {event.peer} of {group}{call}. That rank may itself be waiting for another."
 
 

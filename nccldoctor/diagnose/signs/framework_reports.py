@@ -91,8 +91,22 @@ def peer_headline(facts: Facts) -> str:
     waits = list(facts.case.of(PeerTimeout))
     if not waits:
         return ""
-    first = next((e for e in waits if e.peer is not None), waits[0])
-    return words.peer_timed_out(first)
+    ends = _missed_by_others(waits)
+    first = next((e for e in waits if e.peer is not None and (e.peer in ends or not ends)), waits[0])
+    return words.peer_timed_out(first, _waiting_inside(waits, first) if len(ends) == 1 else Ranks())
+
+
+def _waiting_inside(waits: Sequence[PeerTimeout], first: PeerTimeout) -> Ranks:
+    """The ranks inside one group that waited for the same peer."""
+    return Ranks(
+        e.group_rank for e in waits if e.group_rank is not None and (e.group, e.peer) == (first.group, first.peer)
+    )
+
+
+def _missed_by_others(waits: Iterable[PeerTimeout]) -> set[int]:
+    """The peers, numbered inside their group, that somebody waited for and that report no wait themselves."""
+    named = [e for e in waits if e.peer is not None]
+    return {e.peer for e in named if e.peer is not None} - {e.group_rank for e in named}
 
 
 def end_of_chain(facts: Facts) -> tuple[Ranks, list[PeerTimeout]]:
@@ -101,16 +115,16 @@ def end_of_chain(facts: Facts) -> tuple[Ranks, list[PeerTimeout]]:
     Nothing where it is not unique. Example: inside one group rank 0 waits for 3, 3 for 2 and 2 for 1: rank 1 is the end. These numbers
     count inside the group. They differ from the global ones by one number where its ranks are consecutive.
     """
-    by_group: dict[str, dict[int, PeerTimeout]] = defaultdict(dict)
-    for event in facts.case.of(PeerTimeout):
-        if event.peer is not None and event.group_rank is not None:
-            by_group[str(event.group)].setdefault(event.group_rank, event)
-    if len(by_group) != 1:
-        return Ranks(), []
-    waits = next(iter(by_group.values()))
-    ends = {e.peer for e in waits.values() if e.peer is not None} - waits.keys()
-    offsets = {e.rank - own for own, e in waits.items() if e.rank is not None}
-    if len(waits) < 2 or len(ends) != 1 or len(offsets) != 1:
+    named = [e for e in facts.case.of(PeerTimeout) if e.peer is not None and e.group_rank is not None]
+    ends = _missed_by_others(named)
+    offsets = {e.rank - e.group_rank for e in named if e.rank is not None and e.group_rank is not None}
+    waiting = {e.group_rank for e in named}
+    if len({str(e.group) for e in named}) != 1 or len(waiting) < 2 or len(ends) != 1 or len(offsets) != 1:
         return Ranks(), []
     rank = ends.pop() + offsets.pop()
-    return (Ranks([rank]), list(waits.values())) if rank >= 0 else (Ranks(), [])
+    return (Ranks([rank]), _one_of_each(named)) if rank >= 0 else (Ranks(), [])
+
+
+def _one_of_each(waits: Iterable[PeerTimeout]) -> list[PeerTimeout]:
+    """The first wait of each rank for each peer."""
+    return list({(e.group_rank, e.peer): e for e in reversed(list(waits))}.values())[::-1]

@@ -397,3 +397,54 @@ def test_a_tpu_is_not_called_a_gpu() -> None:
     assert ruling.cause == "hardware", str(ruling)
     assert "TPU /dev/accel0" in ruling.verdict["headline"]
     assert "GPU" not in str(ruling.verdict["doubts"])
+
+
+TRAP = (
+    "Traceback (most recent call last):\n"
+    '  File "/job/moe.py", line 88, in forward\n'
+    "    torch.cuda.current_stream().synchronize()\n"
+    "RuntimeError: CUDA error: unspecified launch failure\n"
+)
+
+
+def barrier_missed(own: int, missing: int, ranks: int = 4) -> str:
+    """What DeepEP prints on one rank: one line for each peer, with a positive value for the one that never came."""
+    values = (
+        f"DeepEP timeout check failed: rank = {own}, thread = {peer}, value = {1024 if peer == missing else 0})\n"
+        for peer in range(ranks)
+    )
+    return "".join(values) + TRAP
+
+
+def test_kernels_that_trapped_are_victims_of_the_peer_that_they_missed() -> None:
+    logs = {f"rank{rank}.log": f"step 7 loss 1.25\n{barrier_missed(rank, 2)}" for rank in (0, 1, 3)}
+    ruling = read(logs | {"rank2.log": "step 7 loss 1.25\n"})
+    assert (ruling.cause, ruling.ranks, ruling.verdict["confidence"]) == ("not-arrived", "2", "medium"), str(ruling)
+    assert "DeepEP barrier" in ruling.verdict["headline"]
+
+
+def test_the_peer_that_raised_before_is_the_cause() -> None:
+    logs = {f"rank{rank}.log": f"2026-03-02 10:02:11 step 7\n{barrier_missed(rank, 2)}" for rank in (0, 1, 3)}
+    own = TRAP.replace("RuntimeError: CUDA error: unspecified launch failure", "ValueError: empty batch")
+    ruling = read(logs | {"rank2.log": f"2026-03-02 10:00:31 step 7\n{own}"})
+    assert (ruling.cause, ruling.ranks) == ("raised", "2"), str(ruling)
+
+
+def test_numbers_inside_a_group_name_no_rank_of_the_job() -> None:
+    ruling = read({"job.log": "".join(barrier_missed(rank, 2) for rank in (0, 1, 3))})
+    assert (ruling.ranks, ruling.verdict["confidence"]) == ("", "cannot-tell"), str(ruling)
+    assert "Ranks 0-1, 3 of a group waited in vain for rank 2 of the same group" in ruling.verdict["headline"]
+
+
+def test_a_chain_of_symmetric_memory_ends_at_the_rank_that_waits_for_nobody() -> None:
+    line = "[FATAL] CUDASymmetricMemory::wait_signal rank {} failed to receive signal from rank {} on channel 0 after 9 microseconds\n"
+    logs = {f"rank{rank}.log": "step 7\n" + line.format(rank, rank - 1) + TRAP for rank in (1, 2, 3)}
+    ruling = read(logs | {"rank0.log": "step 7\n"})
+    assert (ruling.cause, ruling.ranks) == ("not-arrived", "0"), str(ruling)
+
+
+def test_peers_that_nobody_shares_accuse_nobody() -> None:
+    line = "Warning: DeepEP timeout for dispatch receive, rank {}, local_expert_idx 0, src_rank {}\n"
+    logs = {f"rank{rank}.log": "step 7\n" + line.format(rank, rank + 8) + TRAP for rank in range(4)}
+    ruling = read(logs)
+    assert not ruling.ranks, str(ruling)

@@ -143,6 +143,10 @@ CASES = {
         lambda: crash("RuntimeError: NPU function error: AclrtSynchronizeDeviceWithTimeout, error code is 507048"),
         lambda: crash("RuntimeError: NPU function error: aclnnMatmul, error code is 561002"),
     ),
+    "device-wait-timeout": (
+        lambda: crash("RuntimeError: DeepEP error: CPU recv timeout"),
+        lambda: crash("RuntimeError: DeepEP error: invalid number of tokens"),
+    ),
     "vllm-worker-stall": (
         lambda: Job().late(5).raw("engine.log", "(EngineCore_DP0 pid=61) ERROR 02-21 19:02:48 [core.py:845] TimeoutError: RPC call to execute_model timed out."),
         lambda: Job().late(5).raw("engine.log", "(EngineCore_DP0 pid=61) ERROR 02-21 19:02:48 [core.py:845] ValueError: unknown model"),

@@ -281,17 +281,20 @@ def _signs_of_life(stall: ObservedStall, ranks: Ranks) -> list[Citation]:
 
 
 def _end_of_peers(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
-    """Ranks that wait for their neighbours in a ring, and the one at the end, which complains of nobody."""
+    """Ranks that gave up on peers, and the one peer that complains of nobody."""
     ranks, waits = end_of_chain(facts)
     if not ranks or any(facts.liveness.activity(rank).alarms for rank in ranks):
         return None
+    waiting = Ranks(e.rank for e in waits if e.rank is not None) - ranks
+    group = waits[0].group.spoken if waits[0].group is not None else None
+    describe = absent.missed_by_all if len({e.peer for e in waits}) == 1 else absent.end_of_chain
     return Hypothesis(
-        absent.end_of_ring(who(facts.case, ranks), waits[0].op),
-        [Line(e, absent.waited_for_neighbor(e.rank, e.peer)) for e in waits[:4]],
+        describe(who(facts.case, ranks), waits[0].op),
+        [Line(e, absent.waited_for_peer(e.rank, e.peer)) for e in waits[:4]],
         (Doubt.at_most(Confidence.MEDIUM, doubts_of.GROUP_NUMBERS),),
         ranks=ranks,
-        victims=Ranks(e.rank for e in waits if e.rank is not None) - ranks,
-        stalled=waits[0].stalled(Ranks(e.rank for e in waits if e.rank is not None), str(waits[0].group)),
+        victims=waiting,
+        stalled=waits[0].stalled(waiting, group, missing=ranks),
     )
 
 

@@ -1,0 +1,119 @@
+"""Kernels that wait for their peers on the GPU and give up: DeepEP, and the symmetric memory of PyTorch.
+
+The kernel prints one line for each peer that it misses and traps. CUDA then reports an error (``unspecified launch failure``) on
+the rank that waited, so that every victim seems to crash.
+
+Sources: DeepEP ``csrc/kernels`` (``utils.cuh``: after a barrier a positive value of *thread* N says that peer N never came;
+``internode.cu`` counts eight ranks to a node; ``internode_ll.cu``; ``deep_ep/include``), February 2025 to July 2026; pytorch
+``symm_mem/CUDASymmetricMemory.cu`` 2.6 to 2.13. All numbers count inside the group.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from nccldoctor.events import Event, GroupRef, PeerTimeout
+from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.patterns import lazy
+
+_RANKS_OF_NODE = 8
+"""Ranks of a node, as DeepEP's kernels between nodes are compiled (``NUM_MAX_NVL_PEERS``)."""
+
+_DEEP_EP = lazy(
+    r"\bDeepEP (?:(?P<what>[A-Za-z][\w() -]{0,60}?) )?timeout(?P<where> check failed| for \w+(?: \w+)?| \([\w ]{1,40}\))?[:,]"
+    r"(?P<fields>.{1,300})"
+)
+_OPERATIONS = {
+    "dispatch": "dispatch",
+    "notify": "dispatch",
+    "combine": "combine",
+    "barrier": "barrier",
+    "check failed": "barrier",
+}
+"""What a line says of its kernel, and the operation; *notify* is the first part of a dispatch."""
+
+_RANK = lazy(r"\brank(?: =|:)? (?P<rank>\d{1,6})(?:/(?P<size>\d{1,6}))?")
+_PLACE = lazy(r"\b(?:RDMA|IB): (?P<node>\d{1,6}), nvl:? (?P<slot>\d{1,3})")
+_PEER = lazy(r"\b(?:src|dst)_rank (?P<peer>\d{1,6})")
+_ORIGIN = lazy(
+    r"\bsrc RDMA: (?P<node>\d{1,6}), src nvl: (?P<slot>\d{1,3})|\bsrc RDMA(?: lane)?: (?P<lane>\d{1,6})"
+    r"|\bsrc NVL: (?P<beside>\d{1,3})"
+)
+_SIGNAL = lazy(r"\bthread = (?P<peer>\d{1,6}), value = (?P<value>-?\d{1,12})")
+_SYMMETRIC = lazy(
+    r"SymmetricMemory::(?P<op>\w{1,40}):? rank (?P<own>\d{1,6}) failed to (?:send signal to|receive signal from) rank (?P<peer>\d{1,6})\b"
+)
+
+
+@line_parser
+class DeepEpTimeouts(LineParser):
+    """*peer-timeout*: the rank inside the expert-parallel group that waited, and the peer that it missed where the line tells."""
+
+    literals = ("DeepEP ",)
+
+    def parse(self, line: Line) -> Iterator[Event]:
+        hit = _DEEP_EP.search(line.body)
+        if hit is None:
+            return
+        fields = hit["fields"]
+        signal = _SIGNAL.search(fields)
+        if signal and _has_come(signal):
+            return
+        own, place = _RANK.search(fields), _PLACE.search(fields)
+        words = f"{hit['what']}{hit['where']}"
+        yield PeerTimeout(
+            **common(line),
+            by="DeepEP",
+            group=GroupRef(desc="expert-parallel"),
+            op="DeepEP " + next((op for word, op in _OPERATIONS.items() if word in words), "kernel"),
+            group_rank=int(own["rank"]) if own else _index(place),
+            size=int(own["size"]) if own and own["size"] else None,
+            peer=int(signal["peer"]) if signal else _peer(fields, place),
+        )
+
+    def is_told_elsewhere(self, line: Line) -> bool:
+        """True of a peer that came: the same rank prints a line of the one that did not."""
+        hit = _DEEP_EP.search(line.body)
+        signal = _SIGNAL.search(hit["fields"]) if hit else None
+        return signal is not None and _has_come(signal)
+
+
+def _has_come(signal: re.Match[str]) -> bool:
+    return int(signal["value"]) <= 0
+
+
+def _index(place: re.Match[str] | None) -> int | None:
+    return int(place["node"]) * _RANKS_OF_NODE + int(place["slot"]) if place else None
+
+
+def _peer(fields: str, place: re.Match[str] | None) -> int | None:
+    """The peer whose data did not come; tokens cross nodes between ranks of one slot, then the node."""
+    if named := _PEER.search(fields):
+        return int(named["peer"])
+    origin = _ORIGIN.search(fields)
+    if origin is None or place is None:
+        return None
+    if origin["node"]:
+        return _index(origin)
+    node, slot = (origin["lane"], place["slot"]) if origin["lane"] else (place["node"], origin["beside"])
+    return int(node) * _RANKS_OF_NODE + int(slot)
+
+
+@line_parser
+class SymmetricMemoryTimeouts(LineParser):
+    """*peer-timeout*: a kernel of PyTorch's symmetric memory waited for the signal of one peer."""
+
+    literals = ("SymmetricMemory::",)
+
+    def parse(self, line: Line) -> Iterator[Event]:
+        if hit := _SYMMETRIC.search(line.body):
+            own, peer = int(hit["own"]), int(hit["peer"])
+            yield PeerTimeout(
+                **common(line),
+                by="symmetric memory",
+                group=GroupRef(desc="symmetric-memory"),
+                op=f"symmetric-memory {hit['op']}",
+                group_rank=own,
+                peer=peer,
+            )
