@@ -1,12 +1,13 @@
-"""Adds to a built package what each run would else make anew: compiled templates, and the remedies as one module.
+"""Adds to a built package what each run would else make: compiled templates, remedies as one module, tables as JSON.
 
 The README of a package has links that lead to the repository.
 
-A checkout has neither, and reads the sources of both; so does a package that was built where jinja2 is missing.
+A checkout has none of these, and reads their sources; so does a package that was built where jinja2 is missing.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import tomllib
@@ -21,7 +22,7 @@ CATALOGUE = ROOT / "nccldoctor" / "prescribe" / "catalogue"
 
 
 class BuildWithForms(build_py):
-    """Builds the modules, then what is made of templates and remedies."""
+    """Builds the modules, then what is made of templates, remedies and tables."""
 
     def run(self) -> None:
         """Build; an editable installation reads the sources."""
@@ -30,6 +31,7 @@ class BuildWithForms(build_py):
             return
         package = Path(self.build_lib) / "nccldoctor"
         write_remedies(package / "prescribe" / "catalogue" / "built_in.py")
+        write_tables(package)
         sys.path.insert(0, str(package.parent))  # an unpacked sdist has no link to the reports
         sys.dont_write_bytecode = True
         try:
@@ -53,6 +55,14 @@ def write_remedies(target: Path) -> None:
     files = {path.relative_to(CATALOGUE).as_posix(): tomllib.loads(path.read_text("utf-8")) for path in paths}
     head = '"""The built-in remedy files, as they were when the package was built."""\n\nimport datetime\n\n'
     target.write_text(f"{head}FILES = {files!r}\n", encoding="utf-8")
+
+
+def write_tables(package: Path) -> None:
+    """Write each table of the package as JSON beside its TOML. Same sources, same bytes."""
+    for path in package.rglob("*.toml"):
+        if not {"catalogue", "samples"} & {*path.relative_to(package).parts}:
+            table = json.dumps(tomllib.loads(path.read_text("utf-8")), ensure_ascii=False, separators=(",", ":"))
+            path.with_name(f"{path.name}.json").write_text(table, encoding="utf-8")
 
 
 class _AnyFilter(dict[str, Any]):

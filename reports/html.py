@@ -194,11 +194,9 @@ def _around_values(text: str, values: tuple[str, ...]) -> str:
 @cache
 def asset(name: str) -> Asset:
     """A style sheet or a script of the templates."""
-    from importlib.resources import files
-
     from markupsafe import Markup
 
-    text = files("nccldoctor.reports").joinpath("templates", name).read_text(encoding="utf-8").strip()
+    text = (TEMPLATES / name).read_text(encoding="utf-8").strip()
     return Asset(Markup(text), digest(text.encode("utf-8")))  # our own files, not text of strangers
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from nccldoctor.dataclass import dataclass
 from nccldoctor.model.stack_frames import is_user_code
+from nccldoctor.tables import read_table
 
 _LONGEST = 600
 
@@ -31,10 +32,7 @@ class _Row:
 @cache
 def _rows(table: str) -> tuple[_Row, ...]:
     """The rows of ``waiting``, ``busy``, ``framework`` or ``neutral``; read on the first stack only, since most inputs hold none."""
-    import tomllib
-
-    text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
-    rows = tomllib.loads(text)[table]
+    rows = read_table(Path(__file__).with_suffix(".toml"))[table]
     return tuple(
         _Row(row["words"], row.get("kind", ""), _any_of(row["functions"]), _any_of(row.get("files", "")))
         for row in rows

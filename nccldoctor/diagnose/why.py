@@ -5,10 +5,9 @@ The weights stand in ``causes.toml``, one table per class; ``nccldoctor explain 
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Sequence
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
 from nccldoctor.align.facts import Facts
 from nccldoctor.dataclass import dataclass
@@ -16,6 +15,7 @@ from nccldoctor.diagnose.hypothesis import Conclusion
 from nccldoctor.diagnose.rank_observations import UNKNOWN, Observation, observe
 from nccldoctor.model import CauseClass, Confidence, Evidence, Place, Reason, RunnerUp
 from nccldoctor.model.ranks import Ranks
+from nccldoctor.tables import read_table
 from nccldoctor.words.names import ranks_phrase
 
 CONTRADICTS = -2.0
@@ -41,7 +41,7 @@ class CauseRow:
 @cache
 def cause_table() -> dict[CauseClass, CauseRow]:
     """The row of every class."""
-    table = tomllib.loads((files("nccldoctor.diagnose") / "causes.toml").read_text(encoding="utf-8"))
+    table = read_table(Path(__file__).with_name("causes.toml"))
     return {
         CauseClass(name): CauseRow(row["weights"], {CauseClass(other): text for other, text in row["siblings"].items()})
         for name, row in table.items()

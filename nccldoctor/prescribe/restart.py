@@ -5,11 +5,10 @@ docs/restart.md gives the reasons.
 
 from __future__ import annotations
 
-import tomllib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
 from nccldoctor.dataclass import dataclass
 from nccldoctor.events import (
@@ -36,6 +35,7 @@ from nccldoctor.prescribe.conditions.work import work_of
 from nccldoctor.prescribe.culprit_frame import culprit_frame, frame_of_rank
 from nccldoctor.prescribe.job_end import job_end
 from nccldoctor.prescribe.values import fault_hosts, placeholder_values
+from nccldoctor.tables import read_table
 
 REPEATED = 2
 """Link faults of one host from which the host, and not a passing flap, is taken for the cause."""
@@ -82,7 +82,7 @@ class _Row:
 @cache
 def restart_rows() -> tuple[_Row, ...]:
     """The rows of ``restart.toml`` in their order."""
-    rows = tomllib.loads((files("nccldoctor.prescribe") / "restart.toml").read_text(encoding="utf-8"))["row"]
+    rows = read_table(Path(__file__).with_suffix(".toml"))["row"]
     return tuple(_Row(class_=tuple(row.pop("class", ())), **row) for row in rows)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
 from nccldoctor.dataclass import dataclass
 from nccldoctor.words.sentences import capitalized
@@ -45,7 +45,7 @@ class Known:
 @cache
 def known() -> Mapping[str, Known]:
     """The shipped table, by name."""
-    text = (files("nccldoctor.prescribe") / "settings.csv").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("settings.csv").read_text(encoding="utf-8")
     return {row["name"]: Known(**row) for row in csv.DictReader(text.splitlines())}
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import csv
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import NamedTuple
 
 
@@ -24,7 +24,7 @@ class Xid(NamedTuple):
 @cache
 def _catalogue() -> dict[int, Xid]:
     """The known numbers; read when the first Xid is met."""
-    with (files(__package__) / "xid.csv").open(encoding="utf-8") as file:
+    with Path(__file__).with_name("xid.csv").open(encoding="utf-8") as file:
         return {int(row["xid"]): Xid(row["meaning"], row["weight"]) for row in csv.DictReader(file)}
 
 

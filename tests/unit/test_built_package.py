@@ -11,6 +11,7 @@ from jinja2 import ModuleLoader
 from nccldoctor.prescribe.catalogue import load
 from nccldoctor.reports import html
 from nccldoctor.reports.template_syntax import TEMPLATES, bare_environment, compiled_templates
+from nccldoctor.tables import read_table
 
 ROOT = Path(__file__).parents[2]
 
@@ -33,6 +34,22 @@ def test_the_remedies_of_a_built_package_are_those_of_the_sources(
     monkeypatch.setattr(load, "_built_in", lambda: files)
     assert load._collect.__wrapped__(()) == from_sources
     assert not from_sources.mistakes
+
+
+def test_the_tables_of_a_built_package_are_those_of_the_sources(build: dict[str, Any], tmp_path: Path) -> None:
+    folders = [ROOT / "parsers", *(ROOT / "nccldoctor" / name for name in ("align", "diagnose", "prescribe"))]
+    copies = {}
+    for source in (
+        path for folder in folders for path in folder.rglob("*.toml") if not {"wordings", "catalogue"} & {*path.parts}
+    ):
+        copy = tmp_path / f"{len(copies)}.toml"
+        copy.write_bytes(source.read_bytes())
+        copies[copy] = source
+    build["write_tables"](tmp_path)
+    for copy, source in copies.items():
+        copy.write_text("what a built package no longer reads")
+        assert read_table(copy) == tomllib.loads(source.read_text("utf-8"))
+    assert len(copies) > 10
 
 
 def test_compiled_templates_are_found_and_render_what_the_sources_render(build: dict[str, Any], tmp_path: Path) -> None:
@@ -69,6 +86,10 @@ def test_a_build_gives_the_same_bytes_again(build: dict[str, Any], tmp_path: Pat
         (tmp_path / name).mkdir()
         build["write_templates"](tmp_path / name)
         build["write_remedies"](tmp_path / name / "built_in.py")
-        both.append({p.relative_to(tmp_path / name): p.read_bytes() for p in (tmp_path / name).rglob("*.py")})
+        (tmp_path / name / "rows.toml").write_text('[[rows]]\nliteral = "é"\n', encoding="utf-8")
+        build["write_tables"](tmp_path / name)
+        both.append(
+            {p.relative_to(tmp_path / name): p.read_bytes() for p in (tmp_path / name).rglob("*.*") if p.is_file()}
+        )
     assert both[0] == both[1]
     assert len(both[0]) > 15

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import stat
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cache
@@ -162,8 +161,12 @@ def _lay(path: Path, folder: Folder, layers: dict[str, _Layers], *, released: bo
     name, topic = one_line(path.relative_to(folder.path).as_posix()), path.parent.name
     try:
         data = _built_in().get(name) if released else None
-        text = _read_text(path) if data is None else ""
-        data = tomllib.loads(text) if data is None else data
+        text = ""
+        if data is None:
+            import tomllib
+
+            text = _read_text(path)
+            data = tomllib.loads(text)
     except RecursionError:
         return [f"{name}:1: nested too deeply"]
     except (OSError, ValueError) as error:
