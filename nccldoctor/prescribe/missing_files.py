@@ -91,6 +91,9 @@ def _logs(survey: Survey, missing: Ranks) -> Step:
         command = f"mkdir -p logs; for p in {_pod_words(survey)}; do kubectl logs $p > logs/$p.log; done"
     elif launcher == "slurm":
         command = f"mkdir -p logs; cp slurm-{shlex.quote(job_id(survey) or '')}*.out logs/".replace("''", "")
+    elif launcher == "ray":
+        copied = f'for h in {_host_words(survey)}; do scp -r "$h:/tmp/ray/session_latest/logs" logs/$h; done'
+        command = f"mkdir -p logs; {copied}"
     else:
         copied = f'for h in {_host_words(survey)}; do scp -r "$h:$TORCHRUN_LOG_DIR" logs/$h; done'
         command = f"TORCHRUN_LOG_DIR=/path/to/logs; mkdir -p logs; {copied}"
@@ -147,10 +150,17 @@ def _pod_words(survey: Survey) -> str:
 
 
 def _launcher(survey: Survey) -> str:
-    """What started the job, as far as its own lines show: slurm, kubernetes, or ssh for anything else."""
-    if survey.case.pods.nodes or any(e.reporter == "kubernetes" for e in survey.events_of(ProcessExit)):
+    """What started the job, as far as its own lines show: slurm, kubernetes, ray, or ssh for anything else."""
+    reporters = {event.reporter for event in survey.events_of(ProcessExit)}
+    if survey.case.pods.nodes or "kubernetes" in reporters:
         return "kubernetes"
-    names = {setting.name for setting in survey.events_of(Setting)}
-    by_srun = any(e.reporter == "srun" for e in survey.events_of(ProcessExit))
-    is_slurm = by_srun or bool(survey.events_of(SchedulerEvent)) or any(name.startswith("SLURM_") for name in names)
+    notices = survey.events_of(SchedulerEvent)
+    if "ray" in reporters or any(event.detail.startswith("Ray: ") for event in notices):
+        return "ray"
+    names = (setting.name for setting in survey.events_of(Setting))
+    is_slurm = "srun" in reporters or any(map(_is_of_slurm, notices)) or any(n.startswith("SLURM_") for n in names)
     return "slurm" if is_slurm else "ssh"
+
+
+def _is_of_slurm(notice: SchedulerEvent) -> bool:
+    return notice.job is not None or any(word in notice.text for word in ("slurm", "srun", "Node failure on"))

@@ -1,9 +1,10 @@
-"""Reads the watchdogs and checks of NVRx, DLRover, xpu_timer and FlagScale, which look at a job from beside it.
+"""Reads the watchdogs and checks of NVRx, DLRover, xpu_timer, FlagScale and Ray, which look at a job from beside it.
 
 Sources: NVIDIA/nvidia-resiliency-ext ``fault_tolerance/rank_monitor_server.py``, ``inprocess/attribution.py`` and
 ``ptl_resiliency/straggler_det_callback.py`` (0.3 to 0.6); DLRover ``master/elastic_training/rdzv_manager.py``,
 ``master/node/dist_job_manager.py``, ``common/event/reporter.py`` and xpu_timer (0.4 to 0.7); FlagScale
-``runner/elastic/monitor_service.py`` and the straggler reports of its ``train`` (0.9, 1.0). In DLRover a rank is that of a node.
+``runner/elastic/monitor_service.py`` and the straggler reports of its ``train`` (0.9, 1.0); ray
+``gcs_node_manager.cc`` and ``exceptions.py`` (0.8 to 2.50). In DLRover a rank is that of a node.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ def _headline(facts: Facts, stall: ObservedStall, trouble: str, has_stacks: bool
     if waits := (peer_headline(facts) or open_report_headline(open_reports(stall.health.troubles), facts.case.world)):
         return waits
     if isinstance(first, CallTimeout) and first.op:
-        return undetermined.waited_for_unknown(_timed_out_in(_oldest_like(facts, first)), _log_count(facts), many=False)
+        return _headline_of_timeouts(facts, first)
     if stall.health.stops:
         return undetermined.stopped_by_person(_places_at(stall.health.stops))
     barriers = [e for e in troubles if isinstance(e, MonitoredBarrier)]
@@ -157,6 +157,21 @@ def _headline_of_call(facts: Facts, stall: ObservedStall, call: StuckCall) -> He
     if stall.kind is StallKind.ABSENT and 0 < len(suspects) <= undetermined.SUSPECTS:
         return undetermined.may_be_missing(waiting, suspects)
     return undetermined.waited_for_unknown(waiting, _log_count(facts), many=len(call.inside) > 1)
+
+
+def _headline_of_timeouts(facts: Facts, first: CallTimeout) -> Headline:
+    """The ranks that timed out in a call whose group no line names, and those in other calls."""
+    oldest = _oldest_like(facts, first)
+    ranks: dict[str, Ranks] = {call_title(oldest.op, oldest.seq): Ranks()}
+    for event in facts.case.of(CallTimeout):
+        if event.rank is not None and event.op and event.group == oldest.group:
+            call = call_title(event.op, event.seq)
+            ranks[call] = ranks.get(call, Ranks()) | Ranks([event.rank])
+    (call, inside), *others = ranks.items()
+    if len(inside) < 2:
+        return undetermined.waited_for_unknown(_timed_out_in(oldest), _log_count(facts), many=False)
+    told = undetermined.timed_out_apart(inside, call, [(r, c) for c, r in others if not r & inside])
+    return undetermined.waited_for_unknown(told, _log_count(facts), many=True)
 
 
 def _log_count(facts: Facts) -> int:

@@ -22,6 +22,12 @@ def stuck_in(inside: Ranks, call: str, *, has_timed_out: bool) -> str:
     return f"{ranks_phrase(inside)} {'timed out' if has_timed_out else 'got stuck'} in {call}"
 
 
+def timed_out_apart(inside: Ranks, call: str, others: Sequence[tuple[Ranks, str]]) -> str:
+    """``Ranks 0-2 timed out in ALLREDUCE #305, and rank 3 in ALLREDUCE #307``: the first part of a headline."""
+    first = stuck_in(inside, call, has_timed_out=True)
+    return "".join([first, *(f", and {ranks_phrase(ranks)} in {other}" for ranks, other in others[:1])])
+
+
 def waited_for_unknown(first: str, logs: int, *, many: bool) -> Headline:
     """``Rank 3 timed out in ALLREDUCE #4188. One log can't show which rank it waited for.``"""
     files = "One log can't" if logs == 1 else "These files don't"

@@ -448,3 +448,27 @@ def test_peers_that_nobody_shares_accuse_nobody() -> None:
     logs = {f"rank{rank}.log": "step 7\n" + line.format(rank, rank + 8) + TRAP for rank in range(4)}
     ruling = read(logs)
     assert not ruling.ranks, str(ruling)
+
+
+def test_a_node_that_ray_lost_is_looked_for_with_the_commands_of_ray() -> None:
+    text = (
+        "(TrainWorker pid=51, ip=10.0.0.3) step 7 loss 1.25\n2026-04-11 16:38:16,464\tWARNING worker.py:2037 -- The node with node id: "
+        "510c08bf and address: 10.0.0.7 and node name: gpu-7 has been marked dead because the detector has missed too many heartbeats.\n"
+    )
+    ruling = read({"driver.log": text})
+    assert (ruling.cause, ruling.ranks) == ("died", ""), str(ruling)
+    assert "10.0.0.7" in ruling.verdict["headline"]
+    commands = " ".join(step["command"] or "" for step in ruling.document["action"]["steps"])
+    assert "ray list nodes" in commands
+    assert "session_latest" in commands
+    assert "slurm" not in commands
+
+
+def test_calls_of_unnamed_groups_are_all_told() -> None:
+    line = (
+        "[rank{0}]:[E ProcessGroupNCCL.cpp:754] [Rank {0}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={1}, "
+        "OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600381 milliseconds before timing out.\n"
+    )
+    ruling = read({"job.log": "".join(line.format(rank, 305 if rank < 3 else 307) for rank in (2, 0, 1, 3))})
+    assert not ruling.ranks, str(ruling)
+    assert ruling.verdict["headline"].startswith("Ranks 0-2 timed out in ALLREDUCE #305, and rank 3 in ALLREDUCE #307.")
