@@ -69,6 +69,11 @@ class Looks:
         paths = [stance.path for stance in self.seen(process) if stance.path]
         return paths[0] != paths[-1] if len(paths) > 1 else None
 
+    def is_stopped_throughout(self, process: Hashable) -> bool:
+        """True when a signal had stopped the process in all of its looks, and there are two or more."""
+        seen = self.seen(process)
+        return len(seen) > 1 and all(stance.posture is Posture.STOPPED for stance in seen)
+
     def has_left(self, process: Hashable) -> bool:
         """True when a wait of the process in an earlier look had ended in the newest one."""
         seen = self.seen(process)

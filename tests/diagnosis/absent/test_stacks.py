@@ -241,15 +241,31 @@ def test_an_own_function_that_speaks_of_peers_is_taken_for_a_wait(tmp_path: Path
     assert told(nccldoctor.analyze(tmp_path))[:2] == ("not-arrived", "2")
 
 
-def test_a_stopped_process_is_frozen_by_the_error_of_the_tool(tmp_path: Path) -> None:
-    look(tmp_path / "stacks", WAITS, WAITS, READS)
+def look_with_stopped(folder: Path) -> None:
+    look(folder, WAITS, WAITS, READS)
     error = "Caused by:\n    1: unexpected waitpid result PtraceEvent(Pid(302), SIGSTOP, 128) to 302\n"
-    (tmp_path / "stacks" / "rank_2.txt").write_text(
-        f"Process 302: python job.py\n\nError: Failed to get stack traces\n\n{error}"
-    )
+    (folder / "rank_2.txt").write_text(f"Process 302: python job.py\n\nError: Failed to get stack traces\n\n{error}")
+
+
+def test_a_stopped_process_is_frozen_by_the_error_of_the_tool(tmp_path: Path) -> None:
+    look_with_stopped(tmp_path / "stacks")
     incident = nccldoctor.analyze(tmp_path)
-    assert told(incident)[:2] == ("frozen", "2")
+    assert told(incident) == ("frozen", "2", "medium")
     assert incident.diagnosis.remedies[0].id == "process-stopped"
+
+
+def test_a_process_that_two_looks_show_stopped_is_frozen_for_sure(tmp_path: Path) -> None:
+    look_with_stopped(tmp_path / "stacks-1")
+    look_with_stopped(tmp_path / "stacks-2")
+    (tmp_path / "train.log").write_text("2026-03-04 10:00:00,000 INFO [rank 0] train: world size 3\n")
+    assert told(nccldoctor.analyze(tmp_path)) == ("frozen", "2", "high")
+
+
+def test_a_process_that_was_stopped_only_later_is_less_sure(tmp_path: Path) -> None:
+    look(tmp_path / "stacks-1", WAITS, WAITS, READS)
+    look_with_stopped(tmp_path / "stacks-2")
+    (tmp_path / "train.log").write_text("2026-03-04 10:00:00,000 INFO [rank 0] train: world size 3\n")
+    assert told(nccldoctor.analyze(tmp_path)) == ("frozen", "2", "medium")
 
 
 @pytest.mark.parametrize("table", ["rank=1 pid=302 host=n1", "started rank 1 as pid 302"])

@@ -123,8 +123,12 @@ def _cause(standing: Standing, culprits: Sequence[Stance]) -> CauseClass:
 
 
 def _doubts_of_outside(facts: Facts, standing: Standing, culprits: Sequence[Stance]) -> Iterator[Doubt]:
-    """Stacks show where ranks stand, not which call they are in, nor that they stay there."""
-    yield Doubt(doubts_of.NO_CALL_NUMBERS, cause=Confidence.MEDIUM)
+    """Stacks show where ranks stand, not which call they are in, nor that they stay there.
+
+    A process that a signal stopped makes no call, whatever the numbers are.
+    """
+    if not all(facts.looks.is_stopped_throughout(s.process) for s in culprits):
+        yield Doubt(doubts_of.NO_CALL_NUMBERS, cause=Confidence.MEDIUM)
     if unseen := standing.silent - facts.ledger.waiting:
         yield Doubt.at_most(Confidence.MEDIUM, doubts_of.no_stack_of(unseen))
     if standing.is_guessed:
