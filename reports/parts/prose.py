@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from html import escape as escaped
 from typing import TYPE_CHECKING
 
 from nccldoctor.dataclass import dataclass
@@ -37,7 +38,15 @@ def html(text: str) -> Markup:
 
     shown = sanitize(text.strip(), LIMIT)
     command = as_command(shown)
+    if not command and _SENTENCES.fullmatch(shown):
+        words = _CODE_SPAN.sub(r"<code>\1</code>", escaped(shown, quote=False).replace('"', "&quot;"))
+        return Markup(f"<p>{words}</p>\n")
     return Markup(_renderer().render(f"```\n{command}\n```" if command else shown))
+
+
+_CODE_SPAN = lazy("`([^`]+)`")
+_SENTENCES = lazy(r"(?![-+~]|\d{1,9}[.)])(?:[^`*_\\\n]|(?<!`)`(?![` ])[^`\n]{1,1200}(?<! )`(?!`))+")
+"""Words and code in one paragraph, as most texts are. The renderer writes the same, and takes long to import."""
 
 
 def inline_html(text: str) -> Markup:

@@ -7,6 +7,8 @@ from html.parser import HTMLParser
 
 import pytest
 from builders.diagnoses import fixtures_diagnoses
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from nccldoctor.model import CauseClass, Coverage
 from nccldoctor.model.ranks import Ranks
@@ -130,6 +132,20 @@ def test_prose_of_the_catalogue_has_no_links_images_or_html(text):
 def test_a_text_that_is_one_code_span_becomes_a_block():
     assert str(prose.html("`ls -l`")) == "<pre><code>ls -l\n</code></pre>\n"
     assert str(prose.html("run `ls`")) == "<p>run <code>ls</code></p>\n"
+
+
+@given(st.text(st.sampled_from("ab. `*_\\\n-+~1)<&\"'[]\t#>é"), max_size=24))
+@example('Set `a_b` to "x" & wait; 1. `c*d`')
+def test_sentences_look_as_the_renderer_writes_them(text):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(prose, "_SENTENCES", re.compile("(?!)"))
+        rendered = prose.html(text)
+    assert prose.html(text) == rendered
+
+
+def test_sentences_need_no_renderer(monkeypatch):
+    monkeypatch.setattr(prose, "_renderer", None)
+    assert str(prose.html("Set `a_b`, then <wait>.")) == "<p>Set <code>a_b</code>, then &lt;wait&gt;.</p>\n"
 
 
 def test_a_sentence_within_a_line_keeps_its_code_and_nothing_else():
