@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
@@ -105,6 +104,8 @@ def _content(incident: Incident, page: Callable[[], str], suffix: str) -> bytes:
 
 def _packed(texts: dict[str, str]) -> bytes:
     """A zip of ``texts`` with a fixed date, so that the same result gives the same bytes."""
+    import zipfile
+
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         for name, text in texts.items():

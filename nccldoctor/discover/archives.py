@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import stat
 import threading
-import zipfile
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -117,6 +116,8 @@ def _tar(raw: Any, note: Note) -> Iterator[tuple[str, int, Any]]:
 
 
 def _zip(raw: Any, budget: Budget, note: Note) -> Iterator[tuple[str, int, Any]]:
+    import zipfile
+
     archive = zipfile.ZipFile(raw)
     names = archive.infolist()
     if any(info.filename.endswith("/data.pkl") for info in names):

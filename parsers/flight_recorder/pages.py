@@ -7,7 +7,6 @@ Source: pytorch ``torch/distributed/debug/_frontend.py`` and ``_debug_handlers.p
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterator
 from typing import BinaryIO
 
@@ -56,6 +55,8 @@ def _dump(rank: int, kept: bytearray) -> Iterator[tuple[int, bytes]]:
     """The dump, with quotes as quotes where the page had escaped them."""
     text = bytes(kept)
     if b"&quot;" in text or b"&#34;" in text:
-        text = html.unescape(text.decode("utf-8", "replace")).encode()
+        from html import unescape
+
+        text = unescape(text.decode("utf-8", "replace")).encode()
     if is_json_dump(text[: 64 << 10]):
         yield rank, text
