@@ -15,21 +15,24 @@ _WATCHERS = (Writer.LAUNCHER, Writer.SCHEDULER)
 
 def is_step(event: Event) -> bool:
     """True of a step, and of an epoch that ended."""
-    if isinstance(event, Heartbeat | Progress) and event.is_step:
-        return event.step is not None or event.epoch is not None
+    if isinstance(event, _COUNTED):
+        return event.is_step and (event.step is not None or event.epoch is not None)
     return isinstance(event, Phase) and event.what == "epoch-end"
+
+
+_COUNTED = (Heartbeat, Progress)  # a tuple: a union would be made anew for each of thousands of lines
 
 
 def is_end(event: Event) -> bool:
     """True where a program says that it is done, fills its bar, or ended with 0."""
+    if isinstance(event, Progress):
+        return event.step == event.total and is_bar(event)
     if isinstance(event, Phase):
         return event.what == "finished" and not event.is_waiting
     if isinstance(event, CommInit):
         return event.what == "destroy"
     if isinstance(event, Note):
         return event.what == "exit-without-destroy"
-    if isinstance(event, Progress):
-        return is_bar(event) and event.step == event.total
     return isinstance(event, ProcessExit) and event.exitcode == 0
 
 
@@ -67,7 +70,7 @@ def good_ends(case: Case, liveness: Liveness) -> tuple[Event, ...]:
                 last[key].append(event)
         elif isinstance(event, Phase):
             last.pop(key, None)
-        elif isinstance(event, Heartbeat | Progress) and event.is_step and event.step is not None:
+        elif isinstance(event, _COUNTED) and event.is_step and event.step is not None:
             last[key] = [
                 e for e in last[key] if not isinstance(e, Progress) or (e.total == event.step and not is_bar(event))
             ]
