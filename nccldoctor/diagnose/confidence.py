@@ -12,7 +12,7 @@ from nccldoctor.align.exits import SLACK
 from nccldoctor.align.facts import Facts
 from nccldoctor.diagnose.hypothesis import Conclusion
 from nccldoctor.diagnose.judged_jobs import doubt_of_kind
-from nccldoctor.diagnose.missing_input import loss_words, relevant_losses
+from nccldoctor.diagnose.missing_input import has_skipped_calls, loss_words, relevant_losses
 from nccldoctor.diagnose.sentences import doubts as doubts_of
 from nccldoctor.diagnose.signs.absence import are_only_ones_left
 from nccldoctor.events import CallTimeout, ExceptionRaised
@@ -107,5 +107,8 @@ def _of_nameless_errors(facts: Facts, conclusion: Conclusion) -> Iterator[Doubt]
 
 def _of_losses(facts: Facts, conclusion: Conclusion) -> Iterator[Doubt]:
     lost = relevant_losses(facts, conclusion)
-    if lost:
-        yield Doubt.at_most(Confidence.MEDIUM, doubts_of.lost(loss_words(lost)))
+    if not lost:
+        return
+    is_order_open = conclusion.cause.family is Family.DISAGREE and has_skipped_calls(facts, lost)
+    most = Confidence.LOW if is_order_open else Confidence.MEDIUM
+    yield Doubt.at_most(most, doubts_of.lost(loss_words(lost)))

@@ -17,6 +17,7 @@ from nccldoctor.diagnose.confidence import strongest_first
 from nccldoctor.diagnose.hypothesis import MOST_QUOTES, Conclusion
 from nccldoctor.diagnose.propose import Proposals
 from nccldoctor.diagnose.rank_observations import observe
+from nccldoctor.diagnose.sentences.doubts import others_may_be_at_fault
 from nccldoctor.diagnose.sentences.headline import Headline, joined, several, together
 from nccldoctor.diagnose.sentences.undetermined import too_many_culprits
 from nccldoctor.diagnose.sentences.who import who
@@ -51,6 +52,7 @@ class Judgement:
 
 def decide(facts: Facts, proposals: Sequence[Proposals]) -> Judgement:
     """The findings that together explain the stalls, and the fate of each proposal."""
+    proposals = _with_open_stalls(proposals)
     best = [p.best for p in proposals]
     kept = _without_explained(best)
     verdict = _join_culprits(facts, kept)
@@ -59,6 +61,25 @@ def decide(facts: Facts, proposals: Sequence[Proposals]) -> Judgement:
     findings = tuple(_finding(facts, c, i, rivals if c is verdict else ()) for i, c in enumerate(ordered, 1))
     broken = dict.fromkeys(each for p in proposals for each in p.broken)
     return Judgement(findings, tuple(_fates(facts, proposals, ordered)), tuple(broken))
+
+
+def _with_open_stalls(proposals: Sequence[Proposals]) -> list[Proposals]:
+    """The proposals, each with a doubt where another stall stays open and may add a culprit.
+
+    Example: the GPU of rank 14 stopped, and of rank 9, which others wait for, there is no record.
+    """
+    kept = _without_explained([p.best for p in proposals])
+    unsure = [c for c in kept if c.confidence_in.ranks not in (Confidence.HIGH, Confidence.MEDIUM)]
+    return [_with_open_stall(p, [c for c in unsure if c is not p.best]) for p in proposals]
+
+
+def _with_open_stall(proposal: Proposals, unsure: Sequence[Conclusion]) -> Proposals:
+    best, *others = proposal.ranked
+    more = Ranks(r for c in unsure for r in c.ranks | c.suspects) - best.ranks
+    if not more:
+        return proposal
+    doubt = Doubt(others_may_be_at_fault(more), ranks=Confidence.MEDIUM)
+    return replace(proposal, ranked=(replace(best, doubts=strongest_first((*best.doubts, doubt))), *others))
 
 
 def _rivals(verdict: Conclusion, proposals: Sequence[Proposals]) -> tuple[Conclusion, ...]:

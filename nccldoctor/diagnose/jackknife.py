@@ -23,17 +23,22 @@ def doubted_by_damage(
 ) -> Finding:
     """The finding, with a doubt where it falls without one of the damaged or odd sources.
 
-    ``judge`` gives the verdict about what is left, None where nothing is left to judge. Only a *high* confidence is tested.
+    ``judge`` gives the verdict about what is left, None where nothing is left to judge. A *high* confidence is tested, and the ranks of a
+    *medium* one: where the whole sources alone point to others, it is *low*.
     """
-    if Confidence.HIGH not in (finding.confidence_in.ranks, finding.confidence_in.cause):
+    levels = (finding.confidence_in.ranks, finding.confidence_in.cause)
+    if Confidence.HIGH not in levels and (not finding.ranks or levels[0] is not Confidence.MEDIUM):
         return finding
     for sources in _left_out(case):
         again = judge(without_sources(read, frozenset(source.id for source in sources), ()))
         same_ranks = again is not None and again.ranks == finding.ranks
         if same_ranks and again is not None and again.cause is finding.cause:
             continue
+        most = _most_of_ranks(finding, again)
+        if Confidence.HIGH not in levels and most is not Confidence.LOW:
+            continue
         names = sources[0].path + (f" and {len(sources) - 1} more" if len(sources) > 1 else "")
-        return _doubted(finding, doubts_of.answer_without(names), same_ranks)
+        return _doubted(finding, doubts_of.answer_without(names), most)
     return finding
 
 
@@ -44,8 +49,17 @@ def _left_out(case: Case) -> Iterator[tuple[Source, ...]]:
     yield from ((source,) for source in sources) if len(sources) <= MOST else (sources,)
 
 
-def _doubted(finding: Finding, says: str, has_same_ranks: bool) -> Finding:
-    ranks = Confidence.HIGH if has_same_ranks else Confidence.MEDIUM
+def _most_of_ranks(finding: Finding, again: Finding | None) -> Confidence:
+    """What is left of the confidence in the ranks: *low* where the whole sources alone point to others."""
+    if again is None or not again.ranks:
+        return Confidence.HIGH if again is not None and not finding.ranks else Confidence.MEDIUM
+    if again.ranks == finding.ranks:
+        return Confidence.HIGH
+    is_sure = again.confidence_in.ranks in (Confidence.HIGH, Confidence.MEDIUM)
+    return Confidence.LOW if is_sure and not again.ranks & finding.ranks else Confidence.MEDIUM
+
+
+def _doubted(finding: Finding, says: str, ranks: Confidence) -> Finding:
     doubt = Doubt(says, ranks, Confidence.MEDIUM)
     before = finding.confidence_in
     level = ConfidenceIn(Confidence.lowest((before.ranks, doubt.ranks)), Confidence.lowest((before.cause, doubt.cause)))

@@ -44,6 +44,12 @@ def relevant_losses(facts: Facts, draft: Conclusion) -> tuple[Gap, ...]:
     )
 
 
+def has_skipped_calls(facts: Facts, lost: Sequence[Gap]) -> bool:
+    """True where a lost part of a dump lies between calls that are left. Those of peers cannot be laid beside them."""
+    dumps = {source.id for source in facts.case.sources if source.kind is SourceKind.RECORDER}
+    return any(gap.holes and gap.source in dumps for gap in lost)
+
+
 def loss_words(lost: Sequence[Gap]) -> str:
     """The lost files by name and reason: ``rank_7.log (cut off) and 2 more``."""
     files = list(dict.fromkeys(f"{gap.what} ({gap.why.split(':')[0].split(' (')[0]})" for gap in lost))
@@ -84,7 +90,7 @@ def _is_relevant(
         return draft.cause in OF_MACHINES
     if source.kind is SourceKind.RECORDER and draft.cause.family is Family.ABSENT:
         return bool((ranks - _ranks_with_counters(facts, draft)) & asked) if ranks else True
-    if source.kind is not SourceKind.RECORDER and _has_lines_after_alarm(facts, source):
+    if source.kind is not SourceKind.RECORDER and not gap.holes and _has_lines_after_alarm(facts, source):
         return source.id in quoted and not ranks
     return bool(ranks & asked) if ranks else True
 
@@ -100,7 +106,12 @@ def _ranks_with_counters(facts: Facts, draft: Conclusion) -> Ranks:
 
 
 def _owner_of(gap: Gap, source: Source | None) -> Ranks:
-    """Returns the rank that wrote a file, by its contents, else by its name."""
+    """Returns the rank that wrote a file, by its contents, else by its name.
+
+    A gap of a dump names its rank itself, and none where the process groups contradict the name of the file.
+    """
+    if source is not None and source.kind is SourceKind.RECORDER:
+        return Ranks()
     if source is not None:
         return Ranks([source.rank] if source.rank is not None else [])
     (hint,) = hints([gap.what], [False])

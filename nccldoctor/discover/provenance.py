@@ -178,7 +178,8 @@ def kind_of_text(head: bytes, name: str, *, is_json: bool) -> SourceKind | None:
     if kind := kind_of_bystander(head, whole_lines, is_json=is_json, is_whole=len(head) < HEAD):
         return kind
     if is_json:
-        return _kind_of_json(head, name)
+        inside = _text_inside(head)
+        return _kind_of_json(head, name) or (kind_of_text(inside, name, is_json=False) if inside else None)
     lines = [line[:LONGEST] for line in whole_lines]
     is_output_name = _OUTPUT_NAMES.search(name) is not None
     if _is_chat(lines, name) and not is_output_name:
@@ -262,6 +263,21 @@ def _kind_of_json(head: bytes, name: str) -> SourceKind | None:
     asked = 1 if re.search(r"config|settings|args|ds_|zero", name, re.I) else 2
     keys = {hit.group() for hit in _SETTINGS_KEYS.finditer(head)}
     return SourceKind.CONFIG if len(keys) >= asked else None
+
+
+_ONE_TEXT = lazy(rb"\s{0,99}\{\s{0,99}\"\w{1,60}\"\s{0,9}:\s{0,9}\"(?P<text>(?:[^\"\\]|\\[^u]|\\u[0-9a-fA-F]{4})*)")
+
+
+def _text_inside(head: bytes) -> bytes:
+    """The text of several lines that a document holds as its first value; empty where there is none."""
+    found = _ONE_TEXT.match(head)
+    if found is None or b"\\n" not in found["text"]:
+        return b""
+    try:
+        text = json.loads(b'"' + found["text"] + b'"')
+    except ValueError:
+        return b""
+    return str(text).encode("utf-8", "replace")
 
 
 def _is_json(line: bytes) -> bool:

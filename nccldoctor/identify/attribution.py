@@ -15,6 +15,7 @@ from nccldoctor.dataclass import dataclass
 from nccldoctor.discover.filename_hints import FAMILY, RAY_WORKER
 from nccldoctor.events import (
     Event,
+    ExceptionRaised,
     GpuError,
     InspectorRecord,
     ProcessExit,
@@ -199,6 +200,7 @@ def _file_ranks(parsed: Sequence[Parsed], processes: ProcessTable) -> tuple[_Fil
     Merged files and launchers' own logs have none.
     """
     files = _FileRanks()
+    shared = set[int]()
     gaps: list[Gap] = []
     for one in parsed:
         source = one.source
@@ -207,9 +209,12 @@ def _file_ranks(parsed: Sequence[Parsed], processes: ProcessTable) -> tuple[_Fil
         if own and named is not None and named not in own:
             why = f"its lines say {'rank' if len(own) == 1 else 'ranks'} {Ranks(own)}"
             gaps.append(Gap(f"{source.path} is named for rank {source.rank}", why, Ranks(own), source.id, odd=True))
-        if not own:
+        if len(own) > 1 or (own and _has_other_labels(one)):
+            shared.add(source.id)
+            files.rank[source.id] = None
+        elif not own:
             files.rank[source.id] = named
-        elif len(own) > 1 or (source.rank is None and source.local_rank is None and _has_many_writers(one)):
+        elif source.rank is None and source.local_rank is None and _has_many_writers(one):
             files.rank[source.id] = None
         else:
             (rank,) = own
@@ -217,7 +222,7 @@ def _file_ranks(parsed: Sequence[Parsed], processes: ProcessTable) -> tuple[_Fil
             gaps += _contradicted_launcher(source, rank, processes)
     _by_processes(parsed, files, processes)
     _by_ray_workers(parsed, files, processes)
-    _share_in_folders(parsed, files)
+    _share_in_folders([one.source for one in parsed if one.source.id not in shared], files)
     _map_local_ranks(parsed, files, processes)
     return files, gaps
 
@@ -235,9 +240,14 @@ def _contradicted_launcher(source: Source, rank: int, processes: ProcessTable) -
 
 def _has_many_writers(one: Parsed) -> bool:
     """True for a launcher's or a merged log that happens to quote one rank only."""
-    return any(isinstance(e, ProcessExit | SchedulerEvent) for e in one.events) or any(
-        e.rank is None and e.group_rank is not None for e in one.events
+    return any(
+        isinstance(e, ProcessExit | SchedulerEvent) or (e.rank is None and e.group_rank is not None) for e in one.events
     )
+
+
+def _has_other_labels(one: Parsed) -> bool:
+    """True where an exception stands behind a launcher's label whose rank no line names, and another label's rank is named."""
+    return any(isinstance(e, ExceptionRaised) and e.rank is None and e.local_rank is not None for e in one.events)
 
 
 def _by_processes(parsed: Sequence[Parsed], files: _FileRanks, processes: ProcessTable) -> None:
@@ -270,10 +280,9 @@ def _by_ray_workers(parsed: Sequence[Parsed], files: _FileRanks, processes: Proc
             files.rank[source.id] = processes.rank_of(host, source.pid)
 
 
-def _share_in_folders(parsed: Sequence[Parsed], files: _FileRanks) -> None:
+def _share_in_folders(sources: Sequence[Source], files: _FileRanks) -> None:
     """``stdout.log`` and ``stderr.log`` in the folder of one local rank are of the same rank."""
     known: dict[tuple[str, int], set[int]] = defaultdict(set)
-    sources = [one.source for one in parsed]
     places = [((s.path.rpartition("/")[0], s.local_rank), s.id) for s in sources if s.local_rank is not None]
     for place, source_id in places:
         rank = files.rank[source_id]

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import numpy as np
-import numpy.typing as npt
 
 from nccldoctor.dataclass import dataclass
 from nccldoctor.events import (
@@ -25,6 +24,8 @@ from nccldoctor.identify import clock_skew
 from nccldoctor.identify.attribution import Attributed, attribute
 from nccldoctor.identify.case import Case, Reading
 from nccldoctor.identify.event_times import YEARLESS, event_seconds
+from nccldoctor.identify.flaws.dump_flaws import dump_gaps, has_no_number
+from nccldoctor.identify.flaws.line_flaws import line_gaps
 from nccldoctor.identify.group_members import callers_by_group, world_size_from_groups
 from nccldoctor.identify.groups import build_groups, with_communicators
 from nccldoctor.identify.nccl_counters import NcclCounters, counters_from_dumps, counters_from_lines
@@ -32,7 +33,7 @@ from nccldoctor.identify.nccl_counters_ras import counters_from_ras
 from nccldoctor.identify.training_bars import with_counted_bars
 from nccldoctor.identify.world_size import world_size
 from nccldoctor.ingest.ingest import Ingested
-from nccldoctor.model import Gap, SourceKind
+from nccldoctor.model import SourceKind
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import Batch
 from nccldoctor.parsers.base import Parsed
@@ -47,6 +48,7 @@ def identify(read: Ingested) -> Case:
     events, dump_rank = with_counted_bars(who.events), who.dump_rank
     world = _world(batch, who)
     groups, call_group = build_groups(batch, dump_rank, events, world.ranks, world.learned)
+    call_group = np.where(has_no_number(batch.calls), np.int32(-1), call_group)
     counters = _nccl_counters(batch, who, world.size)
     if not _has_sequence_numbers(batch, events):
         groups, counters = with_communicators(groups, counters)
@@ -67,7 +69,13 @@ def identify(read: Ingested) -> Case:
         world_size=world.size,
         world_at_least=world.at_least,
         seconds=times - clock_skew.clock_offsets(events, skews) if skews else times,
-        gaps=(*read.gaps, *who.gaps, *_dump_gaps(batch, dump_rank, call_group), *clock_skew.skew_gaps(skews)),
+        gaps=(
+            *read.gaps,
+            *who.gaps,
+            *dump_gaps(batch, dump_rank, call_group),
+            *line_gaps(events, who.sources),
+            *clock_skew.skew_gaps(skews),
+        ),
         skews=skews,
         nccl_counters=counters,
         rank_host=who.processes.host,
@@ -167,46 +175,6 @@ def _has_sequence_numbers(batch: Batch, events: Sequence[Event]) -> bool:
 
 def _version(events: Sequence[Event], of: str) -> str | None:
     return next((e.version for e in events if isinstance(e, Version) and e.of == of), None)
-
-
-def _dump_gaps(batch: Batch, dump_rank: Sequence[int | None], call_group: npt.NDArray[np.int32]) -> list[Gap]:
-    gaps = []
-    unordered = _dumps_out_of_order(batch)
-    nameless = set(np.unique(batch.calls.dump[(call_group < 0) & ~batch.calls.is_p2p]).tolist())
-    for index, (dump, rank) in enumerate(zip(batch.dumps, dump_rank, strict=True)):
-        ranks = Ranks([rank] if rank is not None else [])
-        if index in nameless and rank is not None:
-            gaps.append(
-                Gap(dump.path, "calls of which it does not say the process group", ranks, dump.source, odd=True)
-            )
-        if index in unordered:
-            why = "sequence numbers of one group go back or are negative, which no release writes"
-            gaps.append(Gap(dump.path, why, ranks, dump.source, odd=True))
-        if dump.problem:
-            lost = dump.problem.startswith(("truncated", "refused", "unreadable"))
-            gaps.append(Gap(dump.path, dump.problem, ranks, dump.source, lost, odd=dump.entries > 0))
-        elif dump.wrapped:
-            why = "the ring buffer was full and dropped them"
-            gaps.append(Gap(f"{dump.path}: older calls", why, ranks, dump.source))
-    return gaps
-
-
-def _dumps_out_of_order(batch: Batch) -> frozenset[int]:
-    """The dumps in which a group's sequence number is lower than that of an earlier entry, or negative.
-
-    A recorder writes entries in the order of their calls, and a group counts upwards; made anew under its old name it begins at 0 or 1.
-    """
-    calls, found = batch.calls, set[int]()
-    for rows in calls.by_dumps():
-        is_p2p = calls.is_p2p[rows]
-        numbers = np.where(is_p2p, calls.p2p_seq[rows], calls.seq[rows])
-        columns = (is_p2p, calls.pg_id[rows], calls.group[rows], calls.dump[rows])
-        order = np.lexsort(columns)
-        is_same = np.logical_and.reduce([column[order][1:] == column[order][:-1] for column in columns])
-        before, after = numbers[order][:-1], numbers[order][1:]
-        goes_back = order[1:][is_same & (after < before) & (after > 1)]
-        found.update(calls.dump[rows][np.append(goes_back, np.flatnonzero(numbers < -1))].tolist())
-    return frozenset(found)
 
 
 def _recorded_spans(batch: Batch) -> dict[int, list[datetime]]:

@@ -166,7 +166,7 @@ def _settings_only(parsed: Parsed) -> Parsed:
         parsed,
         source=replace(parsed.source, rank=None, local_rank=None, attempt=None),
         events=events,
-        gaps=(*parsed.gaps, Gap(parsed.source.path, why, source=parsed.source.id)),
+        gaps=(*(gap for gap in parsed.gaps if not gap.holes), Gap(parsed.source.path, why, source=parsed.source.id)),
         candidates=len(events),
         understood=len(events),
         first_unknown="",

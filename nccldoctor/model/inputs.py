@@ -179,7 +179,8 @@ class Gap:
     ``lost`` is true where a file, or part of it, could not be read, or where the attempt of its lines is not known: it may hold
     anything. ``apart`` is true of what was left out on purpose: another run, an earlier attempt. ``odd`` is true of a file that
     contradicts its own name, or holds values that no release writes: a high confidence must stand without it. ``looks_like`` names
-    the format of a file that is recognised and not understood.
+    the format of a file that is recognised and not understood. ``holes`` is true where lines or calls are missing between others: what is
+    left shows no order.
     """
 
     what: str
@@ -190,3 +191,4 @@ class Gap:
     apart: bool = False
     odd: bool = False
     looks_like: str = ""
+    holes: bool = False

@@ -73,6 +73,7 @@ class GapRecord(Strict):
     apart: bool = False
     odd: bool = False
     looks_like: str = ""
+    holes: bool = False
     has_source: bool = False
 
 

@@ -141,6 +141,7 @@ def gap_record(gap: Gap) -> GapRecord:
         apart=gap.apart,
         odd=gap.odd,
         looks_like=gap.looks_like,
+        holes=gap.holes,
         has_source=gap.source is not None,
     )
 
@@ -151,7 +152,7 @@ def gap_of(record: GapRecord, source: int | None, before: str, path: str) -> Gap
     if before != path:
         own = re.compile(rf"(?<![\w./-]){re.escape(before)}(?![\w/-])")
         what, why = (own.sub(lambda _: path, text) for text in (what, why))
-    flags = {name: getattr(record, name) for name in ("lost", "apart", "odd", "looks_like")}
+    flags = {name: getattr(record, name) for name in ("lost", "apart", "odd", "looks_like", "holes")}
     return Gap(what, why, _ranks_in(record.ranks), source if record.has_source else None, **flags)
 
 

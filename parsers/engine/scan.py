@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import BinaryIO
 
@@ -21,6 +21,7 @@ from nccldoctor.parsers.engine.deduplicate import with_groups, without_repetitio
 from nccldoctor.parsers.engine.effort import Effort
 from nccldoctor.parsers.engine.encodings import Reader, WithHead, as_utf8
 from nccldoctor.parsers.engine.forms import Forms
+from nccldoctor.parsers.engine.holes import RecordParts
 from nccldoctor.parsers.engine.literals import Literals, literals_of
 from nccldoctor.parsers.engine.retention import Retention
 from nccldoctor.parsers.engine.sampling import Sampler
@@ -156,6 +157,7 @@ class _Scan:
         self.told_ahead: set[int | None] = set()  # lines whose event began on an earlier one, as that of a traceback
         self.unknown: Line | None = None  # the first of them
         self.failure_like: deque[Line] = deque(maxlen=LAST_UNEXPLAINED)
+        self.parts = RecordParts()
 
     def run(self, reader: Reader) -> Parsed:
         """Read block after block to the end of the stream."""
@@ -224,6 +226,7 @@ class _Scan:
 
     def _scan_block(self, done: int, limit: int) -> None:
         """Scan the lines that a literal hits in ``[done, limit)``."""
+        self.parts.count(self.buffer.data, done, limit)
         with memoryview(self.buffer.data) as view:
             hits, are_certain = self.literals.found_in(
                 view[done : min(self.buffer.high, limit + self.literals.longest)]
@@ -328,6 +331,12 @@ class _Scan:
         self.labels.note(line, found)
         return found
 
+    def _holes(self) -> Iterator[Gap]:
+        """The gap of a text from which lines inside its records are missing."""
+        if missing := self.parts.missing:
+            why = f"lines are missing between others: {missing} are not whole"
+            yield Gap(self.source.path, why, source=self.source.id, lost=True, odd=True, holes=True)
+
     def _result(self, lines: int) -> Parsed:
         sampled = self.sampler.sampled_events()
         scanned = [*self.events.kept, *sampled]
@@ -338,7 +347,7 @@ class _Scan:
         return Parsed(
             self.source,
             events=tuple(events),
-            gaps=(*(self.gaps[name] for name in sorted(self.gaps)), *self.events.gaps(self.source)),
+            gaps=(*(self.gaps[name] for name in sorted(self.gaps)), *self.events.gaps(self.source), *self._holes()),
             lines=lines,
             candidates=understood + self.not_understood,
             understood=understood,

@@ -121,13 +121,12 @@ def _fill_around(dump: Dump, content: dict[Any, Any]) -> None:
 
 
 def _read_list(content: list[Any], form: str, size: int) -> Dump:
-    """PyTorch 2.2 writes the entries alone."""
+    """PyTorch 2.2 writes the entries alone; as JSON they name their groups as little."""
     first = content[0] if content else {}
     known = type(first) is dict and _ENTRY_KEYS & {key for key in first if type(key) is str}
-    dump = Dump("json" if form == "json" else "list")
     if content and not known:
-        dump.problem = NOT_A_DUMP
-        return dump
+        return Dump("json" if form == "json" else "list", problem=NOT_A_DUMP)
+    dump = Dump("list")
     _fill(dump, content, size)
     return dump
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 from itertools import pairwise
 
-from nccldoctor.events import Event, ProcessExit, Writer
+from nccldoctor.events import Event, ExceptionRaised, ProcessExit, Writer
 from nccldoctor.parsers.base import Line, Mark
 from nccldoctor.parsers.line_prefix.launcher_layouts import STRONG
 from nccldoctor.parsers.line_prefix.prefixes import records, split_label, with_label, without_codes
@@ -150,7 +150,11 @@ class _LocalRanks:
             self._known[launcher].add((mark.local_rank, mark.rank))
 
     def resolved(self, events: Iterable[Event]) -> list[Event]:
-        """The events, with the rank of the process that wrote them where its local rank tells it."""
+        """The events, with the rank of the process that wrote them where its local rank tells it.
+
+        An exception of a local rank of which no line names the rank keeps the local rank: ``[default2]:`` beside
+        ``[default3]:[rank7]:`` is not of rank 7.
+        """
         rows = list(events)
         first = {launcher: self._first_rank(launcher, rows) for launcher in {who for who, _ in self.local.values()}}
         for i, event in enumerate(rows):
@@ -158,7 +162,14 @@ class _LocalRanks:
             base = first.get(launcher)
             if event.rank is None and event.written_by is Writer.RANK and local is not None and base is not None:
                 rows[i] = replace(event, rank=base + local)
+            elif isinstance(event, ExceptionRaised) and event.rank is None and self._is_nameless(launcher, local):
+                rows[i] = replace(event, local_rank=local)
         return rows
+
+    def _is_nameless(self, launcher: _Launcher, local: int | None) -> bool:
+        """True of a local rank whose rank no line names, while lines name that of another one."""
+        known = {number for number, _ in self._known.get(launcher, ())}
+        return local is not None and bool(known) and local not in known
 
     def _first_rank(self, launcher: _Launcher, events: list[Event]) -> int | None:
         """The rank of local rank 0; None where too little is known or it contradicts itself."""

@@ -111,7 +111,7 @@ def _analysed(folder: Path, files: Files) -> dict[str, Any]:
         "in_class": verdict["confidence_in"]["class"],
         "heard": _heard(incident.case),
         "named": _named_in_coverage(incident.case, files),
-        "counted": sum(int(n) for gap in incident.case.gaps for n in re.findall(r" and (\d+) more", gap.what)),
+        "counted": sum(int(n) for gap in incident.case.gaps for n in re.findall(r"\b(\d+) more\b", gap.what)),
     }
 
 

@@ -23,7 +23,7 @@ from nccldoctor.align.nccl_counter_evidence import has_lagging_coll_lines, uneve
 from nccldoctor.align.stack_activity import is_waiting
 from nccldoctor.dataclass import dataclass
 from nccldoctor.events import CommInit, Event, ExceptionRaised, Phase, Progress
-from nccldoctor.model import Unexplained
+from nccldoctor.model import SourceKind, Unexplained
 from nccldoctor.model.ranks import Ranks
 
 LATER = 5.0
@@ -138,7 +138,7 @@ def _stuck_ranks(facts: Facts, moved: bool) -> Ranks:
 
 
 def _has_completed_everything(facts: Facts) -> bool:
-    """True when all ranks left dumps, in which every call completed and all members end in one call.
+    """True when all ranks left whole dumps, in which every call completed and all members end in one call.
 
     Some recorders count a call as ended as soon as it is issued: #9 on ranks 0, 2 and 3 has not ended while rank 1 did not issue it.
     """
@@ -148,8 +148,14 @@ def _has_completed_everything(facts: Facts) -> bool:
     known = Ranks(r for g in facts.case.groups for r in g.members)
     dumped = facts.liveness.dumped
     is_idle = not facts.stalls and all(c.completed for c in facts.wait_graph.calls.values())
-    is_idle = is_idle and all(len(numbers) == 1 for numbers in newest.values())
+    is_idle = is_idle and all(len(numbers) == 1 for numbers in newest.values()) and not _has_flawed_dumps(facts)
     return len(dumped) > 1 and not (facts.case.world | known) - dumped and is_idle
+
+
+def _has_flawed_dumps(facts: Facts) -> bool:
+    """True where a dump is damaged or odd: what it lacks may be unfinished."""
+    dumps = {source.id for source in facts.case.sources if source.kind is SourceKind.RECORDER}
+    return any(gap.source in dumps and (gap.lost or gap.odd) for gap in facts.case.gaps)
 
 
 def _has_moved(facts: Facts) -> bool:

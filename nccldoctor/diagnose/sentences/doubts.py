@@ -34,6 +34,11 @@ def unplaced(group_rank: int, ranks: Ranks) -> str:
     return f"Rank {group_rank} of an unnamed group timed out, and that could be {ranks_phrase(ranks)}."
 
 
+def others_may_be_at_fault(ranks: Ranks) -> str:
+    """Another stall of the job is not explained."""
+    return f"Another stall is open: {ranks_phrase(ranks)} may be at fault too."
+
+
 def lost(what: str) -> str:
     """A part of the input is missing."""
     return f"The missing part of {what} could contradict this."

@@ -6,7 +6,7 @@ import pickle
 from collections.abc import Iterable
 from pathlib import Path
 
-from builders.jobs.cases import RecordedRank, facts
+from builders.jobs.cases import RecordedRank, Team, facts, world
 from builders.logs.lines import watchdog
 
 import nccldoctor
@@ -67,3 +67,21 @@ def test_an_exception_of_no_rank_leaves_open_why_a_rank_did_not_arrive(tmp_path:
     assert found.confidence_in.cause is Confidence.MEDIUM
     assert any("names no rank" in doubt.says for doubt in found.doubts)
     assert not any("names no rank" in doubt.says for doubt in before.doubts)
+
+
+def in_pairs(*ranks: int) -> Finding:
+    """Ranks 0 and 2 wait for their partner in call 4 of their own pair; these ranks left a dump."""
+    pairs = (Team("1", "dp", (0, 1)), Team("2", "dp", (2, 3)))
+    dumps = [RecordedRank(rank, world(4), *pairs).calls(3, team=pairs[rank // 2]) for rank in ranks]
+    for dump in dumps:
+        if dump.rank in (0, 2):
+            dump.call(team=pairs[dump.rank // 2], done=False)
+    return diagnose(facts(*dumps)).findings[0]
+
+
+def test_a_stall_that_stays_open_leaves_the_ranks_open() -> None:
+    """With the dump of rank 3 both are named; without it rank 1 alone is, and rank 3 may be a second culprit."""
+    both, first = in_pairs(0, 1, 2, 3), in_pairs(0, 1, 2)
+    assert (str(both.ranks), both.confidence_in.ranks) == ("1,3", Confidence.HIGH)
+    assert (str(first.ranks), first.confidence_in.ranks) == ("1", Confidence.MEDIUM)
+    assert any("rank 3" in doubt.says for doubt in first.doubts)

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from builders.jobs.cases import RecordedRank, world
+from builders.jobs.cases import RecordedRank, ingested, world
 
 import nccldoctor
-from nccldoctor.model import Confidence
+from nccldoctor.align.facts import align
+from nccldoctor.diagnose.diagnose import diagnose
+from nccldoctor.diagnose.jackknife import doubted_by_damage
+from nccldoctor.identify.identify import identify
+from nccldoctor.model import Confidence, Gap
+from nccldoctor.model.ranks import Ranks
 
 
 def dumps(folder: Path, ranks: int, change: dict[int, str]) -> Path:
@@ -78,6 +84,7 @@ def test_a_group_that_was_made_anew_counts_from_one(tmp_path: Path) -> None:
     for content in contents.values():
         for number, entry in enumerate(content["entries"][4:], start=1):
             entry["collective_seq_id"] = number
+        content["pg_status"]["0"] |= {"last_enqueued_collective": 5, "last_completed_collective": 4}
     found = nccldoctor.analyze(in_one_file_each(tmp_path, contents))
     assert not [gap for gap in found.case.gaps if gap.odd]
 
@@ -90,3 +97,26 @@ def test_lists_of_entries_without_a_group_break_nothing(tmp_path: Path) -> None:
     found = nccldoctor.analyze(in_one_file_each(tmp_path, contents))
     assert not found.verdict.ranks
     assert not [gap for gap in found.case.gaps if "broke" in gap.why]
+
+
+def test_a_dump_with_a_hole_names_a_rank_with_low_confidence_at_most(tmp_path: Path) -> None:
+    """The call that rank 2 is said to have skipped is one of those that its dump lost."""
+    contents = {rank: recorded(rank) for rank in range(4)}
+    del contents[2]["entries"][5]
+    for content in contents.values():
+        content.pop("pg_status")
+    found = nccldoctor.analyze(in_one_file_each(tmp_path, contents)).verdict
+    assert not found.ranks or found.confidence is Confidence.LOW
+
+
+def test_whole_files_that_point_elsewhere_leave_low_confidence() -> None:
+    """With its odd dump the job accuses rank 1; the other dumps alone accuse rank 3."""
+    read = ingested(*(RecordedRank(rank).calls(8).call(done=False) for rank in range(3)), RecordedRank(3).calls(8))
+    made = identify(read)
+    said = diagnose(align(made)).findings[0]
+    first = replace(said, ranks=Ranks([1]))
+    odd = replace(made, gaps=(Gap("dumps/nccl_trace_rank_0", "odd", source=0, odd=True),))
+    assert (str(said.ranks), said.confidence_in.ranks) == ("3", Confidence.HIGH)
+    assert doubted_by_damage(first, odd, read, lambda _: said).confidence_in.ranks is Confidence.LOW
+    assert doubted_by_damage(first, odd, read, lambda _: None).confidence_in.ranks is Confidence.MEDIUM
+    assert doubted_by_damage(first, odd, read, lambda _: first) == first

@@ -153,3 +153,13 @@ def texts_of(value: Any) -> Iterator[str]:
             yield item
         elif isinstance(item, dict | list):
             yield from texts_of(item)
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "kind"), [(NOTES, "notes.md", SourceKind.NOTES), (watchdog(0) * 3, "rank_0.log", None)]
+)
+def test_the_text_inside_a_document_is_what_a_person_or_a_job_wrote(
+    text: str, name: str, kind: SourceKind | None
+) -> None:
+    """A collector or an editor put the whole text into one value."""
+    assert kind_of_text(json.dumps({"logs": text}).encode(), name, is_json=True) is kind

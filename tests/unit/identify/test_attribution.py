@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from builders.jobs.cases import WORLD, Log, RecordedRank, Team, case, gave_up, said
 
 from nccldoctor.events import (
     CollectiveTimeout,
     CommInit,
+    ExceptionRaised,
     GpuError,
     GroupRef,
     Heartbeat,
@@ -341,3 +344,18 @@ def test_one_spelling_for_a_board(address: str | None, spelled: str | None) -> N
 
 def test_a_store_error_has_the_rank_of_its_file() -> None:
     assert ranks_of(Log("rank_4.log", [said(StoreError, operation="wait")], rank=4)) == [4]
+
+
+def test_an_exception_behind_another_label_is_not_of_the_files_only_rank() -> None:
+    """A line of rank 7, and an exception behind the label of local rank 2, whose rank no line names."""
+    events = [said(ExceptionRaised, None, 5.0, local_rank=2, type="RuntimeError"), gave_up(7, 5)]
+    assert ranks_of(Log("node_1_gpu-19.log", events, local_rank=19)) == [None, 7]
+    assert ranks_of(Log("node_1_gpu-19.log", [replace(events[0], local_rank=None), events[1]])) == [7, 7]
+
+
+def test_a_text_of_several_ranks_gets_no_rank_from_the_other_stream() -> None:
+    logs = [
+        Log("a/3/stderr.log", [beat(7)], local_rank=3),
+        Log("a/3/stdout.log", [beat(4), beat(5), beat(None)], local_rank=3),
+    ]
+    assert ranks_of(*logs) == [7, 4, 5, None]

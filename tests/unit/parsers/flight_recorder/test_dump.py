@@ -292,3 +292,11 @@ def test_a_dump_that_was_fetched_in_text_mode_says_so() -> None:
     assert data.count(b"\n") >= 4
     assert load_dump(data.replace(b"\n", b"\r\n")).problem.startswith("refused: fetched in text mode")
     assert not load_dump(data).problem.startswith("refused: fetched")
+
+
+def test_a_bare_list_as_json_reads_like_the_pickle():
+    """PyTorch 2.2 names no groups: their numbers count in each process, in whatever form the list came."""
+    rows = pickle.loads(list_dump())
+    by_pickle, by_json = load_dump(list_dump()), load_dump(json.dumps(rows).encode())
+    assert (by_pickle.form, by_json.form) == ("list", "list")
+    assert by_json.entries.rows == by_pickle.entries.rows == 3

@@ -5,8 +5,9 @@ from __future__ import annotations
 from io import BytesIO
 
 from builders.jobs.verdicts import torchrun
+from builders.logs.lines import watchdog
 
-from nccldoctor.events import Progress
+from nccldoctor.events import ExceptionRaised, Progress
 from nccldoctor.model import Source, SourceKind
 from nccldoctor.parsers.engine.scan import scan
 
@@ -40,3 +41,14 @@ def test_two_launchers_in_one_file_tell_nothing() -> None:
 
 def test_without_anything_that_names_ranks_nothing_is_guessed() -> None:
     assert steps(TEED) == [None] * 4
+
+
+def test_an_exception_of_another_local_rank_is_not_of_the_only_rank_that_lines_name() -> None:
+    """``[default2]:`` raised, and of ``[default3]:`` alone it is known that it is rank 7."""
+    text = f"[default2]:RuntimeError: CUDA error: unknown\n[default3]:{watchdog(7, seq=5)}"
+    (error,) = [
+        e
+        for e in scan(Source(0, "node.log", SourceKind.LOG, 1), BytesIO(text.encode())).events
+        if isinstance(e, ExceptionRaised)
+    ]
+    assert (error.rank, error.local_rank) == (None, 2)
