@@ -1,6 +1,7 @@
 """Decides whether the job still ran when the newest input was written.
 
-Any recorded end of a process counts as the end of the job: what is left of it only waits to be torn down.
+Any recorded end of a process counts as the end of the job: what is left of it only waits to be torn down. A job that was slow and says
+that its training is finished went on to that end; of a job that hangs, the same line only says when it began to.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from nccldoctor.events import (
     Event,
     ExceptionRaised,
     OutOfMemory,
+    Phase,
     ProcessExit,
     ProcessState,
     RasStatus,
@@ -21,7 +23,7 @@ from nccldoctor.events import (
     TearDown,
 )
 from nccldoctor.identify.case import Case
-from nccldoctor.model import Finding
+from nccldoctor.model import Family, Finding
 from nccldoctor.model.steps import UNKNOWN_END, JobEnd, JobState
 from nccldoctor.parsers.event_details import is_gloo_timeout
 
@@ -30,7 +32,8 @@ _GONE = ("gone", "zombie")
 
 def job_end(case: Case, finding: Finding) -> JobEnd:
     """The recorded end of the job, else whether somebody looked at its processes while they ran."""
-    end = next((event for event in case.events if is_end_of_job(event)), None)
+    is_slow = finding.family is Family.SLOW and finding.stalled is None
+    end = next((event for event in case.events if is_end_of_job(event) or (is_slow and _is_finish(event))), None)
     if end is not None:
         stop = next((event for event in case.events if event.is_stop_by_person), None)
         return JobEnd(JobState.ENDED, (stop or end).place, by_person=stop is not None)
@@ -60,6 +63,10 @@ def is_end_of_job(event: Event) -> bool:
     if isinstance(event, OutOfMemory):
         return event.scope == "host"
     return isinstance(event, SchedulerEvent)
+
+
+def _is_finish(event: Event) -> bool:
+    return isinstance(event, Phase) and event.what == "finished"
 
 
 def _is_timeout(event: Event) -> bool:

@@ -50,12 +50,14 @@ class _Window:
 def lateness(facts: Facts, findings: tuple[Finding, ...]) -> Lateness | None:
     """Returns the lateness of ranks in the calls up to the verdict's stalled one.
 
-    None where no such call, or no time of it, was recorded.
+    Where nothing is stalled, it is of the calls up to the straggler's last. None where no such call, or no time of it, was recorded.
     """
     stalled = findings[0].stalled
-    if stalled is None or stalled.seq is None:
+    if stalled is None:
+        last = _last_of_straggler(facts, findings[0])
+    elif stalled.seq is None:
         return None
-    if stalled.kind == "p2p":
+    elif stalled.kind == "p2p":
         last = _shared(facts, findings[0].members)
     else:
         last = next(((g.index, stalled.seq) for g in facts.case.groups if g.label == stalled.group), None)
@@ -65,6 +67,14 @@ def lateness(facts: Facts, findings: tuple[Finding, ...]) -> Lateness | None:
     shift = _corrections(facts, window)
     late = _lateness(window, window.created - shift[:, None])
     return _report(facts, findings, facts.case.groups[last[0]], window, late, shift)
+
+
+def _last_of_straggler(facts: Facts, finding: Finding) -> tuple[int, int] | None:
+    """The group in which the rank at fault is late, and the last call that it issued there."""
+    late = [facts.lateness.late[rank] for rank in finding.ranks if rank in facts.lateness.late]
+    worst = max(late, key=lambda one: one.share, default=None)
+    front = facts.progress.by_group_rank.get((worst.group, worst.rank)) if worst is not None else None
+    return (worst.group, front.enqueued) if worst is not None and front is not None else None
 
 
 def _shared(facts: Facts, pair: Ranks) -> tuple[int, int] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from statistics import median
 
 from nccldoctor.model import Diagnosis
@@ -39,12 +40,21 @@ def late_calls(diagnosis: Diagnosis) -> StripPicture | None:
     known = [ms for row in peers for ms in row.late_ms if ms >= 0]
     bound = max(SHORTEST, TIMES_MEDIAN * median(known)) if known else SHORTEST
     shown = [row for row in at_fault if sum(_excess(row, ms) > bound for ms in row.late_ms[:-1]) >= OFTEN]
-    return _drawn(found, peers, shown[:BLAMED_ROWS], bound) if shown else None
+    if not shown:
+        return None
+    drawn = _drawn(found, peers, shown[:BLAMED_ROWS], bound)
+    return drawn if diagnosis.verdict.stalled is not None else _without_stall(drawn)
 
 
 def _excess(row: RankLateness, ms: float) -> float:
     """Milliseconds behind the rank's most punctual call: a clock that is off makes all of them late."""
     return ms - min(value for value in row.late_ms if value >= 0) if ms >= 0 else 0.0
+
+
+def _without_stall(drawn: StripPicture) -> StripPicture:
+    """The same calls of a rank that is only slow: none of them stands out."""
+    heads = tuple(replace(head, is_stalled=False) for head in drawn.heads)
+    return replace(drawn, title="Late in the last calls", heads=heads)
 
 
 def _drawn(found: Lateness, peers: list[RankLateness], shown: list[RankLateness], bound: float) -> StripPicture:

@@ -59,6 +59,7 @@ def status_line(diagnosis: Diagnosis) -> Status:
     is_kind = finding.family in (Family.NONE, Family.SETUP) or situation.startswith("A crash")
     kind = situation if situation and is_kind else _KINDS.get(finding.family, "Hang")
     situation = "" if is_kind else situation
+    kind = "Slow job" if finding.family is Family.SLOW and finding.stalled is None else kind
     if diagnosis.job_end.state is JobState.RUNNING and not is_open:
         kind, situation = f"Live {uncapitalized(kind)}", situation or "still running"
     level, bars = _LEVELS.get(finding.confidence, ("", 0))

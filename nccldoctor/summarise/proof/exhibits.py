@@ -18,6 +18,7 @@ from nccldoctor.model.figures import CallDiff
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.patterns import lazy
 from nccldoctor.summarise.proof.counters import counters_of_ranks, joined_ranks
+from nccldoctor.summarise.proof.late_calls import late_calls_of_rank
 from nccldoctor.summarise.proof.plans import PLANS, Plan, Question, Record
 from nccldoctor.summarise.proof.quotes import Quotable, exhibit_of, quotables
 from nccldoctor.summarise.proof.same_records import with_same_records
@@ -154,6 +155,8 @@ class _Chooser:
             return transfers_of_ranks(facts, finding)
         if record is Record.COUNTS:
             return counters_of_ranks(facts, finding)
+        if record is Record.LATE_CALLS:
+            return late_calls_of_rank(facts, finding)
         return joined_ranks(facts, finding) if record is Record.JOINED else None
 
     def _quoted(self, lines: Sequence[Quotable], record: Record, part: Part, told: Container[str]) -> Exhibit | None:

@@ -47,7 +47,7 @@ from nccldoctor.model import CauseClass as C
 
 
 class Record(StrEnum):
-    """Kinds of record that serve as an exhibit; the first five are formatted, the others are quoted.
+    """Kinds of record that serve as an exhibit; the first six are formatted, the others are quoted.
 
     A line that is of several kinds counts as the first of them.
     """
@@ -57,6 +57,7 @@ class Record(StrEnum):
     CALLS = "calls side by side"
     COUNTS = "counters of ranks"
     JOINED = "ranks that joined"
+    LATE_CALLS = "late calls of a rank"
     TIMEOUT = "timeout"
     STATUS = "counters of a watchdog"
     REPLY = "answer to a dump request"
@@ -167,7 +168,7 @@ PLANS: Mapping[C, Plan] = {
     C.FROZEN: Plan(_TABLES, _WAITS, (*_STANDS, Record.SETUP), (Record.STATE, *_STACKS, Record.EXIT)),
     C.DIED: Plan(_TABLES, _WAITS, (*_STANDS, Record.SETUP), _ENDS),
     C.RAISED: Plan(_TABLES, _WAITS, _STANDS, (Record.EXCEPTION, Record.TROUBLE, Record.EXIT)),
-    C.STRAGGLER: Plan(_TABLES, _WAITS, (Record.WORK, *_STANDS), (Record.WORK, *_LIVES)),
+    C.STRAGGLER: Plan((Record.LATE_CALLS, *_TABLES), _WAITS, (Record.WORK, *_STANDS), (Record.WORK, *_LIVES)),
     C.OP_MISMATCH: _MISMATCH,
     C.SIZE_MISMATCH: _MISMATCH,
     C.DTYPE_MISMATCH: _MISMATCH,

@@ -13,6 +13,7 @@ from builders.logs.lines import caught, old_watchdog, watchdog
 
 import nccldoctor
 from nccldoctor.model import CauseClass
+from nccldoctor.model.steps import JobState
 
 DAY = 1_780_000_000
 
@@ -119,6 +120,52 @@ def test_a_rank_that_is_late_in_every_step_of_a_job_that_ends_is_a_straggler(ran
     ruling = read(stepping({rank: 0.6}))
     assert (ruling.cause, ruling.ranks) == ("straggler", str(rank)), str(ruling)
     assert ruling.verdict["confidence"] == "high"
+
+
+def written(folder: Path, files: dict[str, str | bytes]) -> Path:
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return folder
+
+
+@pytest.mark.parametrize("measure", ["durations", "host times"])
+def test_a_straggler_is_proved_by_the_calls_to_which_it_was_late(measure: str, tmp_path: Path) -> None:
+    files = stepping({2: 0.6}) if measure == "durations" else issued({2: 0.6}, "gloo", state="scheduled", retired=True)
+    exhibit, *_ = nccldoctor.analyze(written(tmp_path, files)).diagnosis.proof
+    assert "10 of 20 calls" in exhibit.claim
+    assert exhibit.counts is not None
+    peers, late = exhibit.counts.rows
+    assert (str(peers.ranks), str(late.ranks), late.lags) == ("0-1,3", "2", True)
+    assert all(598 <= float(cell.split()[0]) <= 602 for cell in late.cells), late.cells
+    assert all(float(cell.split()[0]) <= 3 for cell in peers.cells), peers.cells
+
+
+def test_clocks_that_hide_the_lateness_of_a_rank_prove_nothing(tmp_path: Path) -> None:
+    """Its host's clock is 0.6 s behind: the dumps show it beside its peers, and what cancels that is no record."""
+    files = issued({2: 0.6}, "gloo", state="scheduled", retired=True)
+    path = "fr/trace_2"
+    dump = files[path]
+    assert isinstance(dump, bytes)
+    whole = pickle.loads(dump)
+    for row in whole["entries"]:
+        row["time_created_ns"] -= 600_000_000
+    files[path] = pickle.dumps(whole, protocol=2)
+    diagnosis = nccldoctor.analyze(written(tmp_path, files)).diagnosis
+    assert not any("20 calls" in exhibit.claim for exhibit in diagnosis.proof), diagnosis.proof
+
+
+STACK = 'Thread 0x00007fd32bc1eb80 (most recent call first):\n  File "/opt/train/train.py", line 32 in training_step\n'
+
+
+@pytest.mark.parametrize(("done", "state"), [(True, JobState.ENDED), (False, JobState.RUNNING)])
+def test_a_slow_job_whose_training_finished_did_not_hang(done: bool, state: JobState, tmp_path: Path) -> None:
+    files = stepping({2: 0.6}, done=done) | {"stacks/stacks_2.txt": STACK}
+    diagnosis = nccldoctor.analyze(written(tmp_path, files)).diagnosis
+    assert diagnosis.verdict.cause is CauseClass.STRAGGLER
+    assert diagnosis.job_end.state is state
+    assert "late again in" in diagnosis.action.why, diagnosis.action
 
 
 def issued(late: dict[int, float], name: str, **fields: Any) -> dict[str, str | bytes]:
