@@ -83,8 +83,8 @@ class Process:
 
     def _identity(self) -> tuple[int | None, int | None]:
         for names in RANK_VARIABLES:
-            rank, size = (number_in(self.env.get(name, "")) for name in names)
-            if rank is not None and size is not None:
+            rank, size, *more = (number_in(self.env.get(name, "")) for name in names)
+            if rank is not None and size is not None and None not in more:
                 return rank, size
         return None, None
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-RANK_VARIABLES = (
+RANK_VARIABLES: tuple[tuple[str, ...], ...] = (
     ("RANK", "WORLD_SIZE"),
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
     ("PMIX_RANK", "PMIX_SIZE"),
     ("PMI_RANK", "PMI_SIZE"),
     ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"),
-    ("SLURM_PROCID", "SLURM_NTASKS"),
+    ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_STEP_ID"),
 )
-"""Variables in which launchers give a process its rank and the number of ranks, the surest first."""
+"""Variables in which launchers give a process its rank and the number of ranks, the surest first.
+
+Slurm's count in a step alone: whatever a batch script starts beside ``srun`` has those of task 0 too (22.05).
+"""
 
 JOB_VARIABLES = ("SLURM_JOB_ID", "TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE")
 """Variables that all ranks of a job share, on all nodes, and that tell it from another job."""

@@ -1,8 +1,8 @@
 """Leaves out lines of Slurm about other jobs and other steps than the one that the ranks run in.
 
-Example: the ranks run in step 4711.0, and ``STEP 4711.3 ON n1 CANCELLED`` stands in a log: step 3 was somebody's look at the job, which
-ran on. Which step is the ranks' own is known from their variables. Without those, a step that ranks outlived was not theirs, or was
-one of an earlier attempt.
+Examples: the ranks run in job 4711, and ``JOB 4690 ON n1 CANCELLED`` is the end of a job before it. Or they run in step 4711.0, and
+``STEP 4711.3 ON n1 CANCELLED`` stands in a log: step 3 was somebody's look at the job, which ran on. Which job and step are the ranks'
+own is known from their variables. Without those, a step that ranks outlived was not theirs, or was one of an earlier attempt.
 """
 
 from __future__ import annotations
@@ -25,15 +25,19 @@ _JOB, _STEP = "SLURM_JOB_ID", "SLURM_STEP_ID"
 def without_other_steps(read: Ingested) -> Ingested:
     """The input without what Slurm did to other steps; each such line is a Gap."""
     events = [event for one in read.parsed for event in one.events]
-    told = [event for event in events if isinstance(event, SchedulerEvent) and event.job_step is not None]
+    told = [event for event in events if isinstance(event, SchedulerEvent) and event.job is not None]
     if not told:
         return read
     own = _own_steps(read)
     outlived = _outlived(told, events)
     whys = {id(event): why for event in told if (why := own.why_not(event) or outlived.get(id(event), ""))}
     parsed = (replace(one, events=tuple(e for e in one.events if id(e) not in whys)) for one in read.parsed)
-    gaps = [Gap(f"{e.place}: step {e.job}.{e.job_step} of Slurm", whys[id(e)]) for e in told if id(e) in whys]
+    gaps = [Gap(f"{e.place}: {_step_of(e)} of Slurm", whys[id(e)]) for e in told if id(e) in whys]
     return replace(read, parsed=tuple(parsed), gaps=(*read.gaps, *gaps)) if gaps else read
+
+
+def _step_of(event: SchedulerEvent) -> str:
+    return f"job {event.job}" if event.job_step is None else f"step {event.job}.{event.job_step}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +85,7 @@ def _outlived(told: Sequence[SchedulerEvent], events: Sequence[Event]) -> dict[i
             is_naive = event.time.tzinfo is None
             newest[is_naive] = max(event.time, newest.get(is_naive, event.time))
     out = {}
-    for event in told:
+    for event in (event for event in told if event.job_step is not None):
         last = newest.get(event.time.tzinfo is None) if event.time is not None else None
         if last is not None and event.time is not None and last - event.time > LINGERS:
             out[id(event)] = "ranks kept running long after it: it didn't end this run"

@@ -138,11 +138,13 @@ def trigger_dumps(answer: TarAnswer, tree: ProcessTree) -> dict[int, float]:
         elif why != NO_PIPE:
             answer.lacks(f"a new flight recorder dump of {ranks[pid].name}", why or "its file system does not answer")
     if not has_any and tree.ranks:
-        answer.lacks(
-            "new flight recorder dumps",
-            "the job has no TORCH_NCCL_DEBUG_INFO_PIPE_FILE (set it with TORCH_FR_BUFFER_SIZE=2000 next time)",
-        )
+        is_captured = all(rank.capture is not None for rank in tree.ranks)
+        answer.lacks("new flight recorder dumps", NOT_OPEN if is_captured else NOT_SET)
     return asked
+
+
+NOT_SET = "the job has no TORCH_NCCL_DEBUG_INFO_PIPE_FILE (set it with TORCH_FR_BUFFER_SIZE=2000 next time)"
+NOT_OPEN = "no rank has the pipe that capture names open; only NCCL process groups open it"
 
 
 NO_PIPE = "no pipe"

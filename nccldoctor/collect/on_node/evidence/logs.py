@@ -66,7 +66,7 @@ Writers = Dict[Tuple[int, int], List[Tuple[Process, Dict[str, Any]]]]
 
 def log_sizes(tree: ProcessTree) -> dict[tuple[int, int], int]:
     """The bytes that each log has now, by its device and number; without those that cannot be listed."""
-    by_pid = {process.pid: process for process in (*tree.ranks, *tree.workers)}
+    by_pid = {process.pid: process for process in (*tree.ranks, *tree.workers, *tree.launchers())}
     return {
         tuple(log["file"]): log["size"]
         for _, found in each([*by_pid], open_logs)
@@ -99,15 +99,22 @@ def add_logs(answer: TarAnswer, tree: ProcessTree, sizes: Mapping[tuple[int, int
 def _log_writers(answer: TarAnswer, tree: ProcessTree) -> Writers:
     writers: Writers = OrderedDict()
     by_pid = {process.pid: process for process in (*tree.ranks, *tree.workers, *tree.launchers())}
+    of_daemons = _logs_of_daemons(tree)
     for pid, found in each([*by_pid], open_logs):
         if found is None:
             answer.lacks(f"logs of {by_pid[pid].name}", "its file system does not answer")
         for log in found or ():
             if "error" in log:
                 answer.lacks(f"logs of {by_pid[pid].name}", log["error"])
-            else:
+            elif tuple(log["file"]) not in of_daemons:
                 writers.setdefault(tuple(log["file"]), []).append((by_pid[pid], log))
     return writers
+
+
+def _logs_of_daemons(tree: ProcessTree) -> set[tuple[int, ...]]:
+    """The logs of Slurm's daemon: its steps have them open too, and they tell of every job of the node."""
+    daemons = [process.pid for process in tree.all.values() if process.comm == "slurmd"]
+    return {tuple(log["file"]) for _, found in each(daemons, open_logs) for log in found or () if "error" not in log}
 
 
 def _log_path(top: str, source: str, used: set[str]) -> str:

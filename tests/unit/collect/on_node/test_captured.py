@@ -65,6 +65,13 @@ def test_a_rank_that_no_variable_names_is_known_by_its_sidecar(ranks: Ranks, tmp
     assert "rank-3/capture/rank_3.log" in stream.files()
 
 
+def test_a_captured_rank_without_an_open_pipe_is_asked_for_no_setting(ranks: Ranks, tmp_path: Path) -> None:
+    """Capture sets the variable inside the process, where nobody sees it; on gloo no pipe is opened."""
+    leave_files(tmp_path / "run")
+    ranks.start(3, world=4, script=script(tmp_path))
+    assert "capture" in ranks.collect().why("new flight recorder dumps")
+
+
 def test_a_folder_that_went_away_is_told(ranks: Ranks, tmp_path: Path) -> None:
     ranks.start(3, world=4, script=script(tmp_path))
     assert ranks.collect().why("the capture of rank 3") == "it cannot be read"

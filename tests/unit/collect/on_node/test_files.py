@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from builders.live.fake_ranks import PYSPY, WAIT, Ranks, changed, tool
+from builders.live.fake_ranks import PARENT, PYSPY, WAIT, Ranks, changed, tool
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -35,6 +36,22 @@ def test_a_log_that_all_ranks_write_is_of_no_rank(ranks: Ranks) -> None:
     assert [(row["path"], row["rank"]) for row in rows if "all" in row["path"]] == [("node/logs/all.log", None)]
 
 
+def test_the_log_of_slurms_daemon_is_of_no_job(ranks: Ranks, tmp_path: Path) -> None:
+    """What it starts has its log open, too: lines about every job of the node."""
+    (tmp_path / "slurmd").symlink_to("/bin/sh")
+    words = [str(tmp_path / "slurmd"), "-c", "exec 9>>daemon.log; echo ready; read _"]
+    daemon = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=tmp_path)
+    with daemon:
+        assert daemon.stdout is not None
+        assert daemon.stdout.readline() == b"ready\n"
+        ranks.start(0, script="files = [open('daemon.log', 'a'), open('train.log', 'a')]\n" + WAIT)
+        told = ranks.collect().told()
+        assert daemon.stdin is not None
+        daemon.stdin.close()
+    logs = [row["path"] for row in told["files"] if row["kind"] == "log"]
+    assert [path for path in logs if path.endswith(".log")] == ["rank-0/logs/train.log"]
+
+
 def test_two_looks_tell_by_how_much_a_log_grew(ranks: Ranks, tmp_path: Path) -> None:
     """Rank 0 writes when its stack is taken, which comes behind the first sizes; rank 1 never does."""
     for rank in (0, 1):
@@ -47,6 +64,14 @@ def test_two_looks_tell_by_how_much_a_log_grew(ranks: Ranks, tmp_path: Path) -> 
     assert rows["rank-0/logs/0.log"] > 0
     rows = {row["path"]: row for row in ranks.collect().told()["files"]}
     assert "grown" not in rows["rank-0/logs/0.log"], "one look tells nothing"
+
+
+def test_what_a_launcher_writes_for_its_ranks_is_measured_too(ranks: Ranks) -> None:
+    """With ``srun --label`` the step's daemon writes what a rank prints, and the rank itself holds a pipe."""
+    env = "{**__import__('os').environ, 'RANK': '5', 'WORLD_SIZE': '8'}"
+    ranks.start(None, script="log = open('train.log', 'a')\n" + PARENT.format(script=WAIT, env=env))
+    rows = [row for row in ranks.collect("--twice", "0.1").told()["files"] if row["path"].endswith("train.log")]
+    assert [(row["path"], row["rank"], row["grown"]) for row in rows] == [("node/logs/train.log", None, 0)]
 
 
 def test_dumps_of_this_run_are_taken_and_older_ones_named(ranks: Ranks, tmp_path: Path) -> None:

@@ -50,6 +50,17 @@ def test_the_launcher_is_no_rank_and_the_loader_is_a_worker(ranks: Ranks, pyspy:
     assert launcher not in {p["pid"] for p in told["processes"]}
 
 
+def test_what_a_batch_script_starts_beside_srun_is_no_rank(ranks: Ranks) -> None:
+    """Slurm gives a batch script the numbers of task 0; in a step they are those of the rank."""
+    batch = {"SLURM_PROCID": "0", "SLURM_NTASKS": "4"}
+    ranks.start(None, **batch)
+    ranks.start(None, **batch, SLURM_STEP_ID="4294967291")
+    rank, _ = ranks.start(None, **batch, SLURM_STEP_ID="0")
+    stream = ranks.collect()
+    assert [(p["pid"], p["rank"], p["world_size"]) for p in stream.told()["processes"]] == [(rank, 0, 4)]
+    assert not stream.why("which process is rank 0")
+
+
 def test_a_process_is_chosen_by_any_variable_and_that_is_not_copied(ranks: Ranks) -> None:
     ranks.start(0, MY_JOB="first")
     ranks.start(1, MY_JOB="second")

@@ -35,6 +35,7 @@ def read(folder: Path, cancelled: str, environment: str = "", last: str = "30:20
         ("STEP 1.0", False),
         ("STEP 4711.batch", True),
         ("JOB 4711", True),
+        ("JOB 4690", False),
         ("STEP 4709+1.0", True),
     ],
 )
@@ -48,6 +49,10 @@ def test_the_variables_of_the_ranks_say_which_step_is_theirs(cancelled: str, is_
 def test_a_step_that_ranks_outlived_was_not_theirs(last: str, is_own: bool, tmp_path: Path) -> None:
     """For a while ranks may go on: Slurm waits before it kills."""
     assert any(read(tmp_path, "STEP 1.0", last=last).of(SchedulerEvent)) is is_own
+
+
+def test_without_the_variables_no_job_is_known_to_be_another(tmp_path: Path) -> None:
+    assert any(read(tmp_path, "JOB 4690", last="34:00").of(SchedulerEvent))
 
 
 def test_a_time_limit_is_told_of_the_own_step_alone(tmp_path: Path) -> None:
