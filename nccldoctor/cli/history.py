@@ -133,8 +133,11 @@ def show_hosts(db: Path | None, since: datetime | None) -> None:
     )
     sure = len(returning.accusations(incidents))
     about = f"{len(incidents)} incidents, {sure} name a host with at least medium confidence\n"
-    terminal.out(about + "".join(f"{line}\n" for line in table_lines(columns, rows, terminal.width())))
-    click.get_current_context().exit(int(any(one.is_beyond_chance for one in found)))
+    is_marked = any(one.is_beyond_chance for one in found)
+    told = "* more often at fault than by chance" if is_marked else "none is at fault more often than by chance"
+    table = "".join(f"{line}\n" for line in table_lines(columns, rows, terminal.width()))
+    terminal.out(f"{about}{table}{told}\n")
+    click.get_current_context().exit(int(is_marked))
 
 
 @history.command("list")

@@ -22,7 +22,7 @@ def advice_against(
 ) -> tuple[Avoid, ...]:
     """One piece of advice for each thing seen: first in the words of the catalogue, then by the judgements."""
     own = {judgement.name for judgement in judgements if judgement.kind is Kind.OWN}
-    settings = settings_seen(contexts[0].survey) if contexts else ()
+    settings = _chosen(settings_seen(contexts[0].survey)) if contexts else ()
     advice: dict[str, Avoid] = {}
     for entry in catalogue.entries:
         if entry.is_discouraged:
@@ -60,6 +60,21 @@ def assignment(name: str, value: str) -> str:
     if name.endswith("=)"):
         return f"{name[:-1]}{value})"
     return f"{name}={value}" if value else name
+
+
+_TORCHRUN_GIVES = ("TORCH_NCCL_ASYNC_ERROR_HANDLING", "NCCL_ASYNC_ERROR_HANDLING")
+"""What torchrun sets to 1 in each rank's environment unless the user set it, by the second name before PyTorch 2.2
+(``torch/distributed/elastic/agent/server/local_elastic_agent.py``, 2.13)."""
+
+
+def _chosen(settings: tuple[Setting, ...]) -> tuple[Setting, ...]:
+    """Without what torchrun gives to every rank: values beside its own variables, in the environment of a rank."""
+    environments = {setting.place.path for setting in settings if setting.name.startswith("TORCHELASTIC_")}
+    return tuple(
+        setting
+        for setting in settings
+        if setting.name not in _TORCHRUN_GIVES or setting.value != "1" or setting.place.path not in environments
+    )
 
 
 def _matches(

@@ -97,6 +97,7 @@ def inline_pieces(text: str) -> tuple[InlinePiece, ...]:
 def _unmarked(text: str) -> str:
     """Words without asterisks for emphasis, and without the backslashes that keep signs from being marks."""
     bare = re.sub(r"(?<!\\)\*\*([^*\n]{1,300})\*\*", r"\1", text)
+    bare = re.sub(r"(?<![\w*\\])\*([^*\s](?:[^*\n]{0,298}[^*\s])?)\*(?![\w*])", r"\1", bare)
     return re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", bare)
 
 

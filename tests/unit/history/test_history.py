@@ -169,6 +169,7 @@ def test_the_commands_add_list_and_name(tmp_path: Path) -> None:
     assert "x.json" in added.stderr
     assert hosts.exit_code == 1, "a host stands out"
     assert re.search(r"^\* +n3 +6 +6 +0\.38", hosts.stdout, re.MULTILINE)
+    assert hosts.stdout.endswith("\n* more often at fault than by chance\n")
     assert "seen  defect\n   6  not-arrived · step (train.py) · dp" in listed.stdout
     assert paged.exit_code == 0
     assert (tmp_path / "h.html").read_text().startswith("<!DOCTYPE html>")

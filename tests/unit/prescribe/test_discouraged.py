@@ -77,3 +77,10 @@ def test_a_stated_need_excuses_find_unused_parameters():
         ask(fixtures_conditions.case([error, fixtures_conditions.setting("find_unused_parameters", "True")])).avoid
         == ()
     )
+
+
+def test_what_torchrun_sets_on_every_rank_is_no_advice_that_somebody_followed():
+    own = fixtures_conditions.setting("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1", 1)
+    beside = fixtures_conditions.setting("TORCHELASTIC_RUN_ID", "none", 2)
+    assert [a.what for a in ask(fixtures_conditions.case([own])).avoid] == ["TORCH_NCCL_ASYNC_ERROR_HANDLING=1"]
+    assert ask(fixtures_conditions.case([own, beside])).avoid == ()
