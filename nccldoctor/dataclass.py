@@ -31,13 +31,48 @@ else:
             if order:
                 compiled |= {name: _comparison(name, sign) for name, sign in _ORDER.items()}
             methods = {name: _when_called(made, name, source) for name, source in compiled.items()}
-            methods |= {"__repr__": __repr__} | (_FROZEN if frozen else {"__hash__": None} if eq else {})
+            methods |= _SHARED | (_FROZEN if frozen else {"__hash__": None} if eq else {})
             for name, method in methods.items():
                 if vars(made).get(name) is None:
                     setattr(made, name, method)
             return made
 
         return declare
+
+
+class _Signature:
+    """What ``help`` and notebooks show of a class: its fields, whose types and defaults are looked up when somebody asks."""
+
+    def __get__(self, _instance: object, cls: type[Any]) -> Any:
+        from inspect import Parameter, Signature
+
+        shown = (
+            Parameter(
+                field.name,
+                Parameter.KEYWORD_ONLY if field.kw_only else Parameter.POSITIONAL_OR_KEYWORD,
+                default=_shown_default(field, Parameter.empty),
+                annotation=field.type,
+            )
+            for field in fields(cls)
+            if field.init
+        )
+        return Signature(sorted(shown, key=lambda parameter: parameter.kind), return_annotation=None)
+
+
+def _shown_default(field: dataclasses.Field[Any], none: object) -> object:
+    if field.default is not MISSING:
+        return field.default
+    return none if field.default_factory is MISSING else _FACTORY
+
+
+class _Factory:
+    """Stands for a default that is made anew for each instance."""
+
+    def __repr__(self) -> str:
+        return "<factory>"
+
+
+_FACTORY = _Factory()
 
 
 _Source = Callable[[Any, dict[str, Any]], str]
@@ -108,6 +143,9 @@ _ORDER = {"__lt__": "<", "__le__": "<=", "__gt__": ">", "__ge__": ">="}
 def __repr__(self: Any) -> str:  # noqa: N807
     shown = (f"{field.name}={getattr(self, field.name)!r}" for field in fields(self) if field.repr)
     return f"{self.__class__.__qualname__}({', '.join(shown)})"
+
+
+_SHARED = {"__repr__": __repr__, "__signature__": _Signature()}
 
 
 def __setattr__(self: Any, name: str, value: object) -> Never:  # noqa: N807

@@ -23,6 +23,7 @@ from nccldoctor.model import Diagnosis, Place
 from nccldoctor.model.errors import OutputError
 from nccldoctor.model.recorded_calls import STATES, Frame, Shape
 from nccldoctor.model.stack_frames import is_library
+from nccldoctor.model.standings import Standing
 from nccldoctor.words.sanitize import encodable
 from nccldoctor.words.secrets import masked
 
@@ -251,16 +252,45 @@ def events(case: Case) -> pd.DataFrame:
 
 
 def ranks(diagnosis: Diagnosis) -> pd.DataFrame:
-    """One row per rank: ``global_rank``, ``role``, ``host``, ``device``, ``pid``, ``group``, its progress and its last sign of life."""
+    """One row per rank.
+
+    ``global_rank`` Int64 · ``role`` category, culprit, suspect, waiting or not-involved · ``host``, ``device`` text · ``pid`` Int64 ·
+    ``group`` text, that in which it waits, else its first · ``completed``, ``enqueued`` Int64, the numbers of its last calls there ·
+    ``waits_in`` text, the call · ``waits_for`` text, the ranks that this call misses · ``waited_ms`` float, from when it began to wait
+    until it gave up or ended; of ranks that wait alike, since the first began until the last ended · ``last_sign`` text, what was seen
+    of it last · ``path``, ``line``, ``entry`` its place.
+    """
     import pandas as pd
 
+    items = diagnosis.ranks
+    standings = {rank: standing for standing in diagnosis.standings for rank in standing.ranks}
+    own = [standings.get(state.rank) for state in items]
+    columns = _columns(items, _RANKS)
+    last_sign = columns.pop("last_sign")
     return pd.DataFrame(
-        {**_columns(diagnosis.ranks, _RANKS), **_place_columns([state.where for state in diagnosis.ranks])}
+        {
+            **columns,
+            "waits_for": _series((str(one.waits_for) or None if one else None for one in own), "string"),
+            "waited_ms": _series((_waited_ms(one) for one in own), "float64"),
+            "last_sign": last_sign,
+            **_place_columns([state.where for state in items]),
+        }
     )
 
 
+def _waited_ms(standing: Standing | None) -> float | None:
+    if standing is None or standing.distance == 0 or standing.since is None or standing.until is None:
+        return None
+    return round((standing.until - standing.since) * 1e3, 3)
+
+
 def findings(diagnosis: Diagnosis) -> pd.DataFrame:
-    """One row per finding; ``agree`` and ``contradict`` count its evidence."""
+    """One row per finding, the verdict first.
+
+    ``id`` · ``family``, ``class`` · ``confidence``, the lower of ``confidence_in_ranks`` and ``confidence_in_class`` · ``headline`` ·
+    ``ranks`` at fault, ``suspects``, ``victims`` · ``op``, ``seq``, ``group`` of the stalled call · ``agree`` and ``contradict`` count its
+    evidence.
+    """
     import pandas as pd
 
     items = diagnosis.findings
@@ -278,14 +308,18 @@ def findings(diagnosis: Diagnosis) -> pd.DataFrame:
 
 
 def hypotheses(diagnosis: Diagnosis) -> pd.DataFrame:
-    """One row per hypothesis that was weighed: its stall, class, ranks and call, both confidences, and its ``fate``."""
+    """One row per hypothesis that was weighed.
+
+    ``stall``, its number · ``class`` · ``ranks``, ``suspects`` · ``call``, that stalled · ``confidence_in_ranks``,
+    ``confidence_in_class`` · ``headline`` · ``fate``, why it became the verdict or not.
+    """
     import pandas as pd
 
     return pd.DataFrame(_columns(diagnosis.proposals, _HYPOTHESES))
 
 
 def evidence(diagnosis: Diagnosis) -> pd.DataFrame:
-    """One row per piece: ``finding``, ``id`` (``E2``), ``says``, ``supports``, ``quote``, ``observer``, its place."""
+    """One row per piece: ``finding``, ``id`` (``E2``), ``says``, ``supports``, ``quote``, ``observer``, ``path``, ``line``, ``entry``."""
     import pandas as pd
 
     pieces = [
@@ -322,7 +356,10 @@ def coverage(diagnosis: Diagnosis) -> pd.DataFrame:
 
 
 def remedies(diagnosis: Diagnosis) -> pd.DataFrame:
-    """One row per remedy: ``id``, ``title``, ``finding``, ``fit``, ``conditions_met``, ``conditions``, the texts."""
+    """One row per remedy.
+
+    ``id``, ``title``, ``finding``, ``fit``, ``conditions_met``, ``conditions``, and the texts ``confirm``, ``fix``, ``prevent``.
+    """
     import pandas as pd
 
     items = diagnosis.remedies

@@ -10,10 +10,15 @@ from pathlib import Path
 import click
 
 import nccldoctor
+from nccldoctor import dataframes
 from nccldoctor.cli.app import cli
 from nccldoctor.cli.explain import explanation
 from nccldoctor.events import KINDS
-from nccldoctor.model import CauseClass
+from nccldoctor.history.comparison import ComparedRow
+from nccldoctor.history.saved_report import Accused
+from nccldoctor.incident import FRAMES
+from nccldoctor.model import CauseClass, Place
+from nccldoctor.model.findings import Link, Stalled
 from nccldoctor.prescribe.catalogue.load import load_catalogue
 from nccldoctor.prescribe.catalogue.pages import INDEX, pages
 from nccldoctor.prescribe.setting_table import known
@@ -83,6 +88,22 @@ def api() -> str:
     return "```{eval-rst}\n" + "\n".join(lines) + "```"
 
 
+def frames() -> str:
+    """The columns of each frame of an incident, by the docstring of the function that makes it."""
+    shown = (f"### incident.{name}\n\n{inspect.getdoc(getattr(dataframes, name))}\n" for name in FRAMES)
+    return "\n".join(shown).replace("``", "`")
+
+
+VALUES = (Stalled, Link, Place, Accused, ComparedRow)
+"""What the public values hold, and a reader of a verdict asks for next."""
+
+
+def values() -> str:
+    """The values that a finding, a report and a comparison hold, documented by their docstrings."""
+    lines = [f".. autoclass:: {value.__module__}.{value.__name__}\n   :members:\n" for value in VALUES]
+    return "```{eval-rst}\n" + "\n".join(lines) + "```"
+
+
 def dump_costs() -> str:
     """What docs/performance.md holds of the benchmark that compares us with torchfrtrace."""
     section = PERFORMANCE.read_text(encoding="utf-8").split("\n### What do dumps with full rings cost?\n", 1)[1]
@@ -101,8 +122,10 @@ BUILT: dict[str, Callable[[], str]] = {
     "commands": commands,
     "dumps": dump_costs,
     "events": events,
+    "frames": frames,
     "remedies": remedies,
     "settings": settings,
+    "values": values,
     "words": words,
 }
 """What stands in a page in place of ``<!-- built here: NAME -->``."""

@@ -28,7 +28,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Stalled:
-    """The call that somebody waits in: the root of the chain (see the contract, *Which call*).
+    """The call that somebody waits in, at the root of the chain.
 
     ``missing`` did not enter it: they are shown outside, or named as those who did not. Nothing shows of ``unseen`` whether they did.
 

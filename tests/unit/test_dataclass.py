@@ -57,6 +57,11 @@ class Nothing:
     """Has no field."""
 
 
+def test_signatures_name_the_same_fields() -> None:
+    for ours, theirs in zip(OURS, THEIRS, strict=True):
+        assert str(inspect.signature(ours)) == str(inspect.signature(theirs))
+
+
 def test_instances_read_and_print_like_those_of_the_standard_library() -> None:
     for ours, theirs in zip(OURS, THEIRS, strict=True):
         times = {"at": 1.5} if "at" in ours.__slots__ else {}

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from datetime import datetime
+from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 from builders.diagnoses import fixtures_diagnoses
 
 import nccldoctor
+from nccldoctor import dataframes
 from nccldoctor.cli import demo
 from nccldoctor.events import CollectiveTimeout, Heartbeat
 from nccldoctor.identify.case import Case
@@ -146,6 +148,19 @@ def test_no_column_hides_a_method_of_frames(incident, name):
 
     assert not [column for column in frame.columns if hasattr(pd.DataFrame(), column)]
     assert not [column for column in frame.columns if not column.isidentifier()]
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_every_column_is_described(incident, name):
+    said = getattr(dataframes, name).__doc__
+    assert not [column for column in getattr(incident, name).columns if f"``{column}``" not in said]
+
+
+def test_ranks_tell_for_whom_and_how_long_they_waited():
+    ranks = nccldoctor.analyze(files("nccldoctor.samples") / "straggler").ranks.set_index("global_rank")
+    assert pd.isna(ranks.waits_for[0]) and pd.isna(ranks.waited_ms[0])
+    assert ranks.waits_for[1:].tolist() == ["0"] * 7
+    assert (ranks.waited_ms[1:] // 1000 == 602).all()
 
 
 def test_a_redacted_copy_holds_nothing_raw(incident):
