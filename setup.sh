@@ -7,6 +7,7 @@ python_at() {
     fi
     for python in python3 python3.14 python3.13 python3.12 python3.11 python; do
         if "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then
+            echo "setting up $1 once, which takes a minute" >&2
             if "$python" -m venv --clear "$1"; then
                 return
             fi

@@ -5,7 +5,7 @@ from __future__ import annotations
 from nccldoctor.dataclass import dataclass
 from nccldoctor.model import CauseClass, Confidence, Diagnosis, Family, Finding, Job, RankState
 from nccldoctor.model.standings import Involvement
-from nccldoctor.reports.parts import wording
+from nccldoctor.reports.parts import incident_facts, wording
 from nccldoctor.version import __version__
 from nccldoctor.words import names, numbers, times
 from nccldoctor.words.sanitize import line
@@ -33,7 +33,7 @@ def job_line(diagnosis: Diagnosis) -> tuple[str, ...]:
     guessed = " (guessed from the highest)" if job.world_guessed and job.world_size is not None else ""
     phrases = [wording.world(job) + guessed] if job.world_size is not None or job.world_at_least > 1 else []
     if job.hosts:
-        phrases.append(line(job.hosts[0], 60) if len(job.hosts) == 1 else numbers.plural(len(job.hosts), "host"))
+        phrases.append(incident_facts.hosts_of_job(diagnosis, named=1))
     phrases += [f"{name} {line(value, 20)}" for name, value in (("PyTorch", job.torch), ("NCCL", job.nccl)) if value]
     if call is not None and call.since is not None:
         phrases.append(times.instant(call.since))

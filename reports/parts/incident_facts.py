@@ -124,11 +124,20 @@ def doubts(diagnosis: Diagnosis, most: int) -> str:
     return " ".join(sentence(line(doubt.says, 240)) for doubt in finding.doubts[:most])
 
 
+def hosts_of_job(diagnosis: Diagnosis, named: int = 2) -> str:
+    """``node0 and node1``, ``16 hosts``, or ``node0 and unknown hosts`` where that of some rank is not known; "" without any."""
+    hosts = [line(host, 60) for host in diagnosis.job.hosts]
+    is_partial = bool(hosts) and any(state.host is None for state in diagnosis.ranks)
+    if len(hosts) > named:
+        return f"{len(hosts):,} {'known ' if is_partial else ''}hosts"
+    return lists.and_list([*hosts, "unknown hosts"] if is_partial else hosts)
+
+
 def job(diagnosis: Diagnosis) -> str:
     """``8 ranks on node0 and node1, PyTorch 2.9.1, NCCL 2.27.5``."""
     made = diagnosis.job
     size = wording.world(made) if made.world_size is not None or made.world_at_least > 1 else ""
-    hosts = [line(host, 60) for host in made.hosts]
-    on = f" on {lists.and_list(hosts)}" if 0 < len(hosts) <= 2 else f" on {len(hosts)} hosts" if hosts else ""
+    hosts = hosts_of_job(diagnosis)
+    on = f" on {hosts}" if hosts else ""
     versions = [f"{name} {line(value, 20)}" for name, value in (("PyTorch", made.torch), ("NCCL", made.nccl)) if value]
     return ", ".join(part for part in ((size or "world size unknown") + on, *versions) if part)
