@@ -12,12 +12,13 @@ from nccldoctor.align.exits import SLACK
 from nccldoctor.align.facts import Facts
 from nccldoctor.diagnose.hypothesis import Conclusion
 from nccldoctor.diagnose.judged_jobs import doubt_of_kind
-from nccldoctor.diagnose.missing_input import has_skipped_calls, loss_words, relevant_losses
+from nccldoctor.diagnose.missing_input import MEMBERS_KNOWN, has_skipped_calls, loss_words, relevant_losses
 from nccldoctor.diagnose.sentences import doubts as doubts_of
 from nccldoctor.diagnose.signs.absence import are_only_ones_left
 from nccldoctor.events import CallTimeout, ExceptionRaised
 from nccldoctor.model import CauseClass, Confidence, Doubt, Family
 from nccldoctor.model.evidence_sources import observers
+from nccldoctor.model.ranks import Ranks
 
 
 def weighed(facts: Facts, conclusion: Conclusion) -> tuple[Doubt, ...]:
@@ -79,10 +80,29 @@ def _of_groups(facts: Facts, conclusion: Conclusion) -> Iterator[Doubt]:
         return
     if (own := _unplaced_complaint(facts, conclusion)) is not None:
         yield Doubt.at_most(Confidence.LOW, doubts_of.unplaced(own, conclusion.ranks))
+    if others := _waiting_for_strangers(facts, conclusion):
+        yield Doubt(doubts_of.waits_for_strangers(others), ranks=Confidence.MEDIUM)
     if not any(group.learned == "unnamed" for group in facts.case.groups):
         return
     if not are_only_ones_left(facts, conclusion.ranks):
         yield Doubt.at_most(Confidence.LOW, doubts_of.GROUPS_UNNAMED)
+
+
+def _waiting_for_strangers(facts: Facts, conclusion: Conclusion) -> Ranks:
+    """The ranks that wait in a group of which no other member is known.
+
+    Example: the dump that lists the group is cut. Rank 1 waits in it for rank 3, which left nothing.
+    """
+    if conclusion.cause.family is not Family.ABSENT or are_only_ones_left(facts, conclusion.ranks):
+        return Ranks()
+    alone = (
+        call.inside
+        for call in facts.wait_graph.calls.values()
+        if not (call.completed or call.blockers or call.missing or call.unknown or call.queued)
+        and facts.case.groups[call.group].learned not in MEMBERS_KNOWN
+        and facts.case.groups[call.group].members <= call.inside
+    )
+    return Ranks(rank for inside in alone for rank in inside) - conclusion.ranks
 
 
 def _unplaced_complaint(facts: Facts, conclusion: Conclusion) -> int | None:

@@ -20,6 +20,8 @@ from nccldoctor.patterns import lazy
 
 _STATES = {"scheduled": 0, "started": 1, "completed": 2}
 _UNKNOWN_STATE = 3
+WITH_EVENTS = ("nccl", "ncclx", "")
+"""Backends that note when the device ended a call; "" where a dump names none. Others only retire its entry."""
 DURATION = "duration_ms"
 INTEGERS = {
     "record_id": ("q", "record_id"),
@@ -237,6 +239,9 @@ def _flags(table: dict[str, Sequence[Any]], out: Entries) -> None:
         out.notes.append(f"{known.count(UNSET)} entries in a state of unknown name, which show nothing")
         known = [_UNKNOWN_STATE if state == UNSET else state for state in known]
     out.columns["state"] = array("b", known)
+    if "retired" not in table and out.backend not in WITH_EVENTS:
+        out.notes.append("no entry says whether it ended, so their states show nothing")
+        out.columns["state"] = array("b", [_UNKNOWN_STATE] * out.rows)
     if "retired" in table:
         out.columns["retired"] = array("b", [v is True for v in table["retired"]])
     p2p = table.get("is_p2p")

@@ -34,6 +34,11 @@ def unplaced(group_rank: int, ranks: Ranks) -> str:
     return f"Rank {group_rank} of an unnamed group timed out, and that could be {ranks_phrase(ranks)}."
 
 
+def waits_for_strangers(ranks: Ranks) -> str:
+    """A stall of which the other end is not known."""
+    return f"No file says whom {ranks_phrase(ranks)} {'waits' if len(ranks) == 1 else 'wait'} for."
+
+
 def others_may_be_at_fault(ranks: Ranks) -> str:
     """Another stall of the job is not explained."""
     return f"Another stall is open: {ranks_phrase(ranks)} may be at fault too."

@@ -85,3 +85,15 @@ def test_a_stall_that_stays_open_leaves_the_ranks_open() -> None:
     assert (str(both.ranks), both.confidence_in.ranks) == ("1,3", Confidence.HIGH)
     assert (str(first.ranks), first.confidence_in.ranks) == ("1", Confidence.MEDIUM)
     assert any("rank 3" in doubt.says for doubt in first.doubts)
+
+
+def test_a_wait_for_nobody_knows_whom_leaves_the_ranks_open() -> None:
+    """Ranks 0 and 2 wait for their partners. The dump of rank 2 lists no pair, and rank 3 left nothing."""
+    pairs = (Team("1", "dp", (0, 1)), Team("2", "dp", (2, 3)))
+    dumps = [RecordedRank(rank, world(4), *pairs).calls(3, team=pairs[rank // 2]) for rank in range(3)]
+    for dump in (dumps[0], dumps[2]):
+        dump.call(team=pairs[dump.rank // 2], done=False)
+    dumps[2].other(pg_config={"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1, 2, 3]"}})
+    found = diagnose(facts(*dumps)).findings[0]
+    assert (str(found.ranks), found.confidence_in.ranks) == ("1", Confidence.MEDIUM)
+    assert any("whom rank 2 waits for" in doubt.says for doubt in found.doubts)

@@ -300,3 +300,12 @@ def test_a_bare_list_as_json_reads_like_the_pickle():
     by_pickle, by_json = load_dump(list_dump()), load_dump(json.dumps(rows).encode())
     assert (by_pickle.form, by_json.form) == ("list", "list")
     assert by_json.entries.rows == by_pickle.entries.rows == 3
+
+
+@pytest.mark.parametrize(("backend", "states"), [("gloo", [3, 3]), ("nccl", [0, 0])])
+def test_without_the_only_field_that_tells_an_end_states_show_nothing(backend: str, states: list[int]):
+    """Gloo never calls an entry completed, it only retires it."""
+    rows = [entry(seq, f"{backend}:all_reduce", state="scheduled") for seq in (1, 2)]
+    for row in rows:
+        del row["retired"]
+    assert batch_of(dump(*rows)).calls.state.tolist() == states
