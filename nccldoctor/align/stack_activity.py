@@ -56,6 +56,13 @@ def split_frame(frame: str) -> tuple[str, str]:
     return short.strip(), (file if colon and line.isdigit() else where).replace("\\", "/")
 
 
+def as_any_tool_prints(frame: str) -> str:
+    """A frame as every tool would print it: ``step (train.py:40)``, without the class and the folders that some print."""
+    function, file = split_frame(frame)
+    line = frame.rstrip(")").rpartition(":")[2]
+    return f"{function} ({file.rpartition('/')[2]}:{line})"
+
+
 def _match(table: str, function: str, file: str) -> _Row | None:
     return next((row for row in _rows(table) if row.function.fullmatch(function) and row.file.search(file)), None)
 

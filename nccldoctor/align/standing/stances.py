@@ -13,7 +13,14 @@ from dataclasses import replace
 from enum import StrEnum
 from functools import lru_cache
 
-from nccldoctor.align.stack_activity import activity_of, first_meaningful, split_frame, user_frames, wait_of
+from nccldoctor.align.stack_activity import (
+    activity_of,
+    as_any_tool_prints,
+    first_meaningful,
+    split_frame,
+    user_frames,
+    wait_of,
+)
 from nccldoctor.dataclass import dataclass
 from nccldoctor.events import ProcessState, Stack
 from nccldoctor.patterns import lazy
@@ -112,7 +119,7 @@ def stance_of(process: Hashable, event: Stack | ProcessState) -> Stance | None:
 @lru_cache(maxsize=65536)
 def _read(frames: tuple[str, ...], state: str) -> tuple[Posture, str, str, tuple[str, ...]]:
     """Posture, operation, words and own frames; many ranks of a job stand at the same place."""
-    wait, words, path = wait_of(frames), activity_of(frames) or "", tuple(map(_as_any_tool_prints, user_frames(frames)))
+    wait, words, path = wait_of(frames), activity_of(frames) or "", tuple(map(as_any_tool_prints, user_frames(frames)))
     is_active = state.startswith("active")
     if wait is not None:
         kind, op = wait
@@ -128,13 +135,6 @@ def _read(frames: tuple[str, ...], state: str) -> tuple[Posture, str, str, tuple
         if not words:
             return Posture.QUIET, "", "", path
     return Posture.OWN, "", words, path
-
-
-def _as_any_tool_prints(frame: str) -> str:
-    """A frame as every tool would print it: ``step (train.py:40)``, without the class and the folders that some print."""
-    function, file = split_frame(frame)
-    line = frame.rstrip(")").rpartition(":")[2]
-    return f"{function} ({file.rpartition('/')[2]}:{line})"
 
 
 def is_transfer(op: str) -> bool:

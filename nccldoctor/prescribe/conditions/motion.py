@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Annotated
 
-from nccldoctor.align.stack_activity import activity_of
+from nccldoctor.align.stack_activity import activity_of, as_any_tool_prints
 from nccldoctor.events import Note, ProcessState, Stack
 from nccldoctor.prescribe.conditions.base import (
     Answer,
@@ -70,7 +70,7 @@ def is_stopped(ranks: Iterable[int], survey: Survey) -> bool:
 
 def _python_frames(stack: Stack) -> tuple[str, ...]:
     """The Python frames of a stack, which another tool or option shows as well."""
-    return tuple(frame for frame in stack.frames if ".py:" in frame)
+    return tuple(as_any_tool_prints(frame) for frame in stack.frames if ".py:" in frame)
 
 
 def is_at_prompt(ranks: Iterable[int], survey: Survey) -> bool:
