@@ -125,7 +125,10 @@ def doubts(diagnosis: Diagnosis, most: int) -> str:
 
 
 def hosts_of_job(diagnosis: Diagnosis, named: int = 2) -> str:
-    """``node0 and node1``, ``16 hosts``, or ``node0 and unknown hosts`` where that of some rank is not known; "" without any."""
+    """``node0 and node1``, ``16 hosts``; "" without any.
+
+    Where the host of some rank is not known it is ``node0 and unknown hosts``, or ``15 known hosts``.
+    """
     hosts = [line(host, 60) for host in diagnosis.job.hosts]
     is_partial = bool(hosts) and any(state.host is None for state in diagnosis.ranks)
     if len(hosts) > named:
