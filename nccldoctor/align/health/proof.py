@@ -148,11 +148,11 @@ def _has_completed_everything(facts: Facts) -> bool:
     known = Ranks(r for g in facts.case.groups for r in g.members)
     dumped = facts.liveness.dumped
     is_idle = not facts.stalls and all(c.completed for c in facts.wait_graph.calls.values())
-    is_idle = is_idle and all(len(numbers) == 1 for numbers in newest.values()) and not _has_flawed_dumps(facts)
+    is_idle = is_idle and all(len(numbers) == 1 for numbers in newest.values()) and not has_flawed_dumps(facts)
     return len(dumped) > 1 and not (facts.case.world | known) - dumped and is_idle
 
 
-def _has_flawed_dumps(facts: Facts) -> bool:
+def has_flawed_dumps(facts: Facts) -> bool:
     """True where a dump is damaged or odd: what it lacks may be unfinished."""
     dumps = {source.id for source in facts.case.sources if source.kind is SourceKind.RECORDER}
     return any(gap.source in dumps and (gap.lost or gap.odd) for gap in facts.case.gaps)

@@ -15,7 +15,7 @@ import numpy as np
 from nccldoctor.align.descriptions import describe_row
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.health.cadence import has_reached, reported_steps
-from nccldoctor.align.health.proof import Health, Proof
+from nccldoctor.align.health.proof import Health, Proof, has_flawed_dumps
 from nccldoctor.diagnose.citations import Citation, Entry, Line
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.missing_input import loss_words
@@ -94,6 +94,8 @@ def _doubts_of_proof(facts: Facts, health: Health, lost: str) -> Iterator[Doubt]
     seen = liveness.logged | liveness.dumped
     if lost:
         yield Doubt.at_most(Confidence.LOW, doubts.lost(lost))
+    elif has_flawed_dumps(facts):
+        yield Doubt.at_most(Confidence.MEDIUM, undetermined.ODD_DUMPS)
     if not liveness.logged:
         yield Doubt.at_most(Confidence.LOW, undetermined.NO_RANK_LOGS)
     if case.world_size is None:

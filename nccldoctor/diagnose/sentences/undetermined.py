@@ -231,6 +231,7 @@ def last_recorded_call(rank: int, call: str) -> str:
 
 
 LOSS_IS_NAN = "The loss is no longer a number."
+ODD_DUMPS = "Some flight recorder dumps are odd, and may hide a rank that is late or stuck."
 NO_RANK_LOGS = "There are no rank logs."
 WORLD_SIZE_UNKNOWN = "The world size is unknown."
 SLOW_LOOKS_SAME = "A slow job would look the same."

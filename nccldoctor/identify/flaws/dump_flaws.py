@@ -17,6 +17,10 @@ ADDED_MEANWHILE = 2
 """Calls by which the counters of a group may go further than its calls."""
 
 
+FIRST_DUMP = 1_400_000_000 * 10**9
+"""A time, in nanoseconds since 1970, before which no recorder wrote anything."""
+
+
 def dump_gaps(batch: Batch, dump_rank: Sequence[int | None], call_group: npt.NDArray[np.int32]) -> Iterator[Gap]:
     """What is missing of each dump, or odd about it; ``call_group`` is below 0 where a call names no group."""
     calls = batch.calls
@@ -24,6 +28,7 @@ def dump_gaps(batch: Batch, dump_rank: Sequence[int | None], call_group: npt.NDA
     ending_early, behind = _dumps_without_newest(batch), _dumps_behind_peers(batch, call_group)
     no_number = has_no_number(calls)
     nameless = set(np.unique(calls.dump[(call_group < 0) & ~calls.is_p2p & ~no_number]).tolist())
+    timeless = set(np.unique(calls.dump[(calls.created_ns > 0) & (calls.created_ns < FIRST_DUMP)]).tolist())
     unnumbered = set(np.unique(calls.dump[no_number]).tolist())
     for index, (dump, rank) in enumerate(zip(batch.dumps, dump_rank, strict=True)):
         ranks = Ranks([rank] if rank is not None else [])
@@ -32,6 +37,14 @@ def dump_gaps(batch: Batch, dump_rank: Sequence[int | None], call_group: npt.NDA
         if index in unordered:
             why = "sequence numbers of one group go back or are negative, which no release writes"
             yield Gap(dump.path, why, ranks, dump.source, odd=True)
+        if index in timeless:
+            yield Gap(
+                dump.path,
+                "its times are from before 2014: they are in another unit, or of a wrong clock",
+                ranks,
+                dump.source,
+                odd=True,
+            )
         if index in unnumbered:
             yield Gap(dump.path, "calls without a sequence number", ranks, dump.source, odd=True)
         if dump.problem:

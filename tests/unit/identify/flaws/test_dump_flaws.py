@@ -100,3 +100,12 @@ def test_a_rank_without_calls_that_its_peers_completed_with_it_left_an_old_dump(
 
     assert behind("all_reduce")
     assert not behind("broadcast"), "its root does not wait for the others"
+
+
+def test_times_in_another_unit_make_a_dump_odd_and_its_job_less_surely_well() -> None:
+    """Milliseconds in the place of nanoseconds are of January 1970."""
+    content = RecordedRank(0, world(2)).calls(9).content()
+    for one in content["entries"]:
+        one["time_created_ns"] //= 10**6
+    found = case((0, pickle.dumps(content, protocol=2)), RecordedRank(1, world(2)).calls(9))
+    assert [gap.source for gap in found.gaps if gap.odd and "unit" in gap.why] == [0]
