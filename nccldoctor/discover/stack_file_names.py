@@ -83,6 +83,7 @@ def _time_in(part: str) -> tuple[str, datetime | time] | None:
 
 def _pid_in(base: str) -> int | None:
     """``pid_32714``, or a name that ends in a bare number; that such a number is no rank is seen later."""
-    bare = _TIMED.sub("", _DATED.sub("", base)).rstrip("-_.")
+    bare = _TIMED.sub("", _DATED.sub("", base)) if _CLOCK_LIKE.search(base) else base
+    bare = bare.rstrip("-_.")
     hit = _PID.search(bare) or _NUMBER.search(bare)
     return int(hit[1]) if hit is not None else None

@@ -138,15 +138,17 @@ class _Work:
     def load_some(self, child: Child, finder: RepeatFinder, numbers: Sequence[int]) -> None:
         """Load some files: those of moderate size together, as many as come to :data:`TOGETHER` bytes."""
         some: list[_Opened] = []
+        size = 0
         for number in numbers:
             if self.is_stopped:
                 return
             opened = self.looked_at(finder, number)
             if opened is None:
                 continue
-            if sum(one.size for one in some) + opened.size > TOGETHER:
+            size += opened.size
+            if size > TOGETHER:
                 self.load_opened(child, some)
-                some = []
+                some, size = [], opened.size
             some.append(opened)
         self.load_opened(child, some)
 

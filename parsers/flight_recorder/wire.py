@@ -15,7 +15,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from nccldoctor.dataclass import dataclass
-from nccldoctor.parsers.flight_recorder.dump import Dump, Run
+from nccldoctor.parsers.flight_recorder.dump import Dump
 from nccldoctor.parsers.flight_recorder.values import Entries
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Unpacker:
     """
 
     def __init__(self) -> None:
-        self._members: dict[tuple[Run, ...], tuple[int, ...]] = {}
+        self._members: dict[tuple[tuple[int, ...], ...], tuple[int, ...]] = {}
 
     def unpack(self, data: bytes, source: int, path: str) -> Batch:
         """A batch of one dump, ``source`` and ``path`` in its head. Raises :class:`ValueError` on damaged data."""
@@ -154,10 +154,12 @@ class Unpacker:
     def _group_config(self, uid: str, desc: str, runs: list[list[int]]) -> GroupConfig:
         from nccldoctor.model.recorded_calls import GroupConfig
 
-        key = tuple((first, last, step) for first, last, step in runs)
-        if key not in self._members:
-            self._members[key] = tuple(chain.from_iterable(range(first, last + 1, step) for first, last, step in key))
-        return GroupConfig(uid, desc, self._members[key])
+        key = tuple(map(tuple, runs))
+        members = self._members.get(key)
+        if members is None:
+            members = tuple(chain.from_iterable(range(first, last + 1, step) for first, last, step in runs))
+            self._members[key] = members
+        return GroupConfig(uid, desc, members)
 
 
 def _in_one_block(calls: Calls) -> Calls:
