@@ -13,7 +13,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from itertools import accumulate, takewhile
+from itertools import accumulate
 from typing import Protocol
 
 from nccldoctor.parsers.broken_lines.physical_lines import LABEL_OF_PIECE, STUB, Lines, is_record_head
@@ -75,13 +75,12 @@ class Evidence:
 
     def interesting_lines(self) -> list[int]:
         """The lines around suspect ones that hold words which parsers look for, or begin as records do, in order."""
-        unlike = self._unlike_others()
-        relevant = self._hit_lines(unlike)
+        suspect = [number for number in self._unlike_others() if self._is_suspect(number)]
+        relevant = self._hit_lines(suspect)
         hits = sorted(relevant)
         around: set[int] = set()
-        for number in unlike if hits else ():
-            is_near = bisect_left(hits, number - ABOVE) < bisect_right(hits, number + BELOW)
-            if is_near and self._is_suspect(number, number in relevant):
+        for number in suspect if hits else ():
+            if bisect_left(hits, number - ABOVE) < bisect_right(hits, number + BELOW):
                 around.update(range(number - ABOVE, number + 1), self._rest_of(number))
         return sorted(relevant & around)
 
@@ -116,20 +115,24 @@ class Evidence:
             return None
         return widest if self._widths.count(widest) >= _AT_EDGE else None
 
-    def _hit_lines(self, unlike: Sequence[int]) -> set[int]:
+    def _hit_lines(self, suspect: Sequence[int]) -> set[int]:
         """The lines around some lines that hold words which parsers look for, or begin as records do."""
         lines: set[int] = set()
-        for rows in self._surroundings(unlike):
+        for rows in self._surroundings(suspect):
             part = b"\n".join(self._rows[rows.start : rows.stop])
-            offsets = [*self._words.cut_hits(memoryview(part)), *(hit.start() for hit in _HEADS.finditer(part))]
+            offsets = self._hits(part)
             ends = list(accumulate(len(row) + 1 for row in self._rows[rows.start : rows.stop])) if offsets else []
             lines.update(rows.start + bisect_right(ends, offset) for offset in offsets)
         return lines
 
-    def _surroundings(self, unlike: Sequence[int]) -> list[range]:
+    def _hits(self, part: bytes) -> list[int]:
+        """Where words stand which parsers look for, or what records begin with."""
+        return [*self._words.cut_hits(memoryview(part)), *(hit.start() for hit in _HEADS.finditer(part))]
+
+    def _surroundings(self, suspect: Sequence[int]) -> list[range]:
         """The lines around some lines, without gaps; nearly all of the file becomes all of it."""
         parts: list[range] = []
-        for number in unlike:
+        for number in suspect:
             low, high = max(0, number - ABOVE), min(number + BELOW, len(self._rows) - 1) + 1
             if parts and low <= parts[-1].stop:
                 parts[-1] = range(parts[-1].start, high)
@@ -138,31 +141,37 @@ class Evidence:
         size = sum(len(self._rows[number]) + 1 for part in parts for number in part) - len(parts)
         return [range(len(self._rows))] if size * _SEARCHED_WHOLE > len(self._lines.content) else parts
 
-    def _is_suspect(self, number: int, is_relevant: bool) -> bool:
-        """True when a line may go on with one above; ``is_relevant``: it holds words of parsers."""
-        text = self._text(number)
-        above = self._above(number)
-        if self._is_layout(number, above) and not self._lines.was_broken_at_blanks:
-            return any(self._is_full(n) for n in above)
-        if is_record_head(text):
-            return any(_is_cut_in_prefix(self._text(n)) for n in above)
+    def _is_suspect(self, number: int) -> bool:
+        """True when a line may go on with one above."""
+        if not self._lines.was_broken_at_blanks and self._is_layout(number):
+            return any(map(self._is_full, self._above(number)))
+        if is_record_head(self._text(number)):
+            return any(_is_cut_in_prefix(self._text(n)) for n in self._above(number))
         if self._bodies[number][0] in _INSIDE or self._lines.was_broken_at_blanks:
             return True
-        if is_relevant and text[0].isalpha():
-            nearest = next((n for n in above if self._label_of(n) == self._label_of(number)), None)
-            if nearest is not None and self._rows[nearest][-1:].isalpha() and not _LAYOUT.match(self._text(nearest)):
-                return True
-        return any(self._is_unfinished(n) or self._words.are_cut(self._rows[n], self._bodies[number]) for n in above)
+        above = list(self._above(number))
+        if any(self._is_unfinished(n) or self._words.are_cut(self._rows[n], self._bodies[number]) for n in above):
+            return True
+        nearest = next((n for n in above if self._label_of(n) == self._label_of(number)), None)
+        return nearest is not None and self._is_cut_between_words(nearest, number)
 
-    def _is_layout(self, number: int, above: Sequence[int]) -> bool:
+    def _is_cut_between_words(self, above: int, number: int) -> bool:
+        """True when a word begins a line that holds words of parsers, and a word ends the line above."""
+        ends_in_word = self._rows[above][-1:].isalpha() and not _LAYOUT.match(self._text(above))
+        return ends_in_word and self._text(number)[0].isalpha() and bool(self._hits(self._rows[number]))
+
+    def _is_layout(self, number: int) -> bool:
         """True of a line of a stack, a traceback or a table, which begins as it should."""
-        is_code = bool(above) and _FRAME.match(self._text(above[0])) is not None
-        return not above or is_code or _LAYOUT.match(self._text(number)) is not None
+        above = next(self._above(number), None)
+        return above is None or bool(_FRAME.match(self._text(above)) or _LAYOUT.match(self._text(number)))
 
-    def _above(self, number: int) -> list[int]:
+    def _above(self, number: int) -> Iterator[int]:
         """The lines above that a line may go on with, the nearest first: nothing goes on across a ruler."""
-        rows = (n for n in range(number - 1, max(-1, number - 1 - ABOVE), -1) if self._rows[n])
-        return list(takewhile(lambda n: not _RULER.match(self._text(n)), rows))
+        for n in range(number - 1, max(-1, number - 1 - ABOVE), -1):
+            if self._rows[n]:
+                if _RULER.match(self._text(n)):
+                    return
+                yield n
 
     def _is_unfinished(self, number: int) -> bool:
         """True when a line ends in a list, behind an open bracket, or at the full width."""
