@@ -69,8 +69,8 @@ def ingest(
     ``on_progress`` is called with the bytes read and of all inputs, from any thread, one call at a time. Texts that ``before``
     knows are not read again. No file can make this raise; what raises all the same, such as Ctrl-C, ends threads and child processes.
     """
-    before = before or ReadBefore()
-    before.begin()
+    if before is not None:
+        before.begin()
     parsed = read_inputs(discovered.inputs, workers, on_progress, limits, before)
     has_texts = any(i.source.kind is not SourceKind.RECORDER for i in discovered.inputs)
     return put_together(parsed, (*discovered.gaps, *(registry.load_parsers() if has_texts else ())))
@@ -90,7 +90,7 @@ def read_inputs(
     """
     progress = ReadingProgress((one.source.size for one in inputs), on_progress)
     try:
-        return _read_texts_and_dumps(inputs, workers, progress, limits, before or ReadBefore(), texts_in_all)
+        return _read_texts_and_dumps(inputs, workers, progress, limits, before, texts_in_all)
     except BaseException:
         progress.give_up()
         raise
@@ -101,7 +101,7 @@ def _read_texts_and_dumps(
     workers: int | None,
     progress: ReadingProgress,
     limits: Limits | None,
-    before: ReadBefore,
+    before: ReadBefore | None,
     texts_in_all: int | None,
 ) -> list[Parsed]:
     with collector_off():
@@ -203,7 +203,7 @@ def _read_texts(
     texts: Sequence[Input],
     workers: int | None,
     progress: ReadingProgress,
-    before: ReadBefore,
+    before: ReadBefore | None,
     texts_in_all: int | None,
 ) -> Iterator[Parsed]:
     """Everything but dumps, in threads; the members of one archive by one thread, in their order."""
@@ -219,7 +219,8 @@ def _read_texts(
             if progress.is_given_up:
                 break
             with InputProgress(one.source.size, progress) as own:
-                out.append(before.parsed(one, effort, partial(_read_text, effort=effort, progress=own)))
+                read = partial(_read_text, effort=effort, progress=own)
+                out.append(read(one) if before is None else before.parsed(one, effort, read))
         return out
 
     worth = sum(one.source.size for one in texts) // WORTH_A_THREAD
@@ -247,7 +248,8 @@ def _read_text(one: Input, effort: Effort, progress: InputProgress) -> Parsed:
         return _nothing(source, source.kind, f"reading it failed: {type(error).__name__}", lost=True)
     if parsed.source.kind.role is not SourceRole.OUTPUT:
         return parsed
-    return replace(parsed, source=replace(parsed.source, kind=_kind_by_events(parsed)))
+    kind = _kind_by_events(parsed)
+    return parsed if kind is parsed.source.kind else replace(parsed, source=replace(parsed.source, kind=kind))
 
 
 def _parse(one: Input, effort: Effort, progress: InputProgress) -> tuple[Parsed, bytes]:
@@ -265,9 +267,8 @@ def _parse(one: Input, effort: Effort, progress: InputProgress) -> tuple[Parsed,
             is_output = source.kind.role is SourceRole.OUTPUT
             parsed = parser.parse(source if is_output else replace(source, kind=SourceKind.LOG), content)
         else:
-            kind = SourceKind.LOG if source.kind is SourceKind.RECORDER else source.kind
-            text = reader(Rejoined(content, whole)) if content else whole
-            parsed = scan(replace(source, kind=kind), text, effort=effort)
+            as_text = replace(source, kind=SourceKind.LOG) if source.kind is SourceKind.RECORDER else source
+            parsed = scan(as_text, reader(Rejoined(content, whole)) if content else whole, effort=effort)
         problem = problem_of(stream)
     if not problem:
         return parsed, head

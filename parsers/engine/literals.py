@@ -185,8 +185,7 @@ class Literals:
 
     def form_owners(self, form: str) -> list[LineParser]:
         """The parsers that own a literal in some line of this form: of those that differ in digits alone."""
-        found = {hit for hit, _, _ in self._forms.find_matches_as_indexes(form.encode(), overlapping=True)}
-        return [self.parsers[i] for i in sorted({i for hit in found for i in self._owners[hit]})]
+        return self._owners_of(self._forms.find_matches_as_indexes(form.encode(), overlapping=True))
 
     @functools.cached_property
     def _forms(self) -> ahocorasick_rs.BytesAhoCorasick:
@@ -196,8 +195,13 @@ class Literals:
         """The parsers that own a literal in ``text``, in the order they were given."""
         if self._every is None:
             return []
-        found = {hit for hit, _, _ in self._every.find_matches_as_indexes(text.encode(), overlapping=True)}
-        return [self.parsers[i] for i in sorted({i for hit in found for i in self._owners[hit]})]
+        return self._owners_of(self._every.find_matches_as_indexes(text.encode(), overlapping=True))
+
+    def _owners_of(self, hits: Sequence[tuple[int, int, int]]) -> list[LineParser]:
+        """The parsers that own the literals of some hits, in the order they were given."""
+        if not hits:
+            return []
+        return [self.parsers[i] for i in sorted({i for hit, _, _ in hits for i in self._owners[hit]})]
 
 
 @functools.lru_cache(maxsize=16)

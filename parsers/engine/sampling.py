@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from functools import cache
 from operator import itemgetter
 
@@ -150,7 +150,8 @@ class Sampler:
 
     def note_events(self, buffer: Buffer, at: int, number: int, events: Sequence[Event]) -> None:
         """Note that another parser found these events at this offset, in this line."""
-        if not self._literals.parsers or all(isinstance(e, _QUIET) for e in events):
+        is_known = self._loud and self._whole  # then all of the file is in its surroundings
+        if is_known or not self._literals.parsers or all(isinstance(e, _QUIET) for e in events):
             return
         if self._loud:
             self._latest = (at, number)
@@ -304,7 +305,7 @@ class _Candidates:
 
     def part(self, first: int, last: int) -> _Candidates:
         """Those with indices in ``[first, last)``."""
-        return replace(self, offsets=self.offsets[first:last], kinds=self.kinds[first:last])
+        return _Candidates(self.low, self.offsets[first:last], self.kinds[first:last], self.ends)
 
     def chosen(self, most: int) -> list[int]:
         """The indices of at most ``most`` of them.

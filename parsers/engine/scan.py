@@ -30,7 +30,7 @@ from nccldoctor.parsers.engine.window import REACH, Buffer, Outer
 from nccldoctor.parsers.line_prefix.labels import Labels, behind_label, has_labels
 from nccldoctor.parsers.python.tracebacks import is_code_in_traceback
 
-FIRST = 256 << 10
+FIRST = 64 << 10
 """Bytes asked for at once while it is not known how large a file is: most files of a large job are small."""
 BLOCK = 4 << 20
 HISTORY = 1 << 20

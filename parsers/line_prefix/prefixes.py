@@ -225,7 +225,7 @@ def mark_inside(outer: Mark, inner: Mark) -> Mark:
 def records(raw: str) -> list[tuple[Mark, str]]:
     """Every record on one line: most lines hold one, but progress bars have no line end, and copies lose theirs."""
     mark, body = read_mark(raw)
-    unended = _UNENDED.match(body) if any(sign in body for sign in _UNENDED_SIGNS) else None
+    unended = _UNENDED.match(body) if any(map(body.__contains__, _UNENDED_SIGNS)) else None
     if unended and la.STRONG.match(body, unended.end()):
         behind = [(merged_mark(mark, inner), text) for inner, text in records(body[unended.end() :])]
         return [(mark, unended[0]), *behind]
