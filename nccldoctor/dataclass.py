@@ -100,7 +100,7 @@ def _thawed(cls: Any) -> Any:
 
 
 def _init(cls: Any, scope: dict[str, Any]) -> str:
-    """Sets the fields in order; an instance of a frozen class is of a class that is not frozen until they are set.
+    """Sets the fields in order, while a frozen instance is of its class's thawed twin.
 
     That takes a third of the time of ``object.__setattr__`` for each field.
     """
