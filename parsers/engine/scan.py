@@ -220,7 +220,7 @@ class _Scan:
 
     def _line_number_at(self, upto: int) -> int:
         """The number of the line at this offset; offsets must not decrease."""
-        self.number += self.buffer.data.count(b"\n", self.counted, upto)
+        self.number += self.buffer.count_line_ends(self.counted, upto)
         self.counted = upto
         return self.number
 
@@ -235,7 +235,6 @@ class _Scan:
         if not are_certain:
             held = self.literals.with_literal([line.piece or b"" for line in lines])
             lines = [line for line, is_held in zip(lines, held, strict=True) if is_held or line.piece is None]
-        number = self._line_number_at(done)
         resume = max(
             self.buffer.low, done - self.literals.longest
         )  # a literal in a line without end may have begun before
@@ -244,9 +243,9 @@ class _Scan:
             for line, form in zip(several, self.forms.forms_of([line.piece or b"" for line in several]), strict=True):
                 count = self.forms.outcome(form)
                 if line.piece is None:
-                    resume = self._scan_long_line(line.hits, number + line.nth, resume, limit)
+                    resume = self._scan_long_line(line.hits, self._line_number_at(line.start), resume, limit)
                 elif count is None:
-                    self._scan_piece(line.start, line.end, number + line.nth, form)
+                    self._scan_piece(line.start, line.end, self._line_number_at(line.start), form)
                 else:
                     self.not_understood += count
         self._line_number_at(limit)

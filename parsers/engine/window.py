@@ -8,6 +8,8 @@ from functools import lru_cache
 from itertools import chain, islice
 from typing import NamedTuple
 
+import numpy as np
+
 from nccldoctor.dataclass import dataclass
 from nccldoctor.model import Place, Source
 from nccldoctor.parsers.base import Line, Mark
@@ -18,6 +20,7 @@ REACH = 64 << 10
 """How far from a hit a line, or its neighbours, may lie; in bytes."""
 
 _REDRAWN = 4  # carriage returns in one line beyond which it is a progress bar
+_LONG = 16 << 10  # bytes from which arrays count line ends faster than ``bytearray.count``
 _CACHED = 20_000  # lines; some 20 MB, enough for the densest 4 MB that matter
 
 
@@ -100,12 +103,11 @@ def _split_at_line_ends(text: str) -> list[str]:
 
 
 class HitLine(NamedTuple):
-    """A physical line with hits: ``nth`` counts the line ends before it in its block.
+    """A physical line with hits.
 
     ``piece`` holds its bytes ``[start, end)``; it is None where the line is long, has no end in the block, or redraws itself.
     """
 
-    nth: int
     start: int
     end: int
     hits: list[int]
@@ -133,6 +135,12 @@ class Buffer:
         other.data, other.high, other.read, other.outer = bytearray(content), len(content), self.read, self.outer
         return other
 
+    def count_line_ends(self, low: int, high: int) -> int:
+        """The number of line ends in ``[low, high)``."""
+        if high - low < _LONG:
+            return self.data.count(b"\n", low, high)
+        return int(np.count_nonzero(np.frombuffer(self.data, np.uint8, high - low, low) == 0x0A))
+
     def bounds(self, at: int, floor: int) -> tuple[int, int, int]:
         """The physical line around ``at``: start, end, and where the next line begins. At most ``REACH`` / 2 to each
         side and not before ``floor``; a longer line is cut there.
@@ -146,7 +154,7 @@ class Buffer:
         """The physical lines in ``[low, high)`` in which these offsets stand, which ascend and count from ``low``."""
         data = self.data
         out: list[HitLine] = []
-        nth, start, end = 0, low, low - 1  # of the line with the last hit
+        end = low - 1  # of the line with the last hit
         for at in hits:
             at += low
             if at >= high:
@@ -155,10 +163,9 @@ class Buffer:
                 if out[-1].piece is None:
                     out[-1].hits.append(at)
                 continue
-            begin = data.rfind(b"\n", end + 1, at) + 1 or end + 1
-            nth += data.count(b"\n", start, begin)
+            start = data.rfind(b"\n", end + 1, at) + 1 or end + 1
             stop = data.find(b"\n", at, high)
-            start, end = begin, high if stop < 0 else stop
+            end = high if stop < 0 else stop
             begins = start > low or low == self.low or data[low - 1] == 0x0A
             is_whole = begins and (stop >= 0 or high == self.high) and end - start <= REACH // 2
             piece = bytes(data[start:end]) if is_whole else None
@@ -166,7 +173,7 @@ class Buffer:
             if piece is not None and b"\r" in piece:
                 stop -= 1
                 piece = piece[:-1] if piece.find(b"\r") == len(piece) - 1 else None
-            out.append(HitLine(nth, start, stop, [] if piece is not None else [at], piece))
+            out.append(HitLine(start, stop, [] if piece is not None else [at], piece))
         return out
 
     def pieces(self, start: int, end: int) -> list[tuple[int, int]]:

@@ -80,3 +80,24 @@ def test_neighbours_are_those_that_reading_every_line_gives(n: int) -> None:
     own = [x.body for x in reversed(before) if can_continue(x.mark.stream, line.mark.stream)]
     if line.mark.stream:
         assert [other.body for other in line.preceding(1_000)] == own
+
+
+def test_hit_lines_end_with_their_block() -> None:
+    text = b"a\nbc de\nf\r\ng\rh\n" + b"last"
+    buffer = Buffer(Source(id=0, path="job.log", kind=SourceKind.LOG, size=len(text)), len(text) + 1)
+    buffer.data[: len(text)], buffer.high = text, len(text)
+    end = len(text)
+    assert buffer.hit_lines([2, 5, 8], 0, end) == [(2, 7, [], b"bc de"), (8, 9, [], b"f")]
+    assert buffer.hit_lines([0], 8, end) == [(8, 9, [], b"f")]
+    assert buffer.hit_lines([11, 13], 0, end)[0][2:] == ([11, 13], None), "a line that redraws itself"
+    assert buffer.hit_lines([15], 0, end) == [(15, end, [], b"last")]
+    assert buffer.hit_lines([16], 0, 17) == [(15, 17, [16], None)], "the next block goes on with the line"
+    assert buffer.hit_lines([17], 0, 15) == [], "a hit behind the block is found with the next one"
+
+
+def test_line_ends_are_counted_alike_in_short_and_long_parts() -> None:
+    text = b"".join(b"x" * (n % 50) + b"\n" for n in range(4_000))
+    buffer = Buffer(Source(id=0, path="job.log", kind=SourceKind.LOG, size=len(text)), len(text))
+    buffer.data[:] = text
+    for low, high in ((0, 0), (0, 9), (3, 10_000), (3, 40_000), (1, len(text)), (0, len(text))):
+        assert buffer.count_line_ends(low, high) == text[low:high].count(b"\n")
