@@ -219,22 +219,23 @@ class Sampler:
     def _parse_region(self, buffer: Buffer, low: int, high: int, at: int, number: int, most: int) -> None:
         """Parse at most ``most`` lines in ``[low, high)``; the line at offset ``at`` has this ``number``."""
         candidates = _Candidates.searched(self._literals, buffer, low, high)
-        base = number - bisect_left(candidates.ends, at)
-        self._parse_chosen(buffer, candidates, candidates.chosen(most), base)
+        first = number - buffer.count_line_ends(low, at)
+        self._parse_chosen(buffer, candidates, candidates.chosen(most), first)
 
-    def _parse_chosen(self, buffer: Buffer, candidates: _Candidates, chosen: Sequence[int], base: int) -> None:
-        """Parse the candidates with these indices; the first line of the region has the number ``base``."""
-        done = candidates.low
+    def _parse_chosen(self, buffer: Buffer, candidates: _Candidates, chosen: Sequence[int], number: int) -> None:
+        """Parse the candidates with these indices; the first line of the region has this ``number``."""
+        done = counted = candidates.low
         for offset in map(candidates.offsets.__getitem__, chosen):
             if offset < done:
                 continue
-            line = bisect_left(candidates.ends, offset)
+            number += buffer.count_line_ends(counted, offset)
+            counted = offset
             start, end, _ = buffer.bounds(offset, done)
             done = max(end, offset + 1)
             if self._literals.has_literal(buffer.data[start:end]):
                 cuts = buffer.pieces(start, done)
                 for a, b in dict.fromkeys([*cuts[:1], *cuts[-1:]]):
-                    self._parse(buffer, a, b, base + line)
+                    self._parse(buffer, a, b, number)
 
     def _parse(self, buffer: Buffer, start: int, end: int, number: int) -> None:
         for line in buffer.lines(start, end, number):
@@ -272,40 +273,38 @@ def _before(buffer: Buffer, at: int) -> tuple[int, int]:
 class _Candidates:
     """The lines of a region that may hold a literal, an offset on each; its rarest literal is its kind.
 
-    ``low`` is where the region begins, ``ends`` are its line ends.
+    ``low`` is where the region begins.
     """
 
     low: int
     offsets: list[int]
     kinds: list[int]
-    ends: list[int]
 
     @classmethod
     def searched(cls, literals: Literals, buffer: Buffer, low: int, high: int) -> _Candidates:
         """Search ``[low, high)``; of a line without end each stretch counts as one."""
         with memoryview(buffer.data) as view:
             hits = sorted(literals.hits_by_kind(view[low:high]))
-        if not hits:
-            return cls(low, [], [], [])
-        ends = _line_ends(buffer.data, low, high)
-        stretches = sorted((*ends, *range(low + REACH // 2, high, REACH // 2)))
         counts = Counter(map(itemgetter(1), hits))
         offsets: list[int] = []
         kinds: list[int] = []
-        stop = -1  # of the line of the hit before
+        stop, cut = -1, min(low + REACH // 2, high)  # of the line and of the stretch of the hit before
         for start, kind in hits:
-            if low + start > stop:
-                nth = bisect_left(stretches, low + start)
-                stop = stretches[nth] if nth < len(stretches) else high
-                offsets.append(low + start)
+            at = low + start
+            if at > stop:
+                while cut < at:
+                    cut = min(cut + REACH // 2, high)
+                stop = buffer.data.find(b"\n", at, cut)
+                stop = cut if stop < 0 else stop
+                offsets.append(at)
                 kinds.append(kind)
             elif counts[kind] < counts[kinds[-1]]:
-                offsets[-1], kinds[-1] = low + start, kind
-        return cls(low, offsets, kinds, ends)
+                offsets[-1], kinds[-1] = at, kind
+        return cls(low, offsets, kinds)
 
     def part(self, first: int, last: int) -> _Candidates:
         """Those with indices in ``[first, last)``."""
-        return _Candidates(self.low, self.offsets[first:last], self.kinds[first:last], self.ends)
+        return _Candidates(self.low, self.offsets[first:last], self.kinds[first:last])
 
     def chosen(self, most: int) -> list[int]:
         """The indices of at most ``most`` of them.
