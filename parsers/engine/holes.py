@@ -29,7 +29,7 @@ def _search(sign: bytes) -> ahocorasick_rs.BytesAhoCorasick:
     return ahocorasick_rs.BytesAhoCorasick([sign])
 
 
-def _has(part: memoryview, sign: bytes) -> bool:
+def _has_sign(part: memoryview, sign: bytes) -> bool:
     return bool(_search(sign).find_matches_as_indexes(part))
 
 
@@ -43,8 +43,8 @@ class RecordParts:
     def count(self, data: bytearray, start: int, end: int) -> None:
         """Count the parts in ``data[start:end]``, which begins and ends between two lines."""
         with memoryview(data) as view, view[start:end] as part:
-            has_native, has_python = _has(part, b"frame #"), _has(part, b" from /")
-            has_rows = _has(part, b"(local_rank: ") or _has(part, b"exitcode")
+            has_native, has_python = _has_sign(part, b"frame #"), _has_sign(part, b" from /")
+            has_rows = _has_sign(part, b"(local_rank: ") or _has_sign(part, b"exitcode")
         if has_native:
             _count_frames(self._native, (int(hit[1]) for hit in _NATIVE_FRAME.finditer(data, start, end)))
         if has_python:
