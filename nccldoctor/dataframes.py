@@ -25,7 +25,7 @@ from nccldoctor.model.recorded_calls import STATES, Frame, Shape
 from nccldoctor.model.stack_frames import is_library
 from nccldoctor.model.standings import Standing
 from nccldoctor.words.sanitize import encodable
-from nccldoctor.words.secrets import masked
+from nccldoctor.words.secrets import masked, masked_fields
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -246,7 +246,9 @@ def events(case: Case) -> pd.DataFrame:
             **_columns(items, "host:string pod:string pid:Int64"),
             **_place_columns([event.place for event in items]),
             "text": _series((event.text for event in items), "string"),
-            "fields": pd.Series([_masked_field(event.details()) for event in items], dtype=object),
+            "fields": pd.Series(
+                [_masked_field(masked_fields(event.details(), event.text)) for event in items], dtype=object
+            ),
         }
     )
 

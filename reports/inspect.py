@@ -10,7 +10,7 @@ from nccldoctor.events import Event
 from nccldoctor.model import Gap, Place, Source
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.reports import json_document, json_names
-from nccldoctor.words.secrets import MASK, is_secret
+from nccldoctor.words.secrets import MASK, is_secret, masked_fields
 
 
 class Inspected(Protocol):
@@ -110,7 +110,7 @@ def _event(event: Event) -> dict[str, Any]:
         row[name] = value
         if name == "time" and event.time is not None and value is None:
             row["clock"] = event.time.isoformat()[5:]
-    row |= json_names.json_value(event.details())
+    row |= json_names.json_value(masked_fields(event.details(), event.text))
     if event.kind == "setting" and is_secret(str(row["name"])):
         row["value"] = MASK
     return row

@@ -25,6 +25,9 @@ DOCUMENTS = {"json": Incident.to_json, "sarif": Incident.to_sarif, "junit": Inci
 PAGES = (".html", ".zip")
 """The suffixes of reports that hold a page."""
 
+WHOLE = 2_000
+"""Characters of a headline at most, where it stands alone."""
+
 SHOWN = 12
 """At most so many findings, and quotes of each, are printed by --verbose."""
 
@@ -102,7 +105,7 @@ def _print(incident: Incident, options: Options) -> None:
     elif options.form in TICKETS:
         terminal.out(incident.to_ticket(options.form))
     elif options.quiet:
-        terminal.out(f"{verdict.headline} [{verdict.cause}, confidence {verdict.confidence}]\n")
+        terminal.out(f"{line(verdict.headline, WHOLE)} [{verdict.cause}, confidence {verdict.confidence}]\n")
     else:
         color, ascii_only = terminal.has_color(options.color), not terminal.has_unicode()
         terminal.out(incident.to_text(width=terminal.width(), color=color, ascii_only=ascii_only))
@@ -116,4 +119,4 @@ def _quoted_evidence(incident: Incident) -> Iterator[str]:
         for number, item in enumerate(finding.evidence[:SHOWN], 1):
             yield f"  {finding.id}.E{number} {'+' if item.supports else '-'} {line(item.says)}\n"
             if item.where is not None:
-                yield f"       {item.where}: {line(item.quote)}\n"
+                yield f"       {line(str(item.where))}: {line(item.quote)}\n"

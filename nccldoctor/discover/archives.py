@@ -14,13 +14,26 @@ from typing import Any
 
 from nccldoctor.dataclass import dataclass
 from nccldoctor.discover import tar
-from nccldoctor.discover.streams import HEAD, REST, Budget, Rejoined, Stream, damaged, opened, problem_of, reader
+from nccldoctor.discover.streams import (
+    HEAD,
+    MOST_FILES,
+    REST,
+    Budget,
+    Rejoined,
+    Stream,
+    damaged,
+    opened,
+    problem_of,
+    reader,
+)
 from nccldoctor.discover.unwrapping import LARGEST, unwrapped
 from nccldoctor.parsers.flight_recorder.pages import dumps_of_page, is_page_of_dumps
 
 ARCHIVES = ("zip", "tar")
 DEEPEST = 2
-MOST_MEMBERS = 100_000
+MOST_DIRECTORY = 32 << 20
+"""Bytes of the directory of a zip: 65,536 members have 10 MB of it, and each of its entries takes ten times its bytes."""
+TOO_MANY = f"more than {MOST_FILES:,} files in all{REST}"
 _IN_MEMORY = 256 << 20
 """Largest zip inside another archive: it is held in memory, since its directory stands at its end."""
 
@@ -44,10 +57,14 @@ def walk(raw: Any, kind: str, budget: Budget, note: Note, depth: int = 1, prefix
     Damage ends the walk; the members before it have been yielded.
     """
     try:
-        for count, (name, size, part) in enumerate(_zip(raw, budget, note) if kind == "zip" else _tar(raw, note)):
-            if count == MOST_MEMBERS:
-                note(prefix, f"more than {MOST_MEMBERS} members{REST}")
+        for name, size, part, refused in _zip(raw, budget) if kind == "zip" else _tar(raw):
+            if not budget.has_taken_member():
+                note(prefix, TOO_MANY)
                 return
+            if part is None:
+                if refused:
+                    note(prefix + name, refused)
+                continue
             if _is_outside(name):
                 note(prefix + name, "a path that leaves the archive, refused")
                 continue
@@ -107,43 +124,67 @@ def _is_outside(name: str) -> bool:
     return name.startswith(("/", "\\")) or ".." in parts or (len(parts[0]) == 2 and parts[0][1] == ":")
 
 
-def _tar(raw: Any, note: Note) -> Iterator[tuple[str, int, Any]]:
+_Entry = tuple[str, int, Any, str]
+"""An entry of an archive: its name, size and stream; without a stream, why it is refused ("" for a folder)."""
+
+
+def _tar(raw: Any) -> Iterator[_Entry]:
     for member in tar.members(raw):
         if member.part is None:
-            note(member.name, f"a {member.refused}, not followed")
+            yield member.name, 0, None, member.refused and f"a {member.refused}, not followed"
         else:
-            yield member.name.removeprefix("./"), member.size, Stream(member.part)
+            yield member.name.removeprefix("./"), member.size, Stream(member.part), ""
 
 
-def _zip(raw: Any, budget: Budget, note: Note) -> Iterator[tuple[str, int, Any]]:
+class _SmallReads:
+    """A file of which no read is large: a zip's directory takes memory for each of its entries."""
+
+    def __init__(self, raw: Any) -> None:
+        self.seek, self.tell, self.seekable, self._raw = raw.seek, raw.tell, raw.seekable, raw
+        self.read = self._at_most
+
+    def _at_most(self, size: int = -1) -> Any:
+        """Read on.
+
+        Raises :class:`zipfile.BadZipFile` for more than :data:`MOST_DIRECTORY` bytes at once.
+        """
+        if size > MOST_DIRECTORY:
+            import zipfile
+
+            raise zipfile.BadZipFile(f"a directory of more than {MOST_DIRECTORY >> 20} MB")
+        return self._raw.read(size)
+
+
+def _zip(raw: Any, budget: Budget) -> Iterator[_Entry]:
     import zipfile
 
-    archive = zipfile.ZipFile(raw)
+    archive = zipfile.ZipFile(_SmallReads(raw))
     names = archive.infolist()
     if any(info.filename.endswith("/data.pkl") for info in names):
-        note("", "a torch.save file, not a flight recorder dump")
+        yield "", 0, None, "a torch.save file, not a flight recorder dump"
         return
     begun: set[int] = set()
     for info in names:
         mode = info.external_attr >> 16
         if info.is_dir():
+            yield info.filename, 0, None, ""
             continue
         if info.header_offset in begun:
-            note(info.filename, "another name for data that was read")
+            yield info.filename, 0, None, "another name for data that was read"
             continue
         begun.add(info.header_offset)
         if stat.S_ISLNK(mode):
-            note(info.filename, "a link, not followed")
+            yield info.filename, 0, None, "a link, not followed"
         elif info.flag_bits & 1:
-            note(info.filename, "encrypted, not read")
+            yield info.filename, 0, None, "encrypted, not read"
         else:
             try:
                 member = archive.open(info)
             except (NotImplementedError, zipfile.BadZipFile) as error:
-                note(info.filename, f"not read: {error}"[:120])
+                yield info.filename, 0, None, f"not read: {error}"[:120]
                 continue
             with member:
-                yield info.filename, info.file_size, Stream(member, budget=budget)
+                yield info.filename, info.file_size, Stream(member, budget=budget), ""
 
 
 class Lane:

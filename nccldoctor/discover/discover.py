@@ -21,7 +21,7 @@ from nccldoctor.discover.paths import Found, find, first_bytes, printable
 from nccldoctor.discover.provenance import kind_of_text
 from nccldoctor.discover.remote import find_remote
 from nccldoctor.discover.stack_file_names import numbered_look, stack_file_name
-from nccldoctor.discover.streams import HEAD, Budget, is_loss, opened, problem_of, reader
+from nccldoctor.discover.streams import HEAD, MOST_FILES, Budget, is_loss, opened, problem_of, reader
 from nccldoctor.discover.unwrapping import LARGEST, is_wrapped
 from nccldoctor.model import CollectedFile, Gap, Source, SourceKind
 from nccldoctor.parsers.engine.encodings import head_as_utf8
@@ -92,10 +92,11 @@ KEPT_IN_ALL = 32 << 20
 
 
 class _Kept:
-    """Counts the bytes of small files that stay in memory."""
+    """Counts the bytes of small files that stay in memory, and the ``members`` of archives that may still be taken."""
 
-    def __init__(self) -> None:
+    def __init__(self, members: int) -> None:
         self._left = KEPT_IN_ALL
+        self.members = members
 
     def has_taken(self, count: int) -> bool:
         """Take so many more bytes; True where they have room."""
@@ -146,7 +147,7 @@ def discover(paths: Sequence[str | Path], rank_from: str | None = None) -> Disco
     files, gaps = find(sorted(str(path) for path in paths), find_remote)
     drafts: list[_Draft] = []
     parts: list[Found] = []
-    kept = _Kept()
+    kept = _Kept(MOST_FILES - len(files))
     for number, found in enumerate(files, 1):
         _look(found, number, drafts, parts, gaps, kept)
     bundled = read_manifests(drafts)
@@ -251,7 +252,7 @@ def _look_inside(
         if is_part(first.head):
             parts.append(found)
         elif first.packing in ARCHIVES:
-            _members(found, lane, first.packing, drafts, gaps)
+            _members(found, lane, first.packing, drafts, gaps, kept)
         elif first.packing:
             gaps.append(Gap(found.path, "packed twice, not opened"))
         else:
@@ -269,26 +270,26 @@ def _add(one: _Plain, lane: int, drafts: list[_Draft], gaps: list[Gap], kept: _K
     else:
         is_page = is_page_of_dumps(head)
         if not is_page and is_wrapped(head, found.size, lambda: one.open().read(LARGEST)):
-            _members(found, lane, _WRAPPED, drafts, gaps)
+            _members(found, lane, _WRAPPED, drafts, gaps, kept)
             return
         kind, is_whole = _kind(head, found.typed), len(head) < HEAD and not one.problem
         if is_whole and kind is not SourceKind.RECORDER and kept.has_taken(len(head)):
             opener = partial(io.BytesIO, head)
         drafts.append(_Draft(found.path, found.typed, found.size, kind, head[:_TOLD], opener, one.file))
         if is_page:
-            _members(found, lane, _PAGE, drafts, gaps)
+            _members(found, lane, _PAGE, drafts, gaps, kept)
 
 
 def _unpacking(found: Found) -> Opener:
     return lambda: reader(opened(found.open(), Budget(found.size)).stream)
 
 
-def _members(found: Found, lane: int, packing: str, drafts: list[_Draft], gaps: list[Gap]) -> None:
+def _members(found: Found, lane: int, packing: str, drafts: list[_Draft], gaps: list[Gap], kept: _Kept) -> None:
     """List an archive's members as inputs that share a lane."""
-    prefix = "" if found.alone else f"{found.path}/"
+    prefix, most = "" if found.alone else f"{found.path}/", kept.members
 
     def start(note: Note) -> Iterator[Member]:
-        budget = Budget(found.size)
+        budget = Budget(found.size, most)
         raw = found.seekable() if packing == "zip" else opened(found.open(), budget).stream
         if packing == _PAGE:
             return dumps_in(raw)
@@ -306,12 +307,17 @@ def _members(found: Found, lane: int, packing: str, drafts: list[_Draft], gaps: 
         elif is_own_report(member.head):
             refused.setdefault("a report of this tool, skipped", []).append(name)
         else:
-            opener = _member_opener(members, number)
+            is_whole = len(member.head) < HEAD and not problem_of(member.stream)
+            if is_whole and kept.has_taken(len(member.head)):
+                opener: Opener = partial(io.BytesIO, member.head)
+            else:
+                opener = _member_opener(members, number)
             is_unnamed = packing == _WRAPPED and not name.startswith("rank_")
             hint_name = found.typed if is_unnamed else f"{_SUFFIXES.sub('', found.typed)}/{name}"
             path = prefix + name if name else found.path
             kind = _kind(member.head, hint_name)
             listed.append(_Draft(path, hint_name, member.size, kind, member.head[:_TOLD], opener, None, lane, number))
+    kept.members -= len(listed) + sum(map(len, refused.values()))
     drafts.extend(sorted(listed, key=lambda draft: (draft.path, draft.turn)))
     for why, names in refused.items():
         gaps.append(Gap(_several(found.path, names), why, lost=is_loss(why)))

@@ -7,6 +7,7 @@ import io
 import os
 import stat
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from glob import has_magic
 from pathlib import Path
@@ -14,12 +15,13 @@ from typing import BinaryIO
 
 from nccldoctor.dataclass import dataclass
 from nccldoctor.discover.pipes import keep
-from nccldoctor.discover.streams import HEAD, reader
+from nccldoctor.discover.streams import HEAD, MOST_FILES, reader
 from nccldoctor.model import Gap
 from nccldoctor.model.errors import InputError
 from nccldoctor.parsers.flight_recorder.dump import is_pickle
 
-MOST_FILES = 500_000
+MOST_NAMES = 1 << 18
+"""Files of a folder, all its folders included, from which those that are read are chosen."""
 LARGE_HOLE = 16 << 20
 """Bytes of a hole at the end of a file that are not read."""
 MOST_DEEP = 100
@@ -66,10 +68,35 @@ def find(paths: Sequence[str], remote: Callable[[str, bool], list[Found]]) -> tu
             files.extend(remote(path, alone))
         else:
             files.extend(_local(path, "" if alone else labels[path], seen, gaps))
-    if len(files) > MOST_FILES:
-        why = f"more than {MOST_FILES}: the last {len(files) - MOST_FILES} were not read"
-        gaps.append(Gap("files", why, lost=True))
-    return files[:MOST_FILES], gaps
+    return _fitting(files, MOST_FILES, gaps), gaps
+
+
+def _fitting(files: list[Found], most: int, gaps: list[Gap]) -> list[Found]:
+    """At most so many files: where there are more, the last ones of the fullest folders are left out.
+
+    A folder of a million samples costs itself, and not the logs beside it.
+    """
+    held = Counter(_folder_of(one) for one in files)
+    share, left = most, most
+    for folders, count in zip(range(len(held), 0, -1), sorted(held.values()), strict=True):
+        share = left // folders
+        left -= min(count, share)
+    gaps.extend(
+        Gap(folder or "files", f"{count:,} files: the last {count - share:,} were not read", lost=True)
+        for folder, count in held.items()
+        if count > share
+    )
+    taken = Counter[str]()
+    out = []
+    for one in files:
+        taken[_folder_of(one)] += 1
+        if taken[_folder_of(one)] <= share:
+            out.append(one)
+    return out
+
+
+def _folder_of(one: Found) -> str:
+    return one.path.rpartition("/")[0]
 
 
 def printable(path: str) -> str:
@@ -160,7 +187,10 @@ def _folder(top: Path, label: str, seen: set[tuple[int, int]], gaps: list[Gap]) 
             if not name.startswith("."):
                 is_link = os.path.islink(f"{folder}{os.sep}{name}")  # noqa: PTH114  # a path object costs more than the look
                 (links if is_link else names).append(prefix + name)
-        if len(names) > MOST_FILES:
+        if len(names) > MOST_NAMES:
+            gaps.append(
+                Gap(printable(prefix or "files"), f"more than {MOST_NAMES:,} files before it, not read", lost=True)
+            )
             break
     start = f"{label}/" if label else ""
     if hidden:

@@ -18,6 +18,9 @@ HEAD = 64 << 10
 MOST_OUTPUT = 10 << 30
 """Most decompressed bytes read from one file of the input."""
 
+MOST_FILES = 1 << 16
+"""Files and members of archives in all. A small one that says nothing costs 0.3 ms; 16,384 ranks leave fewer."""
+
 FREE_OUTPUT = 256 << 20
 """Decompressed bytes before the ratio counts: repetitive logs have high ratios too."""
 
@@ -40,11 +43,24 @@ def is_loss(why: str) -> bool:
 
 
 class Budget:
-    """The decompressed bytes that one file of the input may still give, all its members together."""
+    """The decompressed bytes, and the ``members``, that one file of the input may still give, archives inside it included."""
 
-    def __init__(self, packed: int, most: int = MOST_OUTPUT, free: int = FREE_OUTPUT, ratio: int = MOST_RATIO) -> None:
+    def __init__(
+        self,
+        packed: int,
+        members: int = MOST_FILES,
+        most: int = MOST_OUTPUT,
+        free: int = FREE_OUTPUT,
+        ratio: int = MOST_RATIO,
+    ) -> None:
         self.left = min(most, max(free, ratio * packed))
         self.why = f"unpacks to more than {self.left >> 20} MB"
+        self.members = members
+
+    def has_taken_member(self) -> bool:
+        """Take one more member; True where it has room."""
+        self.members -= 1
+        return self.members >= 0
 
     def spend(self, count: int) -> None:
         """Subtract ``count`` bytes."""

@@ -25,7 +25,10 @@ _PAX = re.compile(rb"\d{1,7} ([a-zA-Z.]{1,64})=([^\n]{0,65536})\n")
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A member with its bytes in ``part``, valid until the next one is read, or why it is refused."""
+    """A member with its bytes in ``part``, valid until the next one is read.
+
+    Without ``part`` it is ``refused`` for a reason, or has nothing to read, as a folder.
+    """
 
     name: str
     size: int
@@ -93,8 +96,7 @@ def members(stream: Any) -> Iterator[Member]:
             yield Member(name, length, part)
             length = part.left + -length % BLOCK
         else:
-            if kind in _REFUSED:
-                yield Member(name, 0, None, _REFUSED[kind])
+            yield Member(name, 0, None, _REFUSED.get(kind, ""))
             length = 0 if kind in b"123456" else length + -length % BLOCK
         _skip(stream, length)
         name, size = "", None

@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from nccldoctor.collect.on_node.network import ask_ras
+from nccldoctor.discover.streams import MOST_FILES
 from nccldoctor.live.clock import Clock
 from nccldoctor.model.errors import InputError
 
@@ -21,8 +22,6 @@ KEPT = 6
 
 MOST_ANSWER = 256 << 20
 """Bytes of one answer: 4,096 ranks of 100 communicators each are about 60 MB of text."""
-
-MOST_FILES = 500_000
 
 
 class Watched(ABC):

@@ -25,6 +25,7 @@ from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.base import Parsed
 from nccldoctor.parts.container import GapRecord, PartError, Strict, read_document
 from nccldoctor.parts.masked_values import masked_text, masked_values
+from nccldoctor.words.secrets import masked_fields
 
 MOST_RANKS = 1_000_000
 """Ranks in one set, and the largest number of one, is ten times that."""
@@ -182,7 +183,7 @@ def _event_row(number: int, event: Event) -> list[Any]:
     for one in dataclasses.fields(event):
         value = getattr(event, one.name)
         if one.name != "place" and value != one.default:
-            told[one.name] = masked_values(value)
+            told[one.name] = masked_values(masked_fields(value, event.text))
     return [number, event.place.line, event.place.entry, event.kind, told]
 
 

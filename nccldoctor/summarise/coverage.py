@@ -29,6 +29,7 @@ from nccldoctor.model.ranks import Ranks
 from nccldoctor.words.lists import and_list
 from nccldoctor.words.names import ranks_phrase
 from nccldoctor.words.numbers import plural
+from nccldoctor.words.sanitize import line
 
 MOST_PROBLEMS = 12
 """Problems listed in one row; the rest are counted."""
@@ -97,7 +98,7 @@ def _unparsed(case: Case) -> tuple[str, ...]:
     return _cut(
         [
             f"{paths[r.source]}: {r.understood} of {r.candidates} lines that look like signals were understood; the first other one, "
-            f"{r.first_unknown_at}: {r.first_unknown[:120]}"
+            f"{r.first_unknown_at}: {line(r.first_unknown, 120)}"
             for r in left
         ]
     )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Any
 
 from nccldoctor.patterns import lazy
 
@@ -41,7 +42,7 @@ SHAPES: Mapping[str, str] = {
     "Hugging Face": r"(?:hf|api_org)_[A-Za-z0-9]{30,40}",
     "JSON Web Token": r"eyJ[\w-]{8,2000}\.eyJ[\w-]{8,4000}(?:\.[\w-]{0,1000})?",
     "Linear": r"lin_(?:api|oauth)_[A-Za-z0-9]{32,80}",
-    "Mailgun": r"key-[0-9a-f]{32}",
+    "Mailgun": r"key-[0-9a-f]{32}(?![A-Za-z0-9])",
     "Mapbox": r"[ps]k\.eyJ[\w-]{20,300}\.[\w-]{20,60}",
     "New Relic": r"NRAK-[A-Z0-9]{20,40}",
     "Notion": r"ntn_[A-Za-z0-9]{40,60}|secret_[A-Za-z0-9]{43}",
@@ -65,7 +66,7 @@ SHAPES: Mapping[str, str] = {
     "Tailscale": r"tskey-[a-z]+-[A-Za-z0-9]+-[A-Za-z0-9]{20,60}",
     "Telegram": r"\d{8,10}:AA[\w-]{33}",
     "Terraform": r"[A-Za-z0-9]{14}\.atlasv1\.[\w-]{60,70}",
-    "Twilio": r"SK[0-9a-f]{32}",
+    "Twilio": r"SK[0-9a-f]{32}(?![A-Za-z0-9])",
     "Vault": r"hv[sbr]\.[\w-]{24,300}",
     "Weights & Biases": r"wandb_v\d_[\w-]{30,120}",
     "xAI": r"xai-[A-Za-z0-9]{60,100}",
@@ -73,9 +74,13 @@ SHAPES: Mapping[str, str] = {
 }
 """What the services of machine learning, clouds and code hosts issue; each has a prefix that nothing else has."""
 
-_SHAPED = lazy(r"(?<![A-Za-z0-9])(?:" + "|".join(SHAPES.values()) + r")(?![A-Za-z0-9])")
+_BEGIN = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"
+"""Where a word begins: also behind a line end that is written as an escape, as in JSON."""
+
+_SHAPED = lazy(_BEGIN + "(?:" + "|".join(SHAPES.values()) + ")")
 _CUT_OFF = lazy(
-    r"(?<![A-Za-z0-9])(?:gh[opsur]_|github_pat_|gl(?:pat|dt|rt)-|hf_|sk-(?:proj|ant|svcacct|admin)-|[sr]k_live_|xox[abeoprs]-|nvapi-"
+    _BEGIN
+    + r"(?:gh[opsur]_|github_pat_|gl(?:pat|dt|rt)-|hf_|sk-(?:proj|ant|svcacct|admin)-|[sr]k_live_|xox[abeoprs]-|nvapi-"
     r"|pypi-|npm_|gsk_|dckr_[op]at_|do[opr]_v1_|hv[sbr]\.|gl(?:c|sa)_|wandb_v\d_|dapi|A[KS]IA|AIza|ya29\.|eyJ|SG\.|pplx-|xai-|tskey-"
     r"|lin_api_|figd_|ntn_|shp(?:at|ca|pa|ss)_|sntry[su]_|pul-|PMAK-|pcsk_|NRAK-|r8_|rpa_|api_org_)(?=[\w.=+/-]{0,200}\d)"
     r"[\w.=+/-]{6,400}$"
@@ -98,12 +103,16 @@ _URL = lazy(
 )
 
 _AUTHORIZATION = lazy(
-    r"(?i)\b((?:proxy-)?authorization[\\\"']{0,2}\s{0,4}[:=]\s{0,4}[\\\"']{0,2}(?:(?:bearer|basic|token|digest|negotiate)\s{1,4})?"
+    rf"(?i){_BEGIN}"
+    r"((?:proxy-)?authorization[\\\"']{0,2}\s{0,4}[:=]\s{0,4}[\\\"']{0,2}(?:(?:bearer|basic|token|digest|negotiate)\s{1,4})?"
     r"|(?<![\w-])bearer\s{1,4}(?=[\w.~+/=-]{0,200}[\d._=])|(?:set-)?cookie[\\\"']{0,2}\s{0,4}:\s{0,4}[\\\"']{0,2})(?!(?:bearer|basic|token|digest|negotiate)\b|\*)([^\s\"'\\,]{6,4000})"
 )
 
+_ENTITY = r"&(?:amp;)?(?:quot|apos|#x?[2-3][0-9]);"
+"""A quotation mark in a text that was written for HTML."""
 _VALUE = (
-    r"(?:\\?\"(?P<double>(?:[^\"\\\n]|\\[^\"\n]){0,4000})\\?\"|\\?'(?P<single>(?:[^'\\\n]|\\[^'\n]){0,4000})\\?'"
+    rf"(?:{_ENTITY}(?P<escaped>(?:(?!{_ENTITY})[^\n]){{1,4000}})"
+    r"|(?:\"\"(?=[^\s\"',;)}])|\\?\")(?P<double>(?:[^\"\\\n]|\\[^\"\n]){0,4000})\\?\"|\\?'(?P<single>(?:[^'\\\n]|\\[^'\n]){0,4000})\\?'"
     r"|(?P<bare>[^\s\"',;&)}\]<>\\]{1,4000}))"
 )
 _WORD = (
@@ -114,7 +123,9 @@ _NAMED = lazy(
     rf"(?P<word>{_WORD}"
     r"|KEY|(?<=[?&;])(?:sig|signature|pwd)|(?<=[-_])(?i:signature|auth|pat)(?![A-Za-z]))"
     r"(?P<tail>[\w.-]{0,40})"
-    r"(?P<sign>[\\\"'\]]{0,3}(?:[,\s]\s{0,40}[\"']?value[\"']?\s{0,4}[:=]\s{0,4}|\s{0,4}(?:=>|:=|==?|:)\s{0,4}|,\s{0,4}(?=[\\\"'])))"
+    r"(?P<sign>(?:[\\\"'\]]|"
+    + _ENTITY
+    + r"){0,3}(?:[,\s]\s{0,40}[\"']?value[\"']?\s{0,4}[:=]\s{0,4}|\s{0,4}(?:=>|:=|==?|:)\s{0,4}|,\s{0,4}(?=[\\\"'])))"
     + _VALUE
 )
 _OPTION = lazy(
@@ -122,6 +133,8 @@ _OPTION = lazy(
     r"(?P<sign>\s{1,4})(?!-)" + _VALUE
 )
 """``--hf-token x`` of a command line, and ``login x password y`` of a ``.netrc``."""
+_BEHIND = lazy(rf"(\*\*\*\s{{0,4}}(?:=>|:=)\s{{0,4}}){_VALUE}")
+"""What stands behind ``x-api-key: client_secret => '...'`` where lines lost their ends: the masked value was a name, too."""
 _NAME_BEFORE = lazy(r"[\w.-]{0,60}$")
 
 _NAME_ALONE = lazy(
@@ -188,7 +201,7 @@ def masked(text: str) -> str:
     if not any(hint in lower for hint in _HINTS):
         return text
     text = _AUTHORIZATION.sub(lambda found: found[1] + MASK, text)
-    return _NAMED.sub(_without_value, _OPTION.sub(_without_value, text))
+    return _BEHIND.sub(rf"\1{MASK}", _NAMED.sub(_without_value, _OPTION.sub(_without_value, text)))
 
 
 def masked_lines(text: str) -> str:
@@ -201,6 +214,26 @@ def masked_lines(text: str) -> str:
     return "\n".join(map(masked, _LINE_END.split(text)))
 
 
+def masked_fields(fields: Any, around: str) -> Any:
+    """Fields cut from a text, with :data:`MASK` for lines that are masked there and not by themselves.
+
+    Of ``Cookie: session=...`` a field may hold what stands behind the name. Secrets with a name in the field itself stay as they are.
+    """
+    whole = masked(around)
+    return fields if whole == around else _without_hidden(fields, around, whole)
+
+
+def _without_hidden(fields: Any, around: str, whole: str) -> Any:
+    if isinstance(fields, str):
+        rows = fields.split("\n")
+        return "\n".join(MASK if row.strip() and row in around and masked(row) not in whole else row for row in rows)
+    if isinstance(fields, dict):
+        return {name: _without_hidden(one, around, whole) for name, one in fields.items()}
+    if type(fields) in (list, tuple):
+        return type(fields)(_without_hidden(one, around, whole) for one in fields)
+    return fields
+
+
 def is_secret(name: str) -> bool:
     """True for the name of a variable, option or field that holds a secret: ``HF_TOKEN``, ``db-password``."""
     return _NAME_ALONE.search(name) is not None or masked(f"{name}=abcdefgh") != f"{name}=abcdefgh"
@@ -210,7 +243,7 @@ def _without_value(found: re.Match[str]) -> str:
     at = found.start("word")
     before = _NAME_BEFORE.search(found.string[max(0, at - 60) : at])
     name = f"{before.group() if before is not None else ''}{found['word']}{found['tail']}".lstrip("-.")
-    group = next(group for group in ("double", "single", "bare") if found[group] is not None)
+    group = next(group for group in ("escaped", "double", "single", "bare") if found[group] is not None)
     if not _is_telling(name, found[group]):
         return found.group()
     start, end = found.start(group) - found.start(), found.end(group) - found.start()

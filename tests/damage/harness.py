@@ -26,6 +26,7 @@ from damage.labelled import Labelled, Truth
 
 from nccldoctor import pipeline
 from nccldoctor.identify.case import Case
+from nccldoctor.incident import Incident
 from nccldoctor.model.ranks import Ranks
 
 SCALE = ("cannot-tell", "low", "medium", "high")
@@ -33,7 +34,7 @@ SCALE = ("cannot-tell", "low", "medium", "high")
 MOST_SECONDS = 30
 MOST_MEMORY = 2 << 30
 GIVEN_UP_AFTER = 120
-"""Seconds of wall time after which a child is ended."""
+"""Seconds of the processor after which a child is ended; of wall time ten times as many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,18 +85,22 @@ def seen(files: Files) -> Answer:
     """The answer about these files, from a child process."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = write(Path(scratch) / "job", files)
-        return _from_child(lambda: _analysed(folder, files))
+        return answer_of(from_child(lambda: told_by(_analysed(folder), files)))
 
 
 def seen_here(files: Files) -> Answer:
     """The answer about these files, from this process: patterns and modules that they need are loaded before children are forked."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = write(Path(scratch) / "job", files)
-        return _answer(_analysed(folder, files))
+        return answer_of(told_by(_analysed(folder), files))
 
 
-def _analysed(folder: Path, files: Files) -> dict[str, Any]:
-    incident = pipeline.analyze([str(folder)])
+def _analysed(folder: Path) -> Incident:
+    return pipeline.analyze([str(folder)])
+
+
+def told_by(incident: Incident, files: Files) -> dict[str, Any]:
+    """What an analysis of these files said, as the fields of an :class:`Answer`; it goes through a pipe as JSON."""
     document = json.loads(incident.to_json())
     verdict = document["verdict"]
     broken = [p for row in document["coverage"] if row["input"] == "nccldoctor itself" for p in row["problems"]]
@@ -131,13 +136,15 @@ def _named_in_coverage(case: Case, files: Files) -> list[str]:
     return sorted(path for path in files if path in unread or any(path in text for text in words))
 
 
-def _from_child(work: Callable[[], dict[str, Any]]) -> Answer:
+def from_child(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """What ``work`` gives in a forked process, with its ``seconds`` and ``memory``; ``crash`` says why it gave nothing."""
     readable, writable = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(readable)
         try:
-            signal.alarm(GIVEN_UP_AFTER)
+            signal.setitimer(signal.ITIMER_PROF, GIVEN_UP_AFTER)
+            signal.alarm(10 * GIVEN_UP_AFTER)  # it may wait for ever
             answer = work()
         except BaseException:
             answer = {"crash": traceback.format_exc()}
@@ -152,11 +159,13 @@ def _from_child(work: Callable[[], dict[str, Any]]) -> Answer:
         text = pipe.read()
     os.waitpid(child, 0)
     if not text:
-        return Answer(crash=f"no answer in {GIVEN_UP_AFTER} s", seconds=GIVEN_UP_AFTER)
-    return _answer(json.loads(text))
+        return {"crash": f"no answer in {GIVEN_UP_AFTER} s", "seconds": GIVEN_UP_AFTER}
+    told: dict[str, Any] = json.loads(text)
+    return told
 
 
-def _answer(told: dict[str, Any]) -> Answer:
+def answer_of(told: dict[str, Any]) -> Answer:
+    """The answer with these fields."""
     return Answer(**{name: tuple(value) if isinstance(value, list) else value for name, value in told.items()})
 
 

@@ -11,11 +11,13 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import re
 import sys
 import tempfile
 import time
 import traceback
 import zipfile
+from collections.abc import Iterable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -25,16 +27,26 @@ from fuzz.mutations import damaged
 
 import nccldoctor
 from nccldoctor.cli import demo
+from nccldoctor.discover.paths import printable
+from nccldoctor.incident import Incident
 
 SAMPLES = tuple(sample.name for sample in demo.samples())
+
+
+def samples_of(number: int) -> tuple[str, ...]:
+    """The incidents whose files a case has: one, now and then two."""
+    return _drawn(random.Random(number))
+
+
+def _drawn(rng: random.Random) -> tuple[str, ...]:
+    first = rng.choice(SAMPLES)
+    return (first, rng.choice(SAMPLES)) if rng.random() < 0.1 else (first,)
 
 
 def case_of(number: int) -> dict[str, bytes]:
     """The files of a case: one incident, of whose files up to three are damaged; now and then packed, or of two incidents."""
     rng = random.Random(number)
-    files = dict(demo.contents(rng.choice(SAMPLES)))
-    if rng.random() < 0.1:
-        files |= demo.contents(rng.choice(SAMPLES))
+    files = {name: data for sample in _drawn(rng) for name, data in demo.contents(sample).items()}
     for name in rng.sample(sorted(files), min(len(files), rng.randrange(1, 4))):
         files[name] = damaged(rng, files[name])
     if rng.random() < 0.1:
@@ -55,12 +67,21 @@ def failures(number: int) -> list[str]:
             json.loads(document)
         except Exception:
             return [traceback.format_exc()]
-        gaps = incident.case.gaps
-        broken = [f"{gap.what}: {gap.why}" for gap in gaps if gap.why.startswith("reading it failed")]
+        broken = [f"{gap.what}: {gap.why}" for gap in incident.case.gaps if gap.why.startswith("reading it failed")]
         broken += [str(row.problems) for row in incident.unquoted.coverage if row.input == "nccldoctor itself"]
-        told = [source.path for source in incident.unquoted.sources] + [gap.what for gap in gaps]
-        silent = [name for name in files if not any(name in one or " more" in one for one in told)]
-        return broken + [f"{name}: nothing is said of it" for name in silent]
+        return broken + [f"{name}: nothing is said of it" for name in unmentioned(incident, files)]
+
+
+def unmentioned(incident: Incident, files: Iterable[str]) -> list[str]:
+    """The files of which neither the list of inputs nor a gap says anything. *And 3 more* speaks for three."""
+    gaps = [gap.what for gap in incident.case.gaps]
+    told = [source.path for source in incident.unquoted.sources] + gaps
+    folders = tuple(f"{re.split(' and |: ', what)[0]}/" for what in gaps)
+    silent = [
+        name for name in files if not name.startswith(folders) and not any(printable(name) in one for one in told)
+    ]
+    counted = sum(int(number) for what in gaps for number in re.findall(r" and (\d+) more", what))
+    return silent[counted:]
 
 
 def main() -> int:

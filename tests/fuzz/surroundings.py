@@ -10,14 +10,18 @@ from __future__ import annotations
 import argparse
 import gzip
 import io
+import json
 import os
 import pickle
+import re
 import resource
 import shlex
+import signal
 import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,10 +31,11 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from builders.logs.planted_secrets import LINES, PEM, shown_in
+from proof.watching import path_that_watches, seen_by_watch
 
 from nccldoctor.cli import demo
+from nccldoctor.discover.paths import printable
 
-ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = "died"
 CANARY = "canary"
 MOST_SECONDS = 30
@@ -58,8 +63,11 @@ CASES: dict[str, Surroundings] = {}
 JUDGED, NOTHING = frozenset({1}), frozenset({2, 3})
 
 
+_ONE = "DOCTOR analyze job"
+
+
 def _case(
-    name: str, about: str, command: str = "DOCTOR analyze job", codes: frozenset[int] = JUDGED
+    name: str, about: str, command: str = _ONE, codes: frozenset[int] = JUDGED
 ) -> Callable[[Callable[[Path], None]], Callable[[Path], None]]:
     def add(make: Callable[[Path], None]) -> Callable[[Path], None]:
         CASES[name] = Surroundings(about, command, codes, make)
@@ -181,7 +189,6 @@ def _sparse(name: str, head: bytes) -> Callable[[Path], None]:
     return make
 
 
-_ONE = "DOCTOR analyze job"
 _case("sparse-gzip", "a gzip of 100 GB that takes 4 kB of disk", _ONE)(_sparse("x.log.gz", gzip.compress(b"step 1\n")))
 _case("sparse-zstd", "a zstd frame of 100 GB without content", _ONE)(_sparse("x.log.zst", b"\x28\xb5\x2f\xfd\0"))
 _case("sparse-text", "a log of 100 GB that is a hole behind its first lines", _ONE)(
@@ -239,34 +246,117 @@ def _is_touched(folder: Path) -> bool:
     return bool(found.stdout)
 
 
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """How the command ended: each problem with the promise that it breaks, and what was used.
+
+    ``seconds`` are those of the processor, ``memory`` the bytes of all processes together, both with the command's children.
+    """
+
+    problems: tuple[tuple[str, str], ...]
+    characters: int = 0
+    seconds: float = 0.0
+    memory: int = 0
+
+
 def problems(case: Surroundings) -> list[str]:
     """What is wrong with how the command ends in these surroundings; empty where nothing is."""
-    with _scratch() as folder:
+    return [what for _, what in ran(case).problems]
+
+
+def ran(case: Surroundings) -> Ran:
+    """Run the command in these surroundings, watched, and judge how it ends."""
+    with _scratch() as scratch:
+        folder, log = scratch / "at", scratch / "watch.log"
+        folder.mkdir()
+        environment = {**os.environ, "PYTHONPATH": path_that_watches(scratch / "watching", log)}
         demo.write(SAMPLE, folder / "job")
         case.make(folder)
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        try:
-            done = subprocess.run(
-                ["/bin/bash", "-c", case.command.replace("DOCTOR", NCCLDOCTOR)],
-                cwd=folder,
-                env={**os.environ, "PYTHONPATH": str(ROOT)},
-                capture_output=True,
-                timeout=GIVEN_UP_AFTER,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            return [f"no end in {GIVEN_UP_AFTER} s"]
-        used = resource.getrusage(resource.RUSAGE_CHILDREN)
-        spent = used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime
-        said = (done.stdout + done.stderr).decode("utf-8", "replace")
-        return [
-            *([f"exit code {done.returncode}: {said[-300:]}"] if done.returncode not in case.codes else []),
-            *(["a traceback"] if "Traceback (most recent call last)" in done.stderr.decode("utf-8", "replace") else []),
-            *([f"{spent:.0f} s of the processor"] if spent > MOST_SECONDS else []),
-            *(["more than 2 GB"] if used.ru_maxrss * 1024 > MOST_MEMORY else []),
-            *(["code of the input ran"] if _is_touched(folder) else []),
-            *([f"shows {shown_in(said)}"] if shown_in(said) else []),
-        ]
+        end = _end_of(case.command, folder, environment)
+        if end is None:
+            return Ran((("slow", f"no end in {GIVEN_UP_AFTER} s"),))
+        found = [*_faults(end, case.codes), *seen_by_watch(log)]
+        found += [("code", "code of the input ran")] if _is_touched(folder) else []
+        if case.command == _ONE:
+            listed = _end_of("DOCTOR inspect job --format json", folder, environment)
+            found += [
+                ("unmentioned", f"{name}: nothing is said of it") for name in _unmentioned(folder / "job", listed)
+            ]
+        return Ran(tuple(found), len(end.said), end.seconds, end.memory)
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """How a command ended; ``errors`` is what it wrote to standard error, ``said`` that and standard output."""
+
+    code: int
+    said: str
+    errors: str
+    seconds: float
+    memory: int
+
+
+def _end_of(command: str, folder: Path, environment: dict[str, str]) -> _End | None:
+    """Run a command by the shell in a folder; None where it had to be ended."""
+    words = ["/bin/bash", "-c", command.replace("DOCTOR", NCCLDOCTOR)]
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(
+            words, cwd=folder, env=environment, stdout=out, stderr=errors, start_new_session=True
+        )
+        largest, given_up = 0, time.monotonic() + GIVEN_UP_AFTER
+        while True:
+            ended, status, used = os.wait4(process.pid, os.WNOHANG)
+            if ended:
+                break
+            largest = max(largest, _memory_of_tree(process.pid))
+            if time.monotonic() > given_up:
+                os.killpg(process.pid, signal.SIGKILL)
+            time.sleep(0.05)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode == -signal.SIGKILL:
+            return None
+        texts = []
+        for file in (out, errors):
+            file.seek(0)
+            texts.append(file.read().decode("utf-8", "replace"))
+        memory = max(largest, used.ru_maxrss * 1024)
+        return _End(process.returncode, "".join(texts), texts[1], used.ru_utime + used.ru_stime, memory)
+
+
+def _memory_of_tree(pid: int) -> int:
+    """The bytes that a process and all below it hold now; 0 where it has gone, or the system does not say."""
+    try:
+        here = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * resource.getpagesize()
+        below = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except (OSError, IndexError):
+        return 0
+    return here + sum(_memory_of_tree(int(child)) for child in below)
+
+
+def _faults(end: _End, codes: frozenset[int]) -> Iterator[tuple[str, str]]:
+    """What is wrong with an end, each with the promise that it breaks."""
+    if end.code not in codes:
+        yield "crash", f"exit code {end.code}: {end.said[-300:]}"
+    if "Traceback (most recent call last)" in end.errors:
+        yield "crash", "a traceback"
+    if end.seconds > MOST_SECONDS:
+        yield "slow", f"{end.seconds:.0f} s of the processor"
+    if end.memory > MOST_MEMORY:
+        yield "large", "more than 2 GB"
+    if shown := shown_in(end.said):
+        yield "secret", f"shows {shown}"
+
+
+def _unmentioned(folder: Path, listed: _End | None) -> list[str]:
+    """The files below a folder that the list of inputs does not name; *and 3 more* speaks for three."""
+    if listed is None:
+        return ["any file"]
+    found = subprocess.run(["find", ".", "-not", "-type", "d", "-print0"], cwd=folder, capture_output=True, check=True)
+    names = [printable(os.fsdecode(name)[2:]) for name in found.stdout.split(b"\0") if name]
+    said = json.loads(listed.said[: listed.said.rindex("}") + 1])
+    text = "\n".join([*(one["path"] for one in said["sources"]), *(gap["what"] for gap in said["gaps"])])
+    silent = [name for name in names if name not in text]
+    return silent[sum(int(count) for count in re.findall(r" and (\d+) more", text)) :]
 
 
 def main() -> int:

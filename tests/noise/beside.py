@@ -19,6 +19,7 @@ from noise import printed, written
 
 import nccldoctor
 from nccldoctor.cli import demo
+from nccldoctor.model import Diagnosis
 
 SAMPLES = tuple(sample.name for sample in demo.samples())
 
@@ -70,7 +71,11 @@ def verdict(sample: str, beside: Mapping[str, bytes]) -> Verdict:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "incident"
         demo.write(sample, folder)
-        diagnosis = nccldoctor.analyze(write(folder, beside)).unquoted
+        return verdict_of(nccldoctor.analyze(write(folder, beside)).unquoted)
+
+
+def verdict_of(diagnosis: Diagnosis) -> Verdict:
+    """What must stay the same of a diagnosis."""
     found = diagnosis.verdict
     return Verdict(
         found.cause.value,

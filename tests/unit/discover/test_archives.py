@@ -207,7 +207,7 @@ def test_long_names_in_tars(tmp_path: Path):
 
 
 def test_bombs_end_at_the_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("nccldoctor.discover.discover.Budget", lambda size: Budget(size, free=1 << 20))
+    monkeypatch.setattr("nccldoctor.discover.discover.Budget", lambda size, *more: Budget(size, *more, free=1 << 20))
     zeros = b"0" * (40 << 20)
     write(
         tmp_path,
@@ -233,10 +233,33 @@ def test_a_zip_in_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_archives_of_very_many_members_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(archives, "MOST_MEMBERS", 10)
-    found = discover([write(tmp_path, {"a.tar": tar_of({f"r{n:02}.log": LOG for n in range(30)})})])
+    monkeypatch.setattr("nccldoctor.discover.discover.MOST_FILES", 12)
+    logs = {f"r{n:02}.log": LOG for n in range(30)}
+    found = discover([write(tmp_path, {"a.tar": tar_of(logs), "b.zip": zip_of(logs), "c.log": LOG})])
+    assert [one.source.path for one in found.inputs if not one.source.path.startswith("a.tar")] == ["c.log"]
     assert len(found.inputs) == 10
-    assert gaps(found) == {"a.tar": "more than 10 members: the rest was not read"}
+    assert gaps(found) == dict.fromkeys(("a.tar", "b.zip"), archives.TOO_MANY)
+    assert all(gap.lost for gap in found.gaps)
+
+
+@pytest.mark.parametrize("kind", ["link", "folder"])
+def test_entries_that_are_no_files_count_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str):
+    monkeypatch.setattr("nccldoctor.discover.discover.MOST_FILES", 12)
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as archive:
+        for number in range(30):
+            info = tarfile.TarInfo(f"x{number}")
+            info.type, info.linkname = (tarfile.SYMTYPE if kind == "link" else tarfile.DIRTYPE), "y"
+            archive.addfile(info)
+    found = discover([write(tmp_path, {"a.tar": out.getvalue()})])
+    assert found.gaps[-1].why == archives.TOO_MANY
+
+
+def test_a_zip_with_a_directory_of_many_bytes_is_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(archives, "MOST_DIRECTORY", 1000)
+    found = discover([write(tmp_path, {"a.zip": zip_of({f"r{n:02}.log": LOG for n in range(30)})})])
+    assert not found.inputs
+    assert found.gaps[0].lost
 
 
 def test_a_damaged_archive_gives_what_came_before(tmp_path: Path):
