@@ -125,7 +125,7 @@ _NAMED = lazy(
     r"(?P<tail>[\w.-]{0,40})"
     r"(?P<sign>(?:[\\\"'\]]|"
     + _ENTITY
-    + r"){0,3}(?:[,\s]\s{0,40}[\"']?value[\"']?\s{0,4}[:=]\s{0,4}|\s{0,4}(?:=>|:=|==?|:)\s{0,4}|,\s{0,4}(?=[\\\"'])))"
+    + r"){0,3}(?:[,\s]\s{0,40}[\"']?value[\"']?\s{0,4}[:=]\s{0,4}|\s{0,4}(?:=>|=&(?:amp;)?gt;|:=|==?|:)\s{0,4}|,\s{0,4}(?=[\\\"'])))"
     + _VALUE
 )
 _OPTION = lazy(
@@ -133,7 +133,7 @@ _OPTION = lazy(
     r"(?P<sign>\s{1,4})(?!-)" + _VALUE
 )
 """``--hf-token x`` of a command line, and ``login x password y`` of a ``.netrc``."""
-_BEHIND = lazy(rf"(\*\*\*\s{{0,4}}(?:=>|:=)\s{{0,4}}){_VALUE}")
+_BEHIND = lazy(rf"(\*\*\*\s{{0,4}}(?:=>|=&(?:amp;)?gt;|:=)\s{{0,4}}){_VALUE}")
 """What stands behind ``x-api-key: client_secret => '...'`` where lines lost their ends: the masked value was a name, too."""
 _NAME_BEFORE = lazy(r"[\w.-]{0,60}$")
 

@@ -22,7 +22,7 @@ _STAGES = {
 }
 
 _INIT = lazy(
-    r"comm 0x(?P<comm>[0-9a-fA-F]{1,16}) rank (?P<rank>\d{1,7}) n[rR]anks (?P<n>\d{1,7})(?P<rest>.{0,400}?) ?- "
+    r"comm (?:0x(?P<comm>[0-9a-fA-F]{1,16})|\S{1,40}) rank (?P<rank>\d{1,7}) n[rR]anks (?P<n>\d{1,7})(?P<rest>.{0,400}?) ?- "
     rf"(?P<stage>{'|'.join(_STAGES)})"
 )
 _INIT_WORD = lazy(r"(cudaDev|nvmlDev|busId|parent|color|splitCount|childCount|commId) (\S{1,40})")
@@ -63,7 +63,7 @@ def _comm_init(line: Line, message: NcclMessage, hit: re.Match[str]) -> CommInit
         **message_fields(line, message),
         what=_STAGES[hit["stage"]],
         group_rank=int(hit["rank"]),
-        comm=f"0x{hit['comm']}",
+        comm=f"0x{hit['comm']}" if hit["comm"] else None,
         comm_id=words.get("commId"),
         parent=words.get("parent"),
         split=f"{child or ''}:{words['color']}" if "color" in words else None,

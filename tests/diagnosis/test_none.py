@@ -170,6 +170,14 @@ def test_a_job_that_finished_holds_no_stall(open_on: frozenset[int], says: str) 
     assert (ruling.cause, ruling.verdict["confidence"]) == ("none", "high"), str(ruling)
 
 
+def test_an_end_without_a_time_may_be_older_than_the_open_calls_of_the_dumps() -> None:
+    files = parting(frozenset({0, 1, 2, 3}))
+    undated = {f"rank_{r}.log": f"[rank {r}] train: step 7\n[rank {r}] train: training finished\n" for r in range(4)}
+    ruling = read({k: v for k, v in files.items() if k.startswith("dumps")} | undated)
+    assert not ruling.blamed
+    assert ruling.verdict["confidence"] != "high", str(ruling)
+
+
 def test_all_in_one_call_and_nobody_complains_is_not_surely_stuck() -> None:
     files = {k: v for k, v in parting(frozenset({0, 1, 2, 3})).items() if k.startswith("dumps")}
     before = {f"rank_{r}.log": f"2026-05-28 22:26:38,100 INFO [rank {r}] train: step=7 loss=0.5\n" for r in range(4)}

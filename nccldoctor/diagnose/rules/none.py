@@ -8,6 +8,7 @@ What would refute it: a log or dump of this job that we didn't get.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -112,6 +113,12 @@ def _doubts_of_proof(facts: Facts, health: Health, lost: str) -> Iterator[Doubt]
         yield Doubt.at_most(Confidence.MEDIUM, undetermined.NO_END_LOGGED)
     elif case.world - (health.ended | _at_last_step(facts)):
         yield Doubt.at_most(Confidence.MEDIUM, undetermined.NOT_ALL_ENDED)
+    elif _has_open_calls(facts) and all(math.isnan(liveness.time(event)) for event in health.ends):
+        yield Doubt.at_most(Confidence.MEDIUM, undetermined.END_UNDATED)
+
+
+def _has_open_calls(facts: Facts) -> bool:
+    return bool(facts.stalls) or not all(call.completed for call in facts.wait_graph.calls.values())
 
 
 def _doubts_of_length(facts: Facts) -> Iterator[Doubt]:

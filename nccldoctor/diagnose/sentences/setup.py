@@ -168,6 +168,11 @@ def started_not_completed(rank: int, size: int) -> str:
     return f"Rank {rank} started the {size}-rank communicator and did not complete it."
 
 
+def start_contradicts(ranks: Ranks) -> str:
+    """A doubt: lines of several writers may be mixed up."""
+    return f"A line shows {ranks_phrase(ranks)} in the start of a communicator, with numbers that contradict its peers."
+
+
 def last_line_without_start(rank: int) -> str:
     """What the end of a log shows that has no start of the communicator."""
     return f"Rank {rank}'s log ends here, without starting the communicator."

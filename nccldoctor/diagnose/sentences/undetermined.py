@@ -237,6 +237,7 @@ WORLD_SIZE_UNKNOWN = "The world size is unknown."
 SLOW_LOOKS_SAME = "A slow job would look the same."
 NO_END_LOGGED = "No line says that the job ended."
 NOT_ALL_ENDED = "Not every rank is on record as finished."
+END_UNDATED = "The line of the end has no time, and dumps show unfinished calls that may have come later."
 
 
 def few_read(seen: int, world: int) -> str:

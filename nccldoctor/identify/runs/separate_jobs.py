@@ -30,6 +30,11 @@ PAUSE = 60.0
 """Seconds between two runs of the same ranks."""
 
 
+BESIDE_OTHER_RUN = (
+    "it lies in the folder of the dumps of a different run; left out, because one run is diagnosed at a time"
+)
+
+
 def one_job(read: Ingested) -> Ingested:
     """What was read, without the files of other runs; what was left out is a Gap."""
     return without_other_steps(_one_of_logs(_one_of_dumps(newest_job_of_each_file(read))))
@@ -47,13 +52,18 @@ def _one_of_dumps(read: Ingested) -> Ingested:
     paths = {i: read.batch.dumps[i].path for run in runs for i in run.dumps}
     left_out = {read.batch.dumps[i].source for run in others for i in run.dumps}
     kept = {read.batch.dumps[i].source for i in main.dumps}
+    gaps = [_gap([paths[i] for i in run.dumps], _why_dumps(run, main)) for run in others]
     depth = _parting_depth([[paths[i] for i in run.dumps] for run in (main, *others)])
     if depth is not None:
         foreign = {_folder_at(paths[i], depth) for run in others for i in run.dumps}
-        left_out |= {s.id for s in sources.values() if _folder_at(s.path, depth) in foreign and s.id not in kept}
-    return without_sources(
-        read, left_out, [_gap([paths[i] for i in run.dumps], _why_dumps(run, main)) for run in others]
-    )
+        beside = [
+            s
+            for s in sources.values()
+            if _folder_at(s.path, depth) in foreign and s.id not in kept and s.id not in left_out
+        ]
+        left_out |= {source.id for source in beside}
+        gaps += [_gap([source.path for source in beside], BESIDE_OTHER_RUN)] if beside else []
+    return without_sources(read, left_out, gaps)
 
 
 def without_sources(read: Ingested, left_out: Collection[int], gaps: Iterable[Gap]) -> Ingested:

@@ -258,3 +258,41 @@ def test_gpus_that_cannot_reach_each_other_are_no_fault_of_the_rank_that_says_so
     assert (ruling.cause, ruling.ranks) == ("init", ""), str(ruling)
     assert "access between GPUs" in ruling.verdict["headline"]
     assert ruling.document["remedies"][0]["id"] == "p2p-acs-iommu"
+
+
+def starts(*ranks: int, **torn: str) -> str:
+    """Starts of a communicator of eight ranks behind the labels of ``srun``; ``torn`` replaces the line of a rank."""
+    line = "{0}: n{1}:30{0}:40{0} [{2}] NCCL INFO ncclCommInitRank comm 0x5{0}c rank {0} nranks 8 cudaDev {2} commId 0x61b1 - Init START\n"
+    boot = "{0}: n{1}:30{0}:30{0} [{2}] NCCL INFO Bootstrap : Using ib0:10.0.3.1{0}<0>\n"
+    placed = [(rank, rank // 4, rank % 4) for rank in range(8)]
+    begun = (torn.get(f"r{rank}", line.format(rank, node, slot)) for rank, node, slot in placed if rank in ranks)
+    timeout = (
+        "1: [rank1]: torch.distributed.DistStoreError: wait timeout after 600000ms, keys: /default_pg/0//cuda//2\n"
+    )
+    return "".join(boot.format(*one) for one in placed) + "".join(begun) + timeout
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "5: n1:305:405 [1] NCCL INFO ncclCommInitRank comm 0x55c rank 5 nranks 8 cudaDev 1 commId 0x610x1b1 - Init START\n",
+        "5: n1:305:405 [1] NCCL INFO ncclCommInitRank comm 0x5M-lc rank 5 nranks 8 cudaDev 1 commId 0x61b1 - Init START\n",
+        "5: n1:305:42 [2] NCCL INFO ncclCommInitRank comm 0x56c rank 6 nranks 8 cudaDev 2 commId 0x61b1 - Init START\n",
+    ],
+    ids=["id", "pointer", "label"],
+)
+def test_a_torn_line_of_a_start_leaves_its_rank_out_of_the_missing(line: str) -> None:
+    whole = read({"slurm-1.out": starts(0, 1, 3, 4, 5, 6, 7)})
+    torn = read({"slurm-1.out": starts(0, 1, 3, 4, 5, 6, 7, r5=line)})
+    assert (whole.cause, whole.ranks) == (torn.cause, torn.ranks) == ("init", "2"), str(torn)
+    assert torn.sure <= whole.sure
+
+
+def test_a_rank_that_starts_another_communicator_alone_is_named_without_certainty() -> None:
+    line = (
+        "5: n1:305:405 [1] NCCL INFO ncclCommInitRank comm 0x55c rank 5 nranks 8 cudaDev 1 commId 0x77 - Init START\n"
+    )
+    ruling = read({"slurm-1.out": starts(*range(8), r5=line)})
+    assert (ruling.cause, ruling.ranks) == ("init", "5"), str(ruling)
+    assert ruling.verdict["confidence"] in ("medium", "low")
+    assert "contradict" in " ".join(ruling.verdict["doubts"])

@@ -12,6 +12,7 @@ import pytest
 from builders.files.dumps import dump, entry, list_dump
 from builders.logs.lines import watchdog
 
+from nccldoctor.discover import discover as discover_module
 from nccldoctor.discover.archives import Lane
 from nccldoctor.discover.discover import discover
 from nccldoctor.discover.streams import HEAD
@@ -146,7 +147,11 @@ def test_archives_read_like_the_folder_in_them(tmp_path: Path):
     assert folder.batch.dumps == packed.batch.dumps
 
 
-def test_an_archive_is_unpacked_once_to_list_it_and_once_for_each_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize(("in_memory", "walked"), [(0, 2), (discover_module.KEPT_IN_ALL, 0)])
+def test_an_archive_is_unpacked_once_to_list_it_and_once_for_each_kind(
+    in_memory: int, walked: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Small members stay in memory from the first time, as far as there is room."""
     with tarfile.open(tmp_path / "job.tar.gz", "w:gz") as archive:
         for n in range(20):
             for name, data in ((f"rank_{n}.log", TIMEOUT), (f"fr/rank_{n}", dump()), (f"rank_{n}.out", b"hello\n")):
@@ -165,10 +170,11 @@ def test_an_archive_is_unpacked_once_to_list_it_and_once_for_each_kind(tmp_path:
 
     monkeypatch.setattr(Lane, "__init__", counted)
     monkeypatch.setattr(ingest_module, "WORTH_A_THREAD", 1)
+    monkeypatch.setattr(discover_module, "KEPT_IN_ALL", in_memory)
     found = read(tmp_path / "job.tar.gz", workers=4)
     assert len(found.batch.dumps) == 20
     assert sum(len(p.events) for p in found.parsed) == 20
-    assert len(walks) == 2
+    assert len(walks) == walked
 
 
 def test_a_packed_log_that_is_cut_is_read_as_far_as_it_goes(tmp_path: Path):

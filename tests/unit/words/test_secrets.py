@@ -48,6 +48,7 @@ FORMS = [
     '{{"name": "HF_TOKEN", "value": "{}"}}',
     "- name: HF_TOKEN\n  value: {}",
     "credentials => {}",
+    "client_secret =&gt; &#x27;{}&#x27;",
     "_authToken={}",
     "MY_SIGNING_KEY={}",
     "passphrase: {}",

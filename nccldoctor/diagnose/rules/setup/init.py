@@ -9,7 +9,7 @@ What would refute it: a completed call of the same group.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 
@@ -331,10 +331,24 @@ def _started_not_completed(facts: Facts) -> Hypothesis | None:
     return _never_completed(facts, begun) if begun else None
 
 
+def _started_otherwise(facts: Facts, size: int) -> Ranks:
+    """The ranks in a start of the communicator of all ranks whose line contradicts itself or its peers.
+
+    Examples: rank 5 names another id than its peers, or its label stands before the line of rank 6: writers tore the lines of each other.
+    """
+    starts = [e for e in facts.case.of(CommInit) if e.what == "start" and e.nranks == size]
+    ids = Counter(e.comm_id for e in starts)
+    usual = max(ids, key=lambda one: ids[one], default=None)
+    odd = [e for e in starts if e.comm_id != usual or e.rank not in (None, e.group_rank)]
+    return Ranks(r for e in odd for r in (e.rank, e.group_rank) if r is not None)
+
+
 def _never_completed(facts: Facts, begun: Mapping[int, CommInit]) -> Hypothesis:
     size = max(e.nranks or 0 for e in begun.values())
     absent = Ranks(range(size)) - begun if size <= 1 << 20 else Ranks()
     is_world = size == facts.case.world_size
+    torn = absent & _started_otherwise(facts, size) if is_world else Ranks()
+    absent = absent - torn or absent
     is_few = is_world and 0 < len(absent) <= max(1, size // 4)
     citations = [Line(e, words.started_not_completed(r, size), observer=f"log:{r}") for r, e in list(begun.items())[:3]]
     for rank in list(absent)[:3] if is_few else []:
@@ -346,6 +360,7 @@ def _never_completed(facts: Facts, begun: Mapping[int, CommInit]) -> Hypothesis:
     if is_few:
         headline = words.never_joined(who(facts.case, absent), size, len(begun))
         doubts = [] if has_log else [Doubt.at_most(Confidence.MEDIUM, words.NO_LOG_OF_MISSING)]
+        doubts += [Doubt.at_most(Confidence.MEDIUM, words.start_contradicts(torn))] if torn else []
     else:
         headline = words.never_completed(size, len(begun), absent if is_world else Ranks())
         is_cut = facts.liveness.first_alarm is None  # the log may merely end in the middle of a start
@@ -359,7 +374,7 @@ def _never_completed(facts: Facts, begun: Mapping[int, CommInit]) -> Hypothesis:
         citations,
         doubts,
         ranks=absent if is_few else Ranks(),
-        suspects=absent if is_world and not is_few else Ranks(),
+        suspects=(absent if is_world and not is_few else torn - absent),
         victims=Ranks(begun) if is_world else Ranks(),
     )
 

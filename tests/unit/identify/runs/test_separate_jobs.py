@@ -65,6 +65,16 @@ def test_dumps_of_the_attempt_before_are_left_out() -> None:
     ]
 
 
+def test_what_lies_beside_dumps_of_another_run_is_named_too(tmp_path: Path) -> None:
+    """A damaged dump of the old attempt has no time of its own."""
+    write(tmp_path / "old", hang(1, at=-2 * HOUR, n=6)[:3])
+    (tmp_path / "old" / "nccl_trace_rank_3").write_bytes(b"\x80\x02}q\x00" + bytes(64))
+    write(tmp_path / "new", hang(2, calls=9))
+    named = {gap.what: gap.why for gap in nccldoctor.analyze(tmp_path).case.gaps}
+    assert "its calls are 2.0 h older" in named["old/nccl_trace_rank_0 and 2 more: a different run"]
+    assert named["old/nccl_trace_rank_3: a different run"] == separate_jobs.BESIDE_OTHER_RUN
+
+
 @pytest.mark.parametrize(("hours", "words"), [(47, "47.0 h"), (240, "10 days")])
 def test_what_is_older_by_days_is_told_in_days(hours: int, words: str) -> None:
     old, new = hang(1, at=-hours * HOUR, n=6), hang(2, calls=9)
