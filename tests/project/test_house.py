@@ -246,7 +246,7 @@ def test_public_names_load_when_used() -> None:
 
 
 def test_samples_name_no_machine() -> None:
-    foreign = ("/home/", "/root/", "/work/", "/tmp/", "/Users/")
+    foreign = [f"/{top}/" for top in ("home", "root", "work", "tmp", "Users")]
     for sample in demo.samples():
         for path, content in demo.contents(sample.name).items():
             found = [name for name in foreign if name.encode() in content]

@@ -1,4 +1,4 @@
-"""Files that attack whoever reads them: payloads for pages, tickets, shells, templates and unpicklers, in every place that holds a text."""
+"""Builds hostile files: payloads for pages, tickets, shells, templates and unpicklers, in each place that holds a text."""
 
 from __future__ import annotations
 

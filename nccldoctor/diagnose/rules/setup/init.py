@@ -334,7 +334,8 @@ def _started_not_completed(facts: Facts) -> Hypothesis | None:
 def _started_otherwise(facts: Facts, size: int) -> Ranks:
     """The ranks in a start of the communicator of all ranks whose line contradicts itself or its peers.
 
-    Examples: rank 5 names another id than its peers, or its label stands before the line of rank 6: writers tore the lines of each other.
+    Examples: the line of rank 5 has a different commId from those of its peers, or starts with the label of rank 5 and says *rank 6*.
+    Processes that write one log at once tear each other's lines.
     """
     starts = [e for e in facts.case.of(CommInit) if e.what == "start" and e.nranks == size]
     ids = Counter(e.comm_id for e in starts)
