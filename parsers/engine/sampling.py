@@ -53,7 +53,7 @@ class LastCalls:
         calls = self._calls(data, low, high)
         if not calls:
             return
-        ends = _line_ends(data, low, high)
+        ends = [end.start() for end in _LINE_END.finditer(data, low, high)]
         for key, spans in calls.items():
             for start, end in spans:
                 at = bisect_left(ends, start)
@@ -78,10 +78,6 @@ class LastCalls:
     def kept_lines(self) -> Iterator[tuple[int, bytes]]:
         """The kept lines with their numbers, in the order of the file."""
         yield from sorted({line for kept in self._kept.values() for line in kept})
-
-
-def _line_ends(data: bytearray, low: int, high: int) -> list[int]:
-    return [end.start() for end in _LINE_END.finditer(data, low, high)]
 
 
 def _thread(data: bytearray, low: int, at: int) -> bytes:

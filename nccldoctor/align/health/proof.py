@@ -147,9 +147,14 @@ def _has_completed_everything(facts: Facts) -> bool:
         newest[own.group].add(own.enqueued)
     known = Ranks(r for g in facts.case.groups for r in g.members)
     dumped = facts.liveness.dumped
-    is_idle = not facts.stalls and all(c.completed for c in facts.wait_graph.calls.values())
-    is_idle = is_idle and all(len(numbers) == 1 for numbers in newest.values()) and not has_flawed_dumps(facts)
+    is_level = all(len(numbers) == 1 for numbers in newest.values())
+    is_idle = is_level and not has_open_calls(facts) and not has_flawed_dumps(facts)
     return len(dumped) > 1 and not (facts.case.world | known) - dumped and is_idle
+
+
+def has_open_calls(facts: Facts) -> bool:
+    """True where a dump holds a call that nothing shows to be completed."""
+    return bool(facts.stalls) or not all(call.completed for call in facts.wait_graph.calls.values())
 
 
 def has_flawed_dumps(facts: Facts) -> bool:

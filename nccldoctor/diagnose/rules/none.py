@@ -16,7 +16,7 @@ import numpy as np
 from nccldoctor.align.descriptions import describe_row
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.health.cadence import has_reached, reported_steps
-from nccldoctor.align.health.proof import Health, Proof, has_flawed_dumps
+from nccldoctor.align.health.proof import Health, Proof, has_flawed_dumps, has_open_calls
 from nccldoctor.diagnose.citations import Citation, Entry, Line
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.missing_input import loss_words
@@ -113,12 +113,8 @@ def _doubts_of_proof(facts: Facts, health: Health, lost: str) -> Iterator[Doubt]
         yield Doubt.at_most(Confidence.MEDIUM, undetermined.NO_END_LOGGED)
     elif case.world - (health.ended | _at_last_step(facts)):
         yield Doubt.at_most(Confidence.MEDIUM, undetermined.NOT_ALL_ENDED)
-    elif _has_open_calls(facts) and all(math.isnan(liveness.time(event)) for event in health.ends):
+    elif has_open_calls(facts) and all(math.isnan(liveness.time(event)) for event in health.ends):
         yield Doubt.at_most(Confidence.MEDIUM, undetermined.END_UNDATED)
-
-
-def _has_open_calls(facts: Facts) -> bool:
-    return bool(facts.stalls) or not all(call.completed for call in facts.wait_graph.calls.values())
 
 
 def _doubts_of_length(facts: Facts) -> Iterator[Doubt]:

@@ -170,7 +170,8 @@ def _headline_of_timeouts(facts: Facts, first: CallTimeout) -> Headline:
     (call, inside), *others = ranks.items()
     if len(inside) < 2:
         return undetermined.waited_for_unknown(_timed_out_in(oldest), _log_count(facts), many=False)
-    told = undetermined.timed_out_apart(inside, call, [(r, c) for c, r in others if not r & inside])
+    other, apart = next(((c, r) for c, r in others if not r & inside), ("", Ranks()))
+    told = undetermined.timed_out_apart(inside, call, apart, other)
     return undetermined.waited_for_unknown(told, _log_count(facts), many=True)
 
 

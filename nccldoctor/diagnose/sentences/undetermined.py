@@ -22,10 +22,10 @@ def stuck_in(inside: Ranks, call: str, *, has_timed_out: bool) -> str:
     return f"{ranks_phrase(inside)} {'timed out' if has_timed_out else 'got stuck'} in {call}"
 
 
-def timed_out_apart(inside: Ranks, call: str, others: Sequence[tuple[Ranks, str]]) -> str:
+def timed_out_apart(inside: Ranks, call: str, others: Ranks, other: str) -> str:
     """``Ranks 0-2 timed out in ALLREDUCE #305, and rank 3 in ALLREDUCE #307``: the first part of a headline."""
     first = stuck_in(inside, call, has_timed_out=True)
-    return "".join([first, *(f", and {ranks_phrase(ranks)} in {other}" for ranks, other in others[:1])])
+    return f"{first}, and {ranks_phrase(others)} in {other}" if others else first
 
 
 def waited_for_unknown(first: str, logs: int, *, many: bool) -> Headline:

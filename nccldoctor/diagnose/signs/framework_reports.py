@@ -127,4 +127,7 @@ def end_of_chain(facts: Facts) -> tuple[Ranks, list[PeerTimeout]]:
 
 def _one_of_each(waits: Iterable[PeerTimeout]) -> list[PeerTimeout]:
     """The first wait of each rank for each peer."""
-    return list({(e.group_rank, e.peer): e for e in reversed(list(waits))}.values())[::-1]
+    first: dict[tuple[int | None, int | None], PeerTimeout] = {}
+    for event in waits:
+        first.setdefault((event.group_rank, event.peer), event)
+    return list(first.values())

@@ -124,13 +124,17 @@ def _dumps_out_of_order(batch: Batch) -> frozenset[int]:
     for rows in calls.by_dumps():
         is_p2p = calls.is_p2p[rows]
         numbers = np.where(is_p2p, calls.p2p_seq[rows], calls.seq[rows])
-        columns = (is_p2p, calls.pg_id[rows], calls.group[rows], calls.dump[rows])
-        order = np.lexsort(columns)
-        is_same = np.logical_and.reduce([column[order][1:] == column[order][:-1] for column in columns])
+        order, is_same = _next_to_alike(is_p2p, calls.pg_id[rows], calls.group[rows], calls.dump[rows])
         before, after = numbers[order][:-1], numbers[order][1:]
         goes_back = order[1:][is_same & (after < before) & (after > 1)]
         found.update(calls.dump[rows][np.append(goes_back, np.flatnonzero(numbers < -1))].tolist())
     return frozenset(found)
+
+
+def _next_to_alike(*columns: npt.NDArray[Any]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
+    """Sort calls by these columns; the mask tells which equal the call before them in all of them."""
+    order = np.lexsort(columns)
+    return order, np.logical_and.reduce([column[order][1:] == column[order][:-1] for column in columns])
 
 
 def _is_unbroken(record: npt.NDArray[np.int64], dump: npt.NDArray[np.int32]) -> bool:
@@ -153,9 +157,7 @@ def _dumps_with_holes(batch: Batch) -> frozenset[int]:
         ended = (calls.state[rows] == COMPLETED) | calls.retired[rows] | (calls.completed_ns[rows] > 0)
         same_dump = dump[1:] == dump[:-1]
         record_skips = np.append(False, same_dump & (record[:-1] >= 0) & (record[1:] > record[:-1] + 1))
-        columns = (calls.pg_id[rows], calls.group[rows], dump)
-        order = np.lexsort(columns)
-        is_same = np.logical_and.reduce([column[order][1:] == column[order][:-1] for column in columns])
+        order, is_same = _next_to_alike(calls.pg_id[rows], calls.group[rows], dump)
         numbers = calls.seq[rows][order]
         skips = order[1:][is_same & (numbers[:-1] >= 0) & (numbers[1:] > numbers[:-1] + 1)]
         number_skips = set(dump[skips].tolist())

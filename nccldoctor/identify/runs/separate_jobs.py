@@ -30,11 +30,6 @@ PAUSE = 60.0
 """Seconds between two runs of the same ranks."""
 
 
-BESIDE_OTHER_RUN = (
-    "it lies in the folder of the dumps of a different run; left out, because one run is diagnosed at a time"
-)
-
-
 def one_job(read: Ingested) -> Ingested:
     """What was read, without the files of other runs; what was left out is a Gap."""
     return without_other_steps(_one_of_logs(_one_of_dumps(newest_job_of_each_file(read))))
@@ -62,7 +57,11 @@ def _one_of_dumps(read: Ingested) -> Ingested:
             if _folder_at(s.path, depth) in foreign and s.id not in kept and s.id not in left_out
         ]
         left_out |= {source.id for source in beside}
-        gaps += [_gap([source.path for source in beside], BESIDE_OTHER_RUN)] if beside else []
+        gaps += (
+            [_gap([source.path for source in beside], "it lies in the folder of the dumps of a different run")]
+            if beside
+            else []
+        )
     return without_sources(read, left_out, gaps)
 
 
@@ -94,7 +93,8 @@ def _folder_at(path: str, depth: int) -> str:
 def _gap(paths: Sequence[str], why: str) -> Gap:
     first = min(paths)
     more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
-    return Gap(f"{first}{more}: a different run", why, apart=True)
+    says = f"{why}; left out, because one run is diagnosed at a time"
+    return Gap(f"{first}{more}: a different run", says, apart=True)
 
 
 def _why_dumps(run: Recorded, main: Recorded) -> str:
@@ -106,7 +106,7 @@ def _why_dumps(run: Recorded, main: Recorded) -> str:
         why = f"its calls are {far} {'older' if run.last < main.last else 'newer'} than those of the diagnosed run"
     else:
         why = "its calls with the same numbers were made at a different time"
-    return f"{why}; left out, because one run is diagnosed at a time"
+    return why
 
 
 @dataclass(slots=True)
@@ -299,4 +299,4 @@ def _why_lines(run: _Run, main: _Run) -> str:
         why = "its ranks are on other hosts"
     else:
         why = "its ranks are at a different step at the same time"
-    return f"{why}; left out, because one run is diagnosed at a time"
+    return why

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from builders.jobs.verdicts import read
+from builders.logs.lines import old_watchdog
 
 STALL = (
     "[1,0]<stderr>:WARNING: One or more tensors were submitted to be reduced, gathered or broadcasted by subset of ranks and are "
@@ -465,10 +466,7 @@ def test_a_node_that_ray_lost_is_looked_for_with_the_commands_of_ray() -> None:
 
 
 def test_calls_of_unnamed_groups_are_all_told() -> None:
-    line = (
-        "[rank{0}]:[E ProcessGroupNCCL.cpp:754] [Rank {0}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={1}, "
-        "OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600381 milliseconds before timing out.\n"
-    )
-    ruling = read({"job.log": "".join(line.format(rank, 305 if rank < 3 else 307) for rank in (2, 0, 1, 3))})
+    lines = (f"[rank{rank}]:{old_watchdog(rank, 305 if rank < 3 else 307, numel=1)}" for rank in (2, 0, 1, 3))
+    ruling = read({"job.log": "".join(lines)})
     assert not ruling.ranks, str(ruling)
     assert ruling.verdict["headline"].startswith("Ranks 0-2 timed out in ALLREDUCE #305, and rank 3 in ALLREDUCE #307.")
