@@ -50,7 +50,7 @@ def start(
 
 
 def _begin(folder: Path, identity: Identity, stall_after: float | None, sidecar: bool) -> Session:
-    listing_s = stall_limit(None, stall_after).listing_s
+    listing_s = stall_limit(None, stall_after).listing_s(identity.world)
     evidence = prepare(folder, identity)
     scratch = Scratch.make()
     os.environ.update(recorder_variables(os.environ, evidence.recorder, scratch.pipe_stem, torch_release()))

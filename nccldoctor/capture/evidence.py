@@ -65,9 +65,11 @@ class Evidence:
             return sorted(path.name for path in self.looks.iterdir() if LOOK.fullmatch(path.name))
         return []
 
-    def open_look(self, now: float) -> None:
-        """Begin a look at ``now`` (seconds since the epoch); other ranks join when they see its folder."""
-        (self.looks / look_name(now)).mkdir(parents=True, exist_ok=True)
+    def open_look(self, now: float) -> str:
+        """Begin a look at ``now`` (seconds since the epoch); its name. Other ranks join when they see its folder."""
+        look = look_name(now)
+        (self.looks / look).mkdir(parents=True, exist_ok=True)
+        return look
 
     def forget_looks(self, before: float, but: str) -> None:
         """Remove this rank's part of earlier looks, and folders that are empty then.

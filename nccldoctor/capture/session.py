@@ -20,6 +20,9 @@ from nccldoctor.capture.torch_state import TorchState, recorder_dumps, versions
 POLL_S = 1.0
 """Seconds between two glances of the watcher; each costs some 0.1 ms."""
 
+WATCHES = "nccldoctor.capture watches this rank"
+"""What the log of a captured rank says at its begin."""
+
 
 class Session:
     """What capture does in one rank. ``fail`` is called once with what went wrong, and nothing is written from then on."""
@@ -53,7 +56,7 @@ class Session:
         """Say who this is, and watch from now on."""
         me = self.identity
         world = f" world_size={me.world}" if me.world is not None else ""
-        self.log.say(f"rank={me.rank} pid={me.pid} host={me.host}{world}", *versions(), *shown())
+        self.log.say(f"rank={me.rank} pid={me.pid} host={me.host}{world}", WATCHES, *versions(), *shown())
         self._thread.start()
 
     @property
@@ -85,10 +88,20 @@ class Session:
             self.dump()  # the calls that the stall delayed, now with their ends
         is_own = self._standstill.is_due(now) or self._signal.was_asked()
         if is_own:
-            self.evidence.open_look(time.time())
-        if is_own or now - self._listed >= self._standstill.limit.listing_s:
+            self._ask_for_look()
+        if is_own or now - self._listed >= self._listing_s:
             self._listed = now
             self._join_looks(now)
+
+    @property
+    def _listing_s(self) -> float:
+        return self._standstill.limit.listing_s(self.identity.world)
+
+    def _ask_for_look(self) -> None:
+        """Begin a look, and say until when every rank that runs takes part in it."""
+        look = self.evidence.open_look(time.time())
+        within = math.ceil(self._listing_s + self.poll_s)
+        self.log.say(f"nccldoctor.capture asks all ranks for look {look}, to be answered within {within} s")
 
     def _join_looks(self, now: float) -> None:
         """Take part in new looks; of many, which a folder may hold by mistake, in the newest alone."""

@@ -17,6 +17,9 @@ LATEST = 0.8
 """The share of the timeout after which the looks must be taken, whatever the floor says."""
 
 
+READINGS, FASTEST_S = 100, 1.0
+"""Readings of the shared folder in a second by all ranks together, and the shortest time between two by one rank."""
+
 USUAL = 3.0
 """Times the longest pause until now that a rank must stand still, where the timeout leaves room for it."""
 
@@ -28,10 +31,13 @@ class Limit:
     least: float
     most: float
 
-    @property
-    def listing_s(self) -> float:
-        """Seconds between two readings of the shared folder: thousands of ranks read it."""
-        return self.least / 20
+    def listing_s(self, world: int | None) -> float:
+        """Seconds between two readings of the shared folder by each of ``world`` ranks (None: not known).
+
+        All ranks together read it at most :data:`READINGS` times a second, and each at least twenty times before a stall counts.
+        """
+        often = self.least / 20
+        return often if world is None else min(often, max(FASTEST_S, world / READINGS))
 
 
 def stall_limit(timeout_s: float | None, asked: float | None) -> Limit:

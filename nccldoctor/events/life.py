@@ -141,6 +141,26 @@ class ProcessId(Event):
     local_rank: int | None = None
 
 
+@kind("capture", wording="is under capture")
+class CaptureNotice(Event):
+    """A rank says that nccldoctor's capture watches it, or that it asks all ranks for their stacks.
+
+    ``look`` is the time that names the look asked for, None where the rank only says that it is watched; ``within_s`` are the
+    seconds in which every rank that runs answers.
+    """
+
+    look: str | None = None
+    within_s: int | None = None
+
+    @property
+    def is_testimony(self) -> bool:
+        """What capture does is no part of what happened to the job."""
+        return False
+
+    def _phrase(self) -> str:
+        return f"asked all ranks for look {self.look}" if self.look is not None else self.wording
+
+
 @kind("setting", wording="printed a setting")
 class Setting(Event):
     """An environment variable, or a timeout in code, seen being set."""

@@ -26,6 +26,7 @@ from nccldoctor.identify.case import Case, Reading
 from nccldoctor.identify.event_times import YEARLESS, event_seconds
 from nccldoctor.identify.flaws.dump_flaws import dump_gaps, has_no_number
 from nccldoctor.identify.flaws.line_flaws import line_gaps
+from nccldoctor.identify.flaws.owed_looks import owed_look_gaps
 from nccldoctor.identify.group_members import callers_by_group, world_size_from_groups
 from nccldoctor.identify.groups import build_groups, with_communicators
 from nccldoctor.identify.nccl_counters import NcclCounters, counters_from_dumps, counters_from_lines
@@ -74,6 +75,7 @@ def identify(read: Ingested) -> Case:
             *who.gaps,
             *dump_gaps(batch, dump_rank, call_group),
             *line_gaps(events, who.sources),
+            *owed_look_gaps(events, world.ranks),
             *clock_skew.skew_gaps(skews),
         ),
         skews=skews,

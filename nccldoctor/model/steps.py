@@ -19,6 +19,7 @@ class StepKind(StrEnum):
     RESTART = "restart"
     IF_AGAIN = "if-again"
     SEND = "send"
+    WAIT = "wait"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator
 import numpy as np
 
 from nccldoctor.dataclass import dataclass
-from nccldoctor.events import CallTimeout
+from nccldoctor.events import CallTimeout, CaptureNotice
 from nccldoctor.identify.case import Case
 from nccldoctor.model import CauseClass, Finding, SourceKind
 from nccldoctor.prescribe.conditions.environment import version_tuple
@@ -92,6 +92,8 @@ def capture(findings: tuple[Finding, ...], case: Case) -> tuple[str, ...]:
     if not findings or findings[0].cause is CauseClass.NONE:
         return ()
     backends = backends_of(case) or {"nccl"}
+    if any(case.of(CaptureNotice)):  # it records calls and stacks, and writes a log for each rank
+        return tuple(_library(case, backends & {"nccl"}))
     inside = {CauseClass.NETWORK, CauseClass.UNFINISHED, CauseClass.DEVICE_STALLED} & {f.cause for f in findings}
     lines = [
         *_recorder(case, backends),

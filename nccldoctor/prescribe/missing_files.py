@@ -15,6 +15,7 @@ from nccldoctor.model.steps import JobState, Step, StepKind
 from nccldoctor.prescribe.conditions.environment import version_tuple
 from nccldoctor.prescribe.conditions.inputs import backends_of
 from nccldoctor.prescribe.conditions.survey import Survey
+from nccldoctor.prescribe.under_capture import another_look, is_captured
 from nccldoctor.prescribe.values import job_id
 from nccldoctor.words.names import ranks_phrase
 
@@ -39,7 +40,11 @@ def files_to_collect(finding: Finding, survey: Survey, state: JobState) -> tuple
     if (not world or world - dumped) and can_have_dumps(finding, survey, state):
         steps.append(_dumps(survey, world - dumped))
     if state is not JobState.ENDED and (not world or world - Ranks(survey.stacks)):
-        steps.insert(0 if state is JobState.RUNNING else len(steps), _stacks(survey, world - Ranks(survey.stacks)))
+        missing = (
+            another_look(finding, survey) if is_captured(survey) else [_stacks(survey, world - Ranks(survey.stacks))]
+        )
+        place = 0 if state is JobState.RUNNING else len(steps)
+        steps[place:place] = missing
     return tuple(steps)
 
 

@@ -18,6 +18,7 @@ from nccldoctor.prescribe.conditions.survey import Survey
 from nccldoctor.prescribe.culprit_frame import culprit_frame, parting_of
 from nccldoctor.prescribe.missing_files import PY_SPY_RIGHTS, files_to_collect, logs_of_culprits, then_analyze
 from nccldoctor.prescribe.remote_commands import on_host, on_spot
+from nccldoctor.prescribe.under_capture import another_look, is_captured, wait_for_look
 from nccldoctor.prescribe.values import placeholder_values
 from nccldoctor.words.lists import and_list
 from nccldoctor.words.names import ranks_phrase
@@ -69,8 +70,22 @@ class _Scene:
 
 
 def next_steps(finding: Finding, survey: Survey, end: JobEnd, action: Action, best: Best) -> tuple[Step, ...]:
-    """At most :data:`MOST` steps; none for a job that is shown to be well."""
+    """At most :data:`MOST` steps; none for a job that is shown to be well.
+
+    Where ranks still owe a look to capture, it comes first: their stacks may change the verdict.
+    """
     scene = _Scene(finding, survey, end, best, placeholder_values(finding, survey))
+    chosen = _steps_at_hand(scene, action)
+    wait = wait_for_look(survey, end.state)
+    if wait is None:
+        return chosen
+    others = [step for step in chosen if step.kind is not StepKind.SEND]
+    return (wait, *others[:-1][: MOST - 2], *others[-1:])
+
+
+def _steps_at_hand(scene: _Scene, action: Action) -> tuple[Step, ...]:
+    """The steps that the files at hand call for."""
+    finding, survey = scene.finding, scene.survey
     if finding.family is Family.NONE:
         is_unsure = finding.confidence is Confidence.LOW
         return then_analyze(files_to_collect(finding, survey, JobState.ENDED)) if is_unsure else ()
@@ -181,13 +196,15 @@ def _looks_now(scene: _Scene) -> Iterator[Step]:
     if not scene.is_running:
         return
     ranks = scene.finding.ranks or scene.finding.suspects
-    has_stack = any(scene.survey.stacks.get(rank) for rank in scene.finding.ranks)
+    has_stack = is_captured(scene.survey) or any(scene.survey.stacks.get(rank) for rank in scene.finding.ranks)
     is_open = motion_of(ranks, scene.survey) is Motion.UNKNOWN and not is_at_prompt(ranks, scene.survey)
     offered = [recipe for recipe in scene.best.confirm if recipe.command and _needs_process(recipe)]
     for recipe in offered:
         if not (_is_reader_of(recipe.command or "", SourceKind.STACKS) and has_stack):
             yield _from_recipe(scene, recipe, StepKind.CHECK)
-    if scene.finding.cause in _LATE and is_open:
+    if is_open and is_captured(scene.survey):
+        yield from another_look(scene.finding, scene.survey)
+    elif is_open and scene.finding.cause in _LATE:
         yield Step(
             StepKind.CHECK,
             f"Look at {ranks_phrase(ranks, 4)} twice, 10 s apart.",
@@ -218,8 +235,9 @@ def _blanks(scene: _Scene, recipe: Recipe) -> int:
 
 def _if_again(scene: _Scene) -> Iterator[Step]:
     """The one look at the process to take if the job hangs again: its pid will be another one."""
-    if scene.is_running or scene.finding.family not in (Family.ABSENT, Family.SLOW, Family.INSIDE, Family.SETUP):
-        return
+    families = (Family.ABSENT, Family.SLOW, Family.INSIDE, Family.SETUP)
+    if scene.is_running or scene.finding.family not in families or is_captured(scene.survey):
+        return  # capture looks by itself
     looks = [recipe for recipe in scene.best.confirm if recipe.command and _needs_process(recipe)]
     recipe = min(looks, key=lambda look: not _is_reader_of(look.command or "", SourceKind.STACKS), default=None)
     when = "If it happens again" if scene.end.state is JobState.ENDED else "If it still hangs, or hangs again"

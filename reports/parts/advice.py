@@ -21,6 +21,7 @@ LABELS = {
     StepKind.RESTART: "Restart",
     StepKind.IF_AGAIN: "Next time",
     StepKind.SEND: "Collect",
+    StepKind.WAIT: "Wait",
 }
 """The label of a step where reports have a column for it."""
 

@@ -37,7 +37,7 @@ def warnings(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
         rest = text.removeprefix("Don't ")
         word = Span("Don't " if rest != text else "Avoid: ", "bold yellow")
         yield from paragraph(rest, width, head=(Span(" " * 6), word), indent=6)
-    if diagnosis.verdict.family is Family.UNDETERMINED:
+    if diagnosis.verdict.family is Family.UNDETERMINED and diagnosis.capture:
         yield (
             Span("next time: ", KEY),
             Span("nccldoctor env LOGS", COMMAND),

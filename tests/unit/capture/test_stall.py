@@ -50,3 +50,12 @@ def test_a_stall_is_looked_at_twice_and_progress_begins_anew() -> None:
 def test_what_is_no_time_is_refused(asked: float) -> None:
     with pytest.raises(ValueError, match="is no time"):
         stall_limit(None, asked)
+
+
+@pytest.mark.parametrize(("world", "seconds"), [(8, 1.0), (500, 5.0), (20_000, 30.0), (None, 30.0)])
+def test_ranks_see_a_request_at_once_unless_they_are_thousands(world: int | None, seconds: float) -> None:
+    assert stall_limit(1800.0, None).listing_s(world) == pytest.approx(seconds)
+
+
+def test_a_short_stall_is_seen_in_time_whatever_the_number_of_ranks() -> None:
+    assert stall_limit(None, 5.0).listing_s(20_000) == pytest.approx(0.25)

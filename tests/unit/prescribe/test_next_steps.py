@@ -9,9 +9,10 @@ from datetime import UTC, datetime
 
 import pytest
 from builders.remedies import fixtures_conditions
-from builders.remedies.advice import BOTH, ask, event, kernel, raised, stalled
+from builders.remedies.advice import BOTH, BUSY, ask, event, kernel, raised, stalled
 
 from nccldoctor.events import (
+    CaptureNotice,
     DumpNote,
     ExceptionRaised,
     GpuError,
@@ -370,3 +371,50 @@ def test_no_stack_is_asked_of_a_process_that_died():
     got = steps("died", event(RasStatus, None, what="OK"), case={"rank_pid": {5: 1005}})
 
     assert not [step for step in got if "py-spy" in (step.command or "")]
+
+
+ASKED = datetime(2026, 11, 23, 20, 32, 56, tzinfo=UTC)
+
+
+def look_asked_by(rank, within_s=30):
+    return event(CaptureNotice, rank, time=ASKED, look="20261123T203256Z", within_s=within_s)
+
+
+def answered_by(*ranks):
+    place = fixtures_conditions.at("run/stacks/20261123T203256Z/rank.txt", 3, 1)
+    return [dataclasses.replace(fixtures_conditions.stack(rank, BUSY), place=place) for rank in ranks]
+
+
+def test_ranks_that_owe_a_look_of_capture_are_waited_for_first():
+    given = steps("not-arrived", look_asked_by(0), *answered_by(0, 1, 2, 5, 6, 7))
+
+    assert given[0].kind is StepKind.WAIT
+    assert given[0].text == "Run `nccldoctor analyze` again after 2026-11-23 20:33:26 UTC."
+    assert given[0].detail.startswith(
+        "Ranks 3-4 had not answered rank 0, which asked for stacks at 2026-11-23 20:32:56"
+    )
+    assert given[-1].kind is StepKind.RESTART
+    assert not [step for step in given if "USR1" in (step.command or "")]
+
+
+@pytest.mark.parametrize(
+    "left",
+    [answered_by(4), [event(ProcessState, 4, state="stopped")], [event(ProcessExit, 4, exitcode=-9, signal="SIGKILL")]],
+    ids=["an answer", "stopped", "killed"],
+)
+def test_nobody_is_waited_for_who_answered_or_cannot(left):
+    given = steps("not-arrived", look_asked_by(0), *answered_by(0, 1, 2, 3, 5, 6, 7), *left)
+
+    assert StepKind.WAIT not in {step.kind for step in given}
+
+
+@pytest.mark.parametrize("cause", ["not-arrived", "undetermined"])
+@pytest.mark.parametrize("last", [answered_by(5)[0], GONE], ids=["running", "ended"])
+def test_a_job_under_capture_is_asked_for_another_look_and_needs_no_tool_and_no_setting(cause, last):
+    made = fixtures_conditions.case([event(CaptureNotice, 0), last], kinds=BOTH)
+    given = ask(made, fixtures_conditions.finding(cause))
+    looks = [step.command for step in given.action.steps if "USR1" in (step.command or "")]
+
+    assert looks == ([] if last is GONE else ["ssh node0 kill -USR1 1000"])
+    assert not [step for step in given.action.steps if "py-spy" in f"{step.text} {step.detail} {step.command}"]
+    assert not [line for line in given.capture if "TORCH_" in line or "faulthandler" in line or "torchrun" in line]
