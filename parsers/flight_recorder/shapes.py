@@ -121,7 +121,7 @@ def add_stacks(table: dict[str, Sequence[Any]], out: Entries, budget: int) -> No
     if sum(map(len, column)) > budget:
         raise TooBig
     frame_of: dict[int, int] = {}
-    frames = Codes(lambda value: value, out.frames)
+    frames = Codes(_cleaned_frame, out.frames)
     stacks = Codes(lambda value: value, out.stacks)
     seen: dict[tuple[int, ...], int] = {}
     rows = array("i")
@@ -139,7 +139,15 @@ def add_stacks(table: dict[str, Sequence[Any]], out: Entries, budget: int) -> No
 
 
 def _frame_parts(frame: Any) -> tuple[str, str, int]:
+    """Function, file and line of a frame as the dump has them: those are looked up before anything is cleaned."""
     if type(frame) is not dict:
-        return clean(frame) if type(frame) is str else "?", "", 0
-    name, file, line = frame.get("name"), frame.get("filename"), integer(frame.get("line"))
-    return clean(name) if type(name) is str else "?", clean(file) if type(file) is str else "", line or 0
+        return frame if type(frame) is str else "?", "", 0
+    name, file, line = frame.get("name"), frame.get("filename"), frame.get("line")
+    if type(line) is not int:
+        line = integer(line) or 0
+    return name if type(name) is str else "?", file if type(file) is str else "", line
+
+
+def _cleaned_frame(parts: tuple[str, str, int]) -> tuple[str, str, int]:
+    name, file, line = parts
+    return clean(name), clean(file), integer(line) or 0
