@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
+from enum import StrEnum
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,10 +18,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.identify.case import Case
 from nccldoctor.identify.event_times import YEARLESS
 from nccldoctor.model import Diagnosis, Place
 from nccldoctor.model.errors import OutputError
+from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import STATES, Frame, Shape
 from nccldoctor.model.stack_frames import is_library
 from nccldoctor.model.standings import Standing
@@ -259,31 +262,137 @@ def ranks(diagnosis: Diagnosis) -> pd.DataFrame:
     ``global_rank`` Int64 · ``role`` category, culprit, suspect, waiting or not-involved · ``host``, ``device`` text · ``pid`` Int64 ·
     ``group`` text, that in which it waits, else its first · ``completed``, ``enqueued`` Int64, the numbers of its last calls there ·
     ``waits_in`` text, the call · ``waits_for`` text, the ranks that this call misses · ``waited_ms`` float, from when it began to wait
-    until it gave up or ended; of ranks that wait alike, since the first began until the last ended · ``last_sign`` text, what was seen
-    of it last · ``path``, ``line``, ``entry`` its place.
+    until it gave up or ended, or was last looked at; of ranks that wait alike, since the first began until the last ended ·
+    ``last_sign`` text, what was seen of it last · ``path``, ``line``, ``entry`` its place.
     """
     import pandas as pd
 
     items = diagnosis.ranks
     standings = {rank: standing for standing in diagnosis.standings for rank in standing.ranks}
-    own = [standings.get(state.rank) for state in items]
+    own, seen = [standings.get(state.rank) for state in items], _newest_look(diagnosis)
     columns = _columns(items, _RANKS)
     last_sign = columns.pop("last_sign")
     return pd.DataFrame(
         {
             **columns,
             "waits_for": _series((str(one.waits_for) or None if one else None for one in own), "string"),
-            "waited_ms": _series((_waited_ms(one) for one in own), "float64"),
+            "waited_ms": _series((_waited_ms(one, seen) for one in own), "float64"),
             "last_sign": last_sign,
             **_place_columns([state.where for state in items]),
         }
     )
 
 
-def _waited_ms(standing: Standing | None) -> float | None:
-    if standing is None or standing.distance == 0 or standing.since is None or standing.until is None:
+def _newest_look(diagnosis: Diagnosis) -> float | None:
+    """When the job was last looked at while it ran, in seconds of its clock."""
+    seen = diagnosis.job_end.seen
+    if seen is None:
         return None
-    return round((standing.until - standing.since) * 1e3, 3)
+    return (seen if seen.tzinfo is not None else seen.replace(tzinfo=UTC)).timestamp()
+
+
+def _waited_ms(standing: Standing | None, seen: float | None) -> float | None:
+    """From when it began to wait until it gave up, or until ``seen`` where the job still ran."""
+    if standing is None or standing.distance == 0 or standing.since is None:
+        return None
+    until = standing.until if standing.until is not None else seen
+    return round((until - standing.since) * 1e3, 3) if until is not None and until >= standing.since else None
+
+
+class Arrival(StrEnum):
+    """Whether a rank made a call: it *entered*, it is *missing*, or nothing shows which (*unseen*)."""
+
+    ENTERED = "entered"
+    MISSING = "missing"
+    UNSEEN = "unseen"
+
+
+@dataclass(frozen=True, slots=True)
+class _Wait:
+    """One rank of a call that stalled; ``finding`` is None of a call that only waits for another one."""
+
+    finding: str | None
+    group: str | None
+    op: str | None
+    seq: int | None
+    rank: int
+    arrival: Arrival
+    waits_for: Ranks
+    standing: Standing | None
+    seen: float | None
+
+    @property
+    def since(self) -> float | None:
+        """When it began to wait, in seconds of the job's clock."""
+        return self.standing.since if self.standing is not None and self.arrival is Arrival.ENTERED else None
+
+    @property
+    def waited_ms(self) -> float | None:
+        """How long it waited."""
+        return _waited_ms(self.standing, self.seen) if self.arrival is Arrival.ENTERED else None
+
+    @property
+    def remark(self) -> str | None:
+        """Why values are missing in its row."""
+        if self.arrival is Arrival.MISSING:
+            return "did not make this call, and waits for no rank in it"
+        if self.arrival is Arrival.UNSEEN:
+            return "nothing shows whether it made this call"
+        unknown = ["nothing shows for which rank it waits"] if not self.waits_for else []
+        if self.since is None:
+            unknown.append("nothing shows when it began to wait")
+        elif self.waited_ms is None:
+            unknown.append("nothing shows until when it waited")
+        elif self.standing is not None and self.standing.until is None:
+            unknown.append("it still waits: waited_ms is until the newest look")
+        return "; ".join(unknown) or None
+
+
+def waits(diagnosis: Diagnosis) -> pd.DataFrame:
+    """One row per rank of each call that stalled, also for a rank that never made the call.
+
+    ``finding`` text, of which this is the stalled call; ``<NA>`` of a call whose ranks wait for ranks that wait themselves ·
+    ``group``, ``op`` text, ``seq`` Int64, the call · ``global_rank`` Int64 · ``arrival`` category, entered, missing (it did not make the
+    call, or not before its peers gave up) or unseen (nothing shows which) · ``waits_for`` text, the ranks that it waits for · ``since``
+    UTC, when it began to wait · ``waited_ms`` float, as in the frame of ranks · ``remark`` text, why a value is ``<NA>``, or open.
+    """
+    import pandas as pd
+
+    rows = _waits(diagnosis)
+    return pd.DataFrame(
+        {
+            **_columns(rows, "finding:string group:string op:string seq:Int64 rank:Int64 arrival.value:category"),
+            "waits_for": _series((str(row.waits_for) or None for row in rows), "string"),
+            "since": _moments(np.array([row.since for row in rows], dtype=np.float64)),
+            **_columns(rows, "waited_ms:float64 remark:string"),
+        }
+    )
+
+
+def _waits(diagnosis: Diagnosis) -> list[_Wait]:
+    """The stalled calls of the findings, then the other calls that ranks wait in."""
+    standings = {rank: standing for standing in diagnosis.standings for rank in standing.ranks}
+    rows, seen = [], _newest_look(diagnosis)
+    for finding in diagnosis.findings:
+        if (call := finding.stalled) is None:
+            continue
+        of_arrival = ((Arrival.ENTERED, call.entered), (Arrival.MISSING, call.missing), (Arrival.UNSEEN, call.unseen))
+        for rank, arrival in sorted((rank, arrival) for arrival, ranks in of_arrival for rank in ranks):
+            own = standings.get(rank)
+            is_own = own is not None and own.call is not None and own.call.seq == call.seq
+            waits_for = call.missing or (own.waits_for if own is not None and is_own else Ranks())
+            waits_for = waits_for if arrival is Arrival.ENTERED else Ranks()
+            rows.append(_Wait(finding.id, call.group, call.op, call.seq, rank, arrival, waits_for, own, seen))
+    told = {(row.group, row.seq, row.rank) for row in rows}
+    for state in diagnosis.ranks:
+        own = standings.get(state.rank)
+        if own is None or own.call is None:
+            continue
+        group = own.call.groups[0] if len(own.call.groups) == 1 else state.group
+        if (group, own.call.seq, state.rank) not in told:
+            entered = Arrival.ENTERED
+            rows.append(_Wait(None, group, own.call.op, own.call.seq, state.rank, entered, own.waits_for, own, seen))
+    return rows
 
 
 def findings(diagnosis: Diagnosis) -> pd.DataFrame:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from nccldoctor.reports.source_lines import SourceLines
     from nccldoctor.summarise.quotations import Quotations
 
-FRAMES = ("calls", "ranks", "events", "findings", "hypotheses", "evidence", "groups", "coverage", "remedies")
+FRAMES = ("calls", "ranks", "waits", "events", "findings", "hypotheses", "evidence", "groups", "coverage", "remedies")
 """The properties of an incident that are frames."""
 
 WIDTH = 100
@@ -41,8 +41,8 @@ class Incident:
     >>> incident.ranks.set_index("global_rank").role.to_dict()[3]
     'culprit'
 
-    Each frame (``calls``, ``ranks``, ``events``, ``findings``, ``hypotheses``, ``evidence``, ``groups``, ``coverage``, ``remedies``) is
-    built on first use; every access returns a copy. Columns and units: :mod:`nccldoctor.dataframes`.
+    Each frame (``calls``, ``ranks``, ``waits``, ``events``, ``findings``, ``hypotheses``, ``evidence``, ``groups``, ``coverage``,
+    ``remedies``) is built on first use; every access returns a copy. Columns and units: :mod:`nccldoctor.dataframes`.
 
     ``unquoted`` is the diagnosis before the files are opened a second time: all that the JSON document and the frames hold.
     """
@@ -202,6 +202,11 @@ class Incident:
     def ranks(self) -> pd.DataFrame:
         """Where each rank stands."""
         return self._frame("ranks", self.unquoted)
+
+    @property
+    def waits(self) -> pd.DataFrame:
+        """The calls that stalled: who never made them, and who waited how long for whom."""
+        return self._frame("waits", self.unquoted)
 
     @property
     def findings(self) -> pd.DataFrame:

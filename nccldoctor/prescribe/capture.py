@@ -62,7 +62,10 @@ def recorder_exports(torch: str | None, entries: int) -> tuple[Export, ...]:
 
 def _under_each(names: tuple[str, ...], value: str, why: str) -> list[Export]:
     """One value under all names of a setting; the first says why."""
-    return [Export(name, value, "the same setting, older name" if number else why) for number, name in enumerate(names)]
+    return [Export(name, value, _OLDER if number else why) for number, name in enumerate(names)]
+
+
+_OLDER = "the same under its older name: PyTorch 2.2 to 2.9 reads it, newer ones warn about it"
 
 
 def nccl_exports(nccl: str | None) -> tuple[Export, ...]:
@@ -197,7 +200,10 @@ def render(form: str, torch: str | None, nccl: str | None, entries: int, because
     ``because`` says where the number of entries comes from.
     """
     wanted = (*recorder_exports(torch, entries), *nccl_exports(nccl))
-    notes = [f"for PyTorch {torch}" if torch else "for any PyTorch from 2.2 on", f"{entries} entries: {because}"]
+    notes = [
+        f"for PyTorch {torch}" if torch else "for any PyTorch from 2.2 on; --torch 2.13 leaves older names out",
+        f"{entries} entries: {because}",
+    ]
     if torch and not recorder_exports(torch, entries):
         notes[1] = "this PyTorch has no flight recorder; the first release that has one is 2.2"
     lines = {"shell": _shell, "slurm": _slurm, "kubernetes": _kubernetes}[form](wanted)

@@ -26,6 +26,8 @@ from nccldoctor.model import Group, Place, Source, SourceKind
 from nccldoctor.model.errors import OutputError
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import Batch, Calls, DumpHead, Vocabulary
+from nccldoctor.model.standings import Involvement, Standing, WaitedCall
+from nccldoctor.model.steps import JobEnd, JobState
 from nccldoctor.reports import json_document
 
 
@@ -161,6 +163,46 @@ def test_ranks_tell_for_whom_and_how_long_they_waited():
     assert pd.isna(ranks.waits_for[0]) and pd.isna(ranks.waited_ms[0])
     assert ranks.waits_for[1:].tolist() == ["0"] * 7
     assert (ranks.waited_ms[1:] // 1000 == 602).all()
+
+
+def test_waits_tell_the_call_that_the_late_rank_never_made():
+    incident = nccldoctor.analyze(files("nccldoctor.samples") / "late-rank-three-groups")
+    waits = incident.waits.set_index("global_rank")
+
+    late = waits[waits.arrival == "missing"]
+    assert late[["finding", "op", "seq", "group"]].to_numpy().tolist() == [
+        ["F1", "ALLREDUCE", 9, "TENSOR_MODEL_PARALLEL_GROUP (1)"]
+    ]
+    assert late.index.tolist() == [1] and late.remark.str.startswith("did not make this call").all()
+    assert waits.waits_for[0] == "1" and round(waits.waited_ms[0]) == 11632 and pd.isna(waits.remark[0])
+    assert waits.waits_for[2] == "0,4-5" and pd.isna(waits.finding[2])
+    assert (
+        waits.waited_ms.dropna().to_dict()
+        == incident.ranks.set_index("global_rank").waited_ms[[0, 2, 3, 6, 7]].to_dict()
+    )
+
+
+@pytest.mark.parametrize("name", ["network", "unmatched-p2p", "hardware", "init", "order-inversion", "died", "frozen"])
+def test_every_unknown_value_of_waits_is_explained_and_each_rank_stands_in_a_call_once(name):
+    waits = nccldoctor.analyze(files("nccldoctor.samples") / name).waits
+
+    open_rows = waits[waits.waits_for.isna() | waits.waited_ms.isna()]
+    assert len(waits) and open_rows.remark.notna().all()
+    assert not waits.duplicated(["group", "seq", "global_rank"]).any()
+
+
+def test_of_a_job_that_still_runs_the_wait_goes_until_the_newest_look(incident):
+    seen = datetime.fromisoformat("2026-11-22T11:20:00+00:00")
+    standing = Standing(
+        Ranks([0]), Involvement.WAITING, call=WaitedCall("dp", "ALLREDUCE", 4), since=seen.timestamp() - 90
+    )
+    running = replace(
+        incident.unquoted, standings=(standing,), job_end=JobEnd(JobState.RUNNING, seen=seen), findings=()
+    )
+    row = dataframes.waits(running).iloc[0]
+
+    assert (row.waited_ms, row.seq) == (90_000, 4)
+    assert "it still waits" in row.remark
 
 
 def test_a_redacted_copy_holds_nothing_raw(incident):
