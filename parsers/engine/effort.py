@@ -25,8 +25,8 @@ MENDED_IN_ALL, MENDED_AT_LEAST, MENDED_AT_MOST = 128 << 20, 1 << 20, 16 << 20
 class Effort:
     """What one file may cost.
 
-    ``sampled`` lines of progress in each region of it (see ``sampling.py``); ``trials`` of joining broken lines, none where it holds
-    more than ``mended`` bytes; ``room`` for the other events that are kept.
+    ``sampled`` lines of progress in each region of it, half as many in a small file of one rank (see ``sampling.py``); ``trials`` of
+    joining broken lines, none where it holds more than ``mended`` bytes; ``room`` for the other events that are kept.
     """
 
     sampled: int = SAMPLED_AT_MOST

@@ -18,6 +18,7 @@ import ahocorasick_rs
 from nccldoctor.dataclass import dataclass
 from nccldoctor.events import CollCall, CommInit, Event, Note, Phase, Setting, Version
 from nccldoctor.parsers.base import Line, LineParser
+from nccldoctor.parsers.engine.effort import SAMPLED_AT_LEAST
 from nccldoctor.parsers.engine.literals import Literals, literals_of
 from nccldoctor.parsers.engine.window import REACH, Buffer
 from nccldoctor.patterns import lazy
@@ -125,6 +126,7 @@ class Sampler:
     ) -> None:
         self._most = most
         self._most_of_small = most // 2 if one_writer else 3 * most
+        self._most_before_event = min(most, max(most // 2, SAMPLED_AT_LEAST)) if one_writer else most
         self._literals = literals_of(parsers)
         self._offer = offer
         self._found: list[_Found] = []
@@ -208,7 +210,7 @@ class Sampler:
         chosen = candidates.chosen(self._most_of_small)
         if self._first and len(chosen) < len(candidates.offsets):
             low, high = (bisect_left(candidates.offsets, at) for at in _before(buffer, self._first[0]))
-            more = candidates.part(low, high).chosen(self._most)
+            more = candidates.part(low, high).chosen(self._most_before_event)
             chosen = sorted({*chosen, *(low + index for index in more)})
         self._parse_chosen(buffer, candidates, chosen, 1)
 

@@ -452,6 +452,16 @@ def test_a_file_of_one_rank_is_sampled_thinner_than_one_of_many() -> None:
     assert [own[0].place.line, own[-1].place.line] == [1, 2_000]
 
 
+def test_before_a_failure_of_one_rank_its_last_steps_are_kept() -> None:
+    steps = "".join(f"[rank 3] Heartbeat: epoch=0 iter={n} global_step={n}\n" for n in range(4_000))
+    text = (steps + TIMEOUT.format(r=3, n=9)).encode()
+    own = scanner.scan(Source(0, "rank_3.log", SourceKind.LOG, len(text), 3), io.BytesIO(text)).events
+    lines = [event.place.line for event in own if isinstance(event, Heartbeat)]
+    assert lines[-300:] == list(range(3_701, 4_001))
+    assert lines[0] == 1
+    assert len(lines) <= 510
+
+
 class Deaf(LineParser):
     """Asks for lines and understands none."""
 
