@@ -101,8 +101,8 @@ def _in_order(case: Case, progress: ProgressTable, sequences: CallSequences, sta
 def _issue_times(case: Case, graph: WaitGraph, liveness: Liveness) -> dict[Key, float]:
     """When each stuck call was issued: by the recorder, else by a timeout line less what the call ran."""
     printed: dict[tuple[int, int | None], float] = {}
-    for event in case.events:
-        if isinstance(event, CallTimeout) and event.rank is not None:
+    for event in case.of(CallTimeout):
+        if event.rank is not None:
             when = liveness.time(event) - (event.ran_ms or 0) / 1e3
             if not math.isnan(when):
                 printed.setdefault((event.rank, event.seq), when)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 
 from nccldoctor.align.stack_activity import is_waiting
@@ -18,6 +18,7 @@ from nccldoctor.events import (
     DumpNote,
     DumpSignal,
     Event,
+    Events,
     ExceptionRaised,
     Heartbeat,
     NcclError,
@@ -151,15 +152,15 @@ def collect_liveness(case: Case) -> Liveness:
         if rank is not None and dumps.get(rank) != "good":
             dumps[rank] = _dump_state(dump)
     ranks = sorted(set(by_rank) | set(dumps) | files)
-    of = {r: _activity(r, by_rank.get(r, []), dumps.get(r, "none"), r in files, when) for r in ranks}
+    of = {r: _activity(r, Events(by_rank.get(r, ())), dumps.get(r, "none"), r in files, when) for r in ranks}
     end = _end(case, of, when)
     alarms = [e for e in case.events if e.is_complaint and not (e.moot_after_end and when[id(e)] >= end)]
     timed = [(when[id(e)], i) for i, e in enumerate(alarms) if not math.isnan(when[id(e)])]
     first = alarms[min(timed)[1]] if timed else (alarms[0] if alarms else None)
     begins = [
         when[id(e)] - (e.ran_ms or 0) / 1e3
-        for e in case.events
-        if isinstance(e, CollectiveTimeout) and not math.isnan(when[id(e)]) and e.ran_ms is not None
+        for e in case.of(CollectiveTimeout)
+        if not math.isnan(when[id(e)]) and e.ran_ms is not None
     ]
     alarm = min(timed)[0] if timed else math.nan
     return Liveness(
@@ -206,36 +207,32 @@ def is_manual_dump(event: Event) -> bool:
     return isinstance(event, DumpNote) and event.what == "by-the-job"
 
 
-def _is_dump_reply(event: Event) -> bool:
-    return isinstance(event, DumpSignal) or (
-        isinstance(event, DumpNote) and event.what not in ("by-the-job", "on-request")
-    )
+def _is_dump_reply(event: DumpSignal | DumpNote) -> bool:
+    return isinstance(event, DumpSignal) or event.what not in ("by-the-job", "on-request")
 
 
-def _is_secondary(event: Event) -> bool:
-    if isinstance(event, ExceptionRaised):
-        return event.origin == "echo"
-    return isinstance(event, NcclError | StoreError)
+def _is_secondary(event: ExceptionRaised | NcclError | StoreError) -> bool:
+    return not isinstance(event, ExceptionRaised) or event.origin == "echo"
 
 
-def _activity(rank: int, events: list[Event], dump: str, has_file: bool, when: Mapping[int, float]) -> RankActivity:
+def _activity(rank: int, events: Events, dump: str, has_file: bool, when: Mapping[int, float]) -> RankActivity:
     written = [e for e in events if e.is_sign_of_life]
     times = [when[id(e)] for e in written if not math.isnan(when[id(e)])]
-    steps = [e for e in events if isinstance(e, Heartbeat | Progress) and e.is_step and e.step is not None]
+    steps = [e for e in events.of_kind(Heartbeat, Progress) if e.is_step and e.step is not None]
     newest = max(steps, key=lambda e: e.step or 0, default=None)
     return RankActivity(
         rank=rank,
         dump=dump,
         logged=has_file or bool(written),
         alarms=tuple(e for e in events if e.is_alarm),
-        dump_replies=tuple(e for e in events if _is_dump_reply(e)),
-        own_exceptions=tuple(e for e in events if isinstance(e, ExceptionRaised) and e.origin == "own"),
-        secondary_errors=tuple(e for e in events if _is_secondary(e)),
-        exits=tuple(e for e in events if isinstance(e, ProcessExit)),
-        stacks=tuple(e for e in events if isinstance(e, Stack)),
-        stopped=_stopped([e for e in events if isinstance(e, ProcessState)], when),
-        phases=tuple(e for e in events if isinstance(e, Phase)),
-        teardown=tuple(e for e in events if isinstance(e, TearDown)),
+        dump_replies=tuple(e for e in events.of_kind(DumpSignal, DumpNote) if _is_dump_reply(e)),
+        own_exceptions=tuple(e for e in events.of_kind(ExceptionRaised) if e.origin == "own"),
+        secondary_errors=tuple(e for e in events.of_kind(ExceptionRaised, NcclError, StoreError) if _is_secondary(e)),
+        exits=events.of_kind(ProcessExit),
+        stacks=events.of_kind(Stack),
+        stopped=_stopped(events.of_kind(ProcessState), when),
+        phases=events.of_kind(Phase),
+        teardown=events.of_kind(TearDown),
         steps=tuple(steps),
         step=newest.step if newest is not None else None,
         step_event=newest,
@@ -245,7 +242,7 @@ def _activity(rank: int, events: list[Event], dump: str, has_file: bool, when: M
     )
 
 
-def _stopped(states: list[ProcessState], when: Mapping[int, float]) -> ProcessState | None:
+def _stopped(states: Sequence[ProcessState], when: Mapping[int, float]) -> ProcessState | None:
     """The newest state, where it is *stopped*; one without a time is older than all that have one."""
     newest = max(reversed(states), key=lambda e: -math.inf if math.isnan(when[id(e)]) else when[id(e)], default=None)
     return newest if newest is not None and newest.state == "stopped" else None

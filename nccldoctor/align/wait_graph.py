@@ -195,8 +195,8 @@ _Timeouts = Mapping[tuple[int, int], set[tuple[int | None, str | None, int | Non
 def _timeouts(case: Case) -> _Timeouts:
     """The calls that each rank's lines gave up on."""
     timeouts: dict[tuple[int, int], set[tuple[int | None, str | None, int | None]]] = defaultdict(set)
-    for event in case.events:
-        if isinstance(event, CallTimeout) and event.rank is not None and event.seq is not None:
+    for event in case.of(CallTimeout):
+        if event.rank is not None and event.seq is not None:
             timeouts[(event.rank, event.seq)].add((group_of(case, event), event.op, event.numel_in))
     return timeouts
 

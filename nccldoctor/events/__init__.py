@@ -12,3 +12,4 @@ from nccldoctor.events.calls import *
 from nccldoctor.events.failures import *
 from nccldoctor.events.life import *
 from nccldoctor.events.records import *
+from nccldoctor.events.sequence import Events as Events

@@ -15,6 +15,7 @@ from nccldoctor.dataclass import dataclass
 from nccldoctor.discover.filename_hints import FAMILY, RAY_WORKER
 from nccldoctor.events import (
     Event,
+    Events,
     ExceptionRaised,
     GpuError,
     InspectorRecord,
@@ -43,7 +44,7 @@ _NO_DIGITS = str.maketrans("", "", "0123456789")
 class Attributed:
     """Events and sources with their ranks and hosts; ``dump_rank`` gives the rank of each dump (None: not known)."""
 
-    events: tuple[Event, ...]
+    events: Events
     sources: tuple[Source, ...]
     dump_rank: tuple[int | None, ...]
     processes: ProcessTable
@@ -61,24 +62,25 @@ class _FileRanks:
 def attribute(parsed: Sequence[Parsed], dumps: Sequence[DumpHead]) -> Attributed:
     """Give each event, source and dump its rank."""
     parsed = _with_local_ranks(_with_hosts_of_trees(_with_named_pids(_without_ranks_of_pids(_with_workers(parsed)))))
-    events = [event for one in parsed for event in one.events]
+    events = Events(event for one in parsed for event in one.events)
     processes = ProcessTable(pods=find_pods(events))
     read_processes(events, processes)
     parsed = [_with_host_in_name(one, processes) for one in parsed]
     files, gaps = _file_ranks(parsed, processes)
+    by_tools = _by_stack_tools(events)
     for one in parsed:
         rank, source = files.rank[one.source.id], one.source
         if rank is not None and source.host:
             processes.learn(rank, source.host, *_process_told(source), None)
-        for event in one.events:
-            if rank is not None and _is_of_stack_tool(event) and event.pid is not None and not _is_of_worker(source):
+        for event in by_tools.get(source.id, ()):
+            if rank is not None and event.pid is not None and not _is_of_worker(source):
                 processes.learn(rank, event.host or source.host, event.pid, None, None)
     merged = {one.source.id for one in parsed if files.rank[one.source.id] is None}
-    known = {e.rank for one in parsed for e in one.events if e.rank is not None} | set(processes.host)
-    local = find_local_lines((e for one in parsed for e in one.events), merged, known)
-    named = [
+    known = {e.rank for e in events if e.rank is not None} | set(processes.host)
+    local = find_local_lines(events, merged, known)
+    named = Events(
         _with_rank(e, one.source, files.rank[one.source.id], processes, local) for one in parsed for e in one.events
-    ]
+    )
     processes.pods = with_kernel_logs(processes.pods, named, processes.host)
     writers: dict[int, set[int]] = defaultdict(set)
     for event in named:
@@ -146,6 +148,14 @@ def _process_told(source: Source) -> tuple[int | None, int | None]:
 def _is_of_stack_tool(event: Event) -> bool:
     """True of a stack, and of the error that a tool printed instead: their file is of one process."""
     return isinstance(event, Stack) or (isinstance(event, ProcessState) and event.tool == "stack tool")
+
+
+def _by_stack_tools(events: Events) -> dict[int, list[Event]]:
+    """What such tools left, by the source of it."""
+    left: dict[int, list[Event]] = defaultdict(list)
+    for event in filter(_is_of_stack_tool, events.of_kind(Stack, ProcessState)):
+        left[event.place.source].append(event)
+    return left
 
 
 def _with_hosts_of_trees(parsed: Sequence[Parsed]) -> Sequence[Parsed]:

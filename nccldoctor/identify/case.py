@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import field
-from itertools import chain
 from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from nccldoctor.dataclass import dataclass
-from nccldoctor.events import CallTimeout, Event
+from nccldoctor.events import CallTimeout, Event, Events
 from nccldoctor.identify.groups import Groups
 from nccldoctor.identify.nccl_counters import NcclCounters
 from nccldoctor.identify.pods import Pods
@@ -72,7 +71,7 @@ class Case:
 
     sources: tuple[Source, ...]
     readings: tuple[Reading, ...]
-    events: tuple[Event, ...]
+    events: Events
     batch: Batch
     dump_rank: tuple[int | None, ...]
     call_rank: npt.NDArray[np.int32]
@@ -90,8 +89,7 @@ class Case:
     pods: Pods = field(default_factory=Pods)
     torch: str | None = None
     nccl: str | None = None
-    _of_kind: dict[type[Event], list[int]] = field(default_factory=dict, init=False, repr=False, compare=False)
-    _of_number: dict[int, list[int]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _of_number: dict[int, list[CallTimeout]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -125,24 +123,13 @@ class Case:
 
     def of(self, cls: type[_E], rank: int | None = None) -> Iterator[_E]:
         """All events of one kind, in input order; of one rank where ``rank`` is given."""
-        self._index()
-        kinds = [places for kind, places in self._of_kind.items() if issubclass(kind, cls)]
-        for place in kinds[0] if len(kinds) == 1 else sorted(chain.from_iterable(kinds)):
-            event = self.events[place]
-            if isinstance(event, cls) and (rank is None or event.rank == rank):
-                yield event
+        found = self.events.of_kind(cls)
+        return iter(found) if rank is None else (event for event in found if event.rank == rank)
 
     def timeouts(self, seq: int) -> list[CallTimeout]:
         """All lines that give up on a call of this sequence number, in input order, in any group."""
-        self._index()
-        events = (self.events[place] for place in self._of_number.get(seq, ()))
-        return [e for e in events if isinstance(e, CallTimeout)]
-
-    def _index(self) -> None:
-        """Index the events by kind, once: rules ask for them rank by rank, and there may be millions."""
-        if self._of_kind:
-            return
-        for place, event in enumerate(self.events):
-            self._of_kind.setdefault(type(event), []).append(place)
-            if isinstance(event, CallTimeout) and event.seq is not None:
-                self._of_number.setdefault(event.seq, []).append(place)
+        if not self._of_number:
+            for event in self.events.of_kind(CallTimeout):
+                if event.seq is not None:
+                    self._of_number.setdefault(event.seq, []).append(event)
+        return list(self._of_number.get(seq, ()))

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 import numpy as np
 import numpy.typing as npt
 
-from nccldoctor.events import CollectiveTimeout, Event, ProcessExit
+from nccldoctor.events import CollectiveTimeout, Event, Events, ProcessExit
 from nccldoctor.model.recorded_calls import Batch
 
 YEARLESS = 1900
@@ -38,7 +38,7 @@ TAKEN_DOWN = 840.0
 """Seconds within which a launcher sees the end of a rank that gave up."""
 
 
-def event_seconds(events: Sequence[Event], batch: Batch, dump_rank: Sequence[int | None]) -> npt.NDArray[np.float64]:
+def event_seconds(events: Events, batch: Batch, dump_rank: Sequence[int | None]) -> npt.NDArray[np.float64]:
     """Epoch seconds of each event (NaN: no time); naive times are moved by the zone of the logs."""
     year = _year(events, batch)
     raw = np.array([_stamp(e.time, year) for e in events], dtype=np.float64)
@@ -77,7 +77,7 @@ def _usual_offset(events: Sequence[Event]) -> float:
 
 
 def _zone(
-    events: Sequence[Event],
+    events: Events,
     raw: npt.NDArray[np.float64],
     naive: npt.NDArray[np.bool_],
     batch: Batch,
@@ -89,7 +89,7 @@ def _zone(
     """
     offsets = [raw[i] - at for i, at in _expected_timeouts(events, naive, batch, dump_rank)]
     if not offsets:
-        ended = [raw[i] for i, e in enumerate(events) if naive[i] and isinstance(e, ProcessExit)]
+        ended = [raw[i] for i in events.places_of(ProcessExit) if naive[i]]
         untimed = [at for _, at in _expected_timeouts(events, np.isnan(raw), batch, dump_rank)] if ended else []
         zone = _zone_by_end(min(untimed), min(ended)) if untimed else None
         return _usual_offset(events) if zone is None else zone
@@ -99,14 +99,15 @@ def _zone(
 
 
 def _expected_timeouts(
-    events: Sequence[Event], which: npt.NDArray[np.bool_], batch: Batch, dump_rank: Sequence[int | None]
+    events: Events, which: npt.NDArray[np.bool_], batch: Batch, dump_rank: Sequence[int | None]
 ) -> list[tuple[int, float]]:
     """Timeouts of recorded calls: their index among the events, and when they ran out by the recorder's clock."""
     calls = batch.calls
     ranks = {rank: dump for dump, rank in enumerate(dump_rank) if rank is not None}
     out: list[tuple[int, float]] = []
-    for i, event in enumerate(events):
-        if not (isinstance(event, CollectiveTimeout) and which[i] and event.rank in ranks and event.ran_ms is not None):
+    timeouts = zip(events.places_of(CollectiveTimeout), events.of_kind(CollectiveTimeout), strict=True)
+    for i, event in timeouts if ranks else ():
+        if not (which[i] and event.rank in ranks and event.ran_ms is not None):
             continue
         seq = event.seq if event.seq is not None else -2
         rows = np.flatnonzero((calls.dump == ranks[event.rank]) & (calls.seq == seq)).tolist()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from nccldoctor.dataclass import dataclass
-from nccldoctor.events import CallTimeout, Event, WorkStatus
+from nccldoctor.events import CallTimeout, Event, Events, WorkStatus
 
 FAR = 64
 """Numbers of one group do not lie further apart while its ranks wait for each other."""
@@ -32,10 +32,10 @@ class LocalLines:
         return number in self.numbers if number is not None else event.group_rank in self.ranks
 
 
-def find_local_lines(events: Iterable[Event], merged: Collection[int], known: Iterable[int]) -> LocalLines:
+def find_local_lines(events: Events, merged: Collection[int], known: Iterable[int]) -> LocalLines:
     """The local lines among those without rank and group in the ``merged`` sources; ``known`` are ranks told otherwise."""
     named: dict[int, set[int]] = {}
-    for event in events:
+    for event in events.of_kind(CallTimeout, WorkStatus):
         number = _number(event)
         is_bare = event.rank is None and event.group is None and event.group_rank is not None
         if number is not None and is_bare and event.place.source in merged and event.group_rank is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import numpy as np
@@ -13,7 +12,7 @@ from nccldoctor.events import (
     Absence,
     BlockingWaitTimeout,
     CollectiveTimeout,
-    Event,
+    Events,
     MonitoredBarrier,
     RasStatus,
     StoreError,
@@ -122,7 +121,7 @@ def _ranks_seen(who: Attributed, batch: Batch) -> Ranks:
     seen = {r for r in who.dump_rank if r is not None} | set(who.processes.host)
     seen |= {e.rank for e in who.events if e.rank is not None}
     seen |= _ranks_of_silent_logs(who)
-    seen.update(r for e in who.events if isinstance(e, MonitoredBarrier | Absence) for r in e.missing | e.reached)
+    seen.update(r for e in who.events.of_kind(MonitoredBarrier, Absence) for r in e.missing | e.reached)
     for ranks in {id(c.ranks): c.ranks for d in batch.dumps for c in d.config}.values():
         seen.update(ranks)
     return Ranks(r for r in seen if 0 <= r < 10_000_000)
@@ -141,14 +140,14 @@ def _ranks_of_silent_logs(who: Attributed) -> set[int]:
     }
 
 
-def _is_whole_job(events: Sequence[Event], ranks: Ranks, dumped: Ranks) -> bool:
+def _is_whole_job(events: Events, ranks: Ranks, dumped: Ranks) -> bool:
     """True when the ranks that were seen are the whole job, up to a few silent ones.
 
     Their number must be one that nodes hold (a multiple of 8, or 2, 4, 6), with the last rank and nearly all others seen. One
     silent rank leaves a hole; a collector that lost files leaves many. A store that waited for its clients says that ranks are
     missing. Ranks 0-4, 6 and 7 were seen: the job has 8 ranks, and rank 5 is silent.
     """
-    clients_missing = any(isinstance(e, StoreError) and e.operation == "clients-missing" for e in events)
+    clients_missing = any(e.operation == "clients-missing" for e in events.of_kind(StoreError))
     if clients_missing or len(ranks) < 2:
         return False
     size = max(ranks) + 1
@@ -161,22 +160,21 @@ def _is_whole_job(events: Sequence[Event], ranks: Ranks, dumped: Ranks) -> bool:
 
 def _nccl_counters(batch: Batch, who: Attributed, world_size: int | None) -> tuple[NcclCounters, ...]:
     """The counts of NCCL's own observers, the finest counts first."""
-    reports = [e for e in who.events if isinstance(e, RasStatus)]
     return (
         *counters_from_dumps(zip(who.dump_rank, batch.dumps, strict=True)),
         *counters_from_lines(who.events),
-        *counters_from_ras(reports, who.processes.rank_of, world_size),
+        *counters_from_ras(who.events.of_kind(RasStatus), who.processes.rank_of, world_size),
     )
 
 
-def _has_sequence_numbers(batch: Batch, events: Sequence[Event]) -> bool:
+def _has_sequence_numbers(batch: Batch, events: Events) -> bool:
     """True when PyTorch's own sequence numbers show the progress of ranks; NCCL's counts then only confirm them."""
-    lines = (BlockingWaitTimeout, CollectiveTimeout, WorkStatus)
-    return any(d.entries or d.status for d in batch.dumps) or any(isinstance(e, lines) for e in events)
+    lines = events.of_kind(BlockingWaitTimeout, CollectiveTimeout, WorkStatus)
+    return bool(lines) or any(d.entries or d.status for d in batch.dumps)
 
 
-def _version(events: Sequence[Event], of: str) -> str | None:
-    return next((e.version for e in events if isinstance(e, Version) and e.of == of), None)
+def _version(events: Events, of: str) -> str | None:
+    return next((e.version for e in events.of_kind(Version) if e.of == of), None)
 
 
 def _recorded_spans(batch: Batch) -> dict[int, list[datetime]]:

@@ -8,25 +8,25 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, time, timedelta
 
-from nccldoctor.events import Event, ProcessState, Stack
+from nccldoctor.events import Event, Events, ProcessState, Stack
 from nccldoctor.identify.event_times import YEARLESS
 from nccldoctor.model import Source
 
 
-def with_looks(events: Sequence[Event], sources: Mapping[int, Source]) -> tuple[Event, ...]:
+def with_looks(events: Events, sources: Mapping[int, Source]) -> Events:
     """The events, stacks and states of processes with the number and the time of their look."""
-    looked = [e for e in events if isinstance(e, Stack | ProcessState)]
+    looked = events.of_kind(Stack, ProcessState)
     if not looked:
-        return tuple(events)
+        return events
     newest = _newest_time(events)
     numbers = _numbers([e for e in looked if _is_counted(e)], sources)
     taken = {s.id: _time_of_look(s.taken, newest) for s in sources.values() if s.taken is not None}
     of_source = {e.place.source: numbers[id(e)] for e in looked if id(e) in numbers}
-    return tuple(
+    return Events(
         replace(
             e,
             look=numbers.get(id(e), of_source.get(e.place.source, 0)),

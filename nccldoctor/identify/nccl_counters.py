@@ -13,7 +13,7 @@ from dataclasses import field
 from datetime import datetime
 
 from nccldoctor.dataclass import dataclass
-from nccldoctor.events import CollCall, CommInit, Event
+from nccldoctor.events import CollCall, CommInit, Event, Events
 from nccldoctor.model import Place
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import CommState, DumpHead
@@ -108,11 +108,10 @@ def _names_by_size(calls: Iterable[CollCall], names: Mapping[Local, str]) -> dic
     return by_size
 
 
-def counters_from_lines(events: Iterable[Event]) -> Iterator[NcclCounters]:
+def counters_from_lines(events: Events) -> Iterator[NcclCounters]:
     """The counters of communicators of which the COLL lines of all members were read."""
-    of_comms = [e for e in events if isinstance(e, CollCall | CommInit)]
-    lines = [e for e in of_comms if isinstance(e, CollCall)]
-    inits = [e for e in of_comms if isinstance(e, CommInit)] if lines else []
+    lines = events.of_kind(CollCall)
+    inits = events.of_kind(CommInit) if lines else ()
     sizes = {e.comm_id.lower(): e.nranks for e in inits if e.comm_id and e.nranks}
     logging = {e.rank for e in lines}
     joined: dict[str, set[int]] = defaultdict(set)

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import field
 
 from nccldoctor.dataclass import dataclass
-from nccldoctor.events import CommInit, Event, InspectorRecord, Note, Phase, ProcessExit, ProcessId, RasStatus, Writer
+from nccldoctor.events import (
+    CommInit,
+    Event,
+    Events,
+    InspectorRecord,
+    Note,
+    Phase,
+    ProcessExit,
+    ProcessId,
+    RasStatus,
+    Writer,
+)
 from nccldoctor.identify.pods import Pods
 from nccldoctor.model.hosts import short_host
 from nccldoctor.model.ranks import Ranks
@@ -87,7 +98,7 @@ def pci_address(address: str | None) -> str | None:
     return f"{text[:-5][-4:]}:{text[-5:-3]}:{text[-3:-1]}"
 
 
-def read_processes(events: Iterable[Event], processes: ProcessTable) -> None:
+def read_processes(events: Events, processes: ProcessTable) -> None:
     """Read the lines that tie a rank to a host, a process or a GPU."""
     inits: list[CommInit | InspectorRecord] = []
     for event in events:
@@ -99,10 +110,10 @@ def read_processes(events: Iterable[Event], processes: ProcessTable) -> None:
             processes.learn(event.rank, event.host or own_host(event.text), event.pid, local_rank(event.text), None)
         elif event.rank is not None and (event.pid is not None or event.host) and event.written_by is Writer.RANK:
             processes.learn(event.rank, event.host, event.pid, None, None)
-    _read_slurm_launch([e for e in events if isinstance(e, Note) and e.what == "tasks-on-host"], processes)
+    _read_slurm_launch([e for e in events.of_kind(Note) if e.what == "tasks-on-host"], processes)
     _read_slurm_tasks(events, processes)
-    _read_dead_actor([e for e in events if isinstance(e, ProcessExit) and e.reporter == "ray"], processes)
-    _read_ras([e for e in events if isinstance(e, RasStatus)], processes)
+    _read_dead_actor([e for e in events.of_kind(ProcessExit) if e.reporter == "ray"], processes)
+    _read_ras(events.of_kind(RasStatus), processes)
     biggest = max((e.nranks or 0 for e in inits), default=0)
     sees_all = {e.host for e in inits if isinstance(e, CommInit) and e.cuda_dev}
     for event in inits:
@@ -128,7 +139,7 @@ def _board_of(init: CommInit, sees_all: bool) -> tuple[int | None, str | None]:
     return init.cuda_dev if sees_all else init.nvml_dev, pci_address(init.bus_id)
 
 
-def _read_ras(events: list[RasStatus], processes: ProcessTable) -> None:
+def _read_ras(events: Sequence[RasStatus], processes: ProcessTable) -> None:
     """RAS lists processes by rank in a communicator: global ranks where it holds all GPUs."""
     total = max((e.nranks or 0 for e in events if e.what == "TOTAL"), default=0)
     sizes = {(e.place.source, e.table): e.nranks for e in events if e.comm_id is None}
@@ -157,17 +168,17 @@ def _read_dead_actor(exits: Sequence[ProcessExit], processes: ProcessTable) -> N
             processes.learn(rank, host, pid, None, None)
 
 
-def _read_slurm_tasks(events: Iterable[Event], processes: ProcessTable) -> None:
+def _read_slurm_tasks(events: Events, processes: ProcessTable) -> None:
     """Slurm's task ids are global ranks where each task is one rank.
 
     That is so where as many ranks were seen as there are tasks, or where a host has several tasks. A launcher that starts the
     ranks of its node is one task for each host: task 1 of two torchrun launchers is no rank.
     """
-    exits = [e for e in events if isinstance(e, ProcessExit) and e.task is not None and e.rank is None]
+    exits = [e for e in events.of_kind(ProcessExit) if e.task is not None and e.rank is None]
     ranks = {e.rank for e in events if e.rank is not None}
     hosts = {e.host for e in exits}
     tasks = {e.task for e in exits}
-    elastic = any(isinstance(e, ProcessExit) and e.reporter == "torchrun" for e in events)
+    elastic = any(e.reporter == "torchrun" for e in events.of_kind(ProcessExit))
     if not tasks or (elastic and len(tasks) == len(hosts)):  # each task is a launcher, whose own table names the ranks
         return
     several = all(h is not None and "[" not in h and "," not in h for h in hosts) and len(tasks) > len(hosts)

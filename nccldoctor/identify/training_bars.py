@@ -6,22 +6,21 @@ steps where its writer tells of steps or losses elsewhere; alone it counts somet
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
-from nccldoctor.events import Event, Heartbeat, Progress
+from nccldoctor.events import Events, Heartbeat, Progress
 
 
-def with_counted_bars(events: Iterable[Event]) -> tuple[Event, ...]:
+def with_counted_bars(events: Events) -> Events:
     """The events, with the bars that count steps by the other lines of their rank, else of their file."""
-    events = tuple(events)
-    trainers = [e for e in events if isinstance(e, Heartbeat | Progress) and e.is_step]
+    bars = [e for e in events.of_kind(Progress) if not e.counts]
+    if not bars:
+        return events
+    trainers = [e for e in events.of_kind(Heartbeat, Progress) if e.is_step]
     ranks, files = {e.rank for e in trainers}, {e.place.source for e in trainers}
 
     def is_of_trainer(bar: Progress) -> bool:
         return bar.place.source in files if bar.rank is None else bar.rank in ranks
 
-    return tuple(
-        replace(e, counts="steps") if isinstance(e, Progress) and not e.counts and is_of_trainer(e) else e
-        for e in events
-    )
+    counted = {id(bar): replace(bar, counts="steps") for bar in bars if is_of_trainer(bar)}
+    return Events(counted.get(id(e), e) for e in events) if counted else events

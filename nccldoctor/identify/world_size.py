@@ -8,7 +8,7 @@ makes 16 in a group that no line names, it has at least 16.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from nccldoctor.dataclass import dataclass
 from nccldoctor.events import (
@@ -16,6 +16,7 @@ from nccldoctor.events import (
     CommInit,
     DumpSignal,
     Event,
+    Events,
     InspectorRecord,
     NcclError,
     Note,
@@ -40,7 +41,7 @@ class WorldSize:
     at_least: int
 
 
-def world_size(batch: Batch, events: Sequence[Event], seen: Ranks) -> WorldSize:
+def world_size(batch: Batch, events: Events, seen: Ranks) -> WorldSize:
     """The size of the job by all that was read; ``seen`` are the ranks that anything names."""
     recorded = [len(c.ranks) for d in batch.dumps for c in d.config if c.desc == "default_pg" and c.ranks]
     above = max(seen, default=-1) + 1
@@ -55,58 +56,53 @@ def world_size(batch: Batch, events: Sequence[Event], seen: Ranks) -> WorldSize:
     return WorldSize(whole, whole or least)
 
 
-def _sizes_of_the_job(events: Sequence[Event]) -> Iterator[int]:
+def _sizes_of_the_job(events: Events) -> Iterator[int]:
     """Sizes that are told of the whole job, the surest first: any script may set a variable."""
-    yield from (e.nranks for e in events if isinstance(e, RasStatus) and e.what == "TOTAL" and e.nranks)
+    yield from (e.nranks for e in events.of_kind(RasStatus) if e.what == "TOTAL" and e.nranks)
     yield from _gather_sizes(events, is_whole=True)
-    for event in events:
-        if isinstance(event, Note) and event.what == "group-options" and _is_default(event):
+    for event in events.of_kind(Note):
+        if event.what == "group-options" and _is_default(event):
             yield from filter(None, [group_size(event.detail)])
     yield from _noted(events, "job-size")
     yield from _stored_sizes(events)
-    settings = [e for e in events if isinstance(e, Setting) and e.name == "WORLD_SIZE" and e.value.isdigit()]
+    settings = [e for e in events.of_kind(Setting) if e.name == "WORLD_SIZE" and e.value.isdigit()]
     yield from (int(e.value) for e in settings[-1:])
 
 
-def _sizes_of_parts(events: Sequence[Event]) -> Iterator[int]:
+def _sizes_of_parts(events: Events) -> Iterator[int]:
     """Sizes of which nothing says that they are those of the whole job.
 
     Engines that serve print a world of 1 for each of their processes.
     """
-    yield from (e.nranks for e in events if isinstance(e, CommInit | InspectorRecord) and e.nranks)
+    yield from (e.nranks for e in events.of_kind(CommInit, InspectorRecord) if e.nranks)
     yield from (size for size in _noted(events, "world-size") if size > 1)
 
 
-def _least_sizes(events: Sequence[Event]) -> Iterator[int]:
+def _least_sizes(events: Events) -> Iterator[int]:
     """Sizes that the job has at least: by its launcher, by its groups, and by ranks of which others tell."""
     yield from _noted(events, "least-size")
-    for event in events:
-        if isinstance(event, Note) and event.what == "group-options":
-            yield from filter(None, [group_size(event.detail)])
-        elif isinstance(event, DumpSignal) and event.from_rank is not None:
-            yield event.from_rank + 1
+    yield from filter(None, (group_size(e.detail) for e in events.of_kind(Note) if e.what == "group-options"))
+    yield from (e.from_rank + 1 for e in events.of_kind(DumpSignal) if e.from_rank is not None)
 
 
-def _noted(events: Sequence[Event], what: str) -> Iterator[int]:
-    return (int(e.detail) for e in events if isinstance(e, Note) and e.what == what)
+def _noted(events: Events, what: str) -> Iterator[int]:
+    return (int(e.detail) for e in events.of_kind(Note) if e.what == what)
 
 
-def _stored_sizes(events: Sequence[Event]) -> Iterator[int]:
+def _stored_sizes(events: Events) -> Iterator[int]:
     """The number of ranks that the store of the job waited for: 8 in ``7/8 clients joined``."""
-    lines = (e.text for e in events if isinstance(e, StoreError))
+    lines = (e.text for e in events.of_kind(StoreError))
     counts = (barrier_counts(text) or (expected_clients(text), 0) for text in lines)
     return iter(sorted((size for size, _ in counts if size), reverse=True))
 
 
-def _gather_sizes(events: Sequence[Event], *, is_whole: bool) -> Iterator[int]:
+def _gather_sizes(events: Events, *, is_whole: bool) -> Iterator[int]:
     """Members by the sizes of gathers: input 100 and output 1600 make 16.
 
     ``is_whole`` asks for those of the default group, else for those of other groups and of groups that no line names.
     """
-    of_default = {
-        (e.rank, e.failed) for e in events if isinstance(e, WorkStatus) and e.failed is not None and _is_default(e)
-    }
-    for event in events:
+    of_default = {(e.rank, e.failed) for e in events.of_kind(WorkStatus) if e.failed is not None and _is_default(e)}
+    for event in events.of_kind(CollectiveTimeout, NcclError):
         op, numel_in, numel_out = _call_sizes(event)
         small, big = sorted((numel_in or 0, numel_out or 0))
         if op not in GATHERS or not small or big % small or big == small:
@@ -122,8 +118,8 @@ def _is_default(event: Event) -> bool:
     return group is not None and (group.desc == "default_pg" or (not group.desc and group.uid == "0"))
 
 
-def _call_sizes(event: Event) -> tuple[str | None, int | None, int | None]:
+def _call_sizes(event: CollectiveTimeout | NcclError) -> tuple[str | None, int | None, int | None]:
     """Operation, input and output elements of the call that a timeout or an NCCL error is about."""
     if isinstance(event, CollectiveTimeout):
         return event.op, event.numel_in, event.numel_out
-    return (call_sizes(event.text) if isinstance(event, NcclError) else None) or (None, None, None)
+    return call_sizes(event.text) or (None, None, None)

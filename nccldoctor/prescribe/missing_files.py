@@ -83,7 +83,7 @@ def can_have_dumps(finding: Finding, survey: Survey, state: JobState) -> bool:
 
 def has_timed_out(survey: Survey) -> bool:
     """True where a rank's timeout on a call is on record."""
-    return any(isinstance(event, CallTimeout) for event in survey.case.events)
+    return bool(survey.case.events.of_kind(CallTimeout))
 
 
 def _missing_ranks(missing: Ranks) -> str:

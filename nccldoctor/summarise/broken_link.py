@@ -42,7 +42,7 @@ def broken_link(facts: Facts, finding: Finding) -> BrokenLink | None:
     if finding.cause not in ABOUT_LINKS:
         return None
     cited = {item.where for item in finding.evidence if item.supports}
-    errors = [e for e in facts.case.events if isinstance(e, _Error) and e.place in cited]
+    errors = [e for e in facts.case.events.of_kind(IbError, SocketError, StoreError) if e.place in cited]
     first = next((e for e in errors if e.rank in finding.ranks), errors[0] if errors else None)
     if first is None:
         return None

@@ -16,7 +16,7 @@ from builders.diagnoses import fixtures_diagnoses
 import nccldoctor
 from nccldoctor import dataframes
 from nccldoctor.cli import demo
-from nccldoctor.events import CollectiveTimeout, Heartbeat
+from nccldoctor.events import CollectiveTimeout, Events, Heartbeat
 from nccldoctor.identify.case import Case
 from nccldoctor.identify.groups import Groups
 from nccldoctor.incident import FRAMES, Incident
@@ -65,11 +65,16 @@ def incident():
     case = Case(
         sources=(Source(0, "fr/3", SourceKind.RECORDER, 5), Source(1, "a.log", SourceKind.LOG, 5)),
         readings=(),
-        events=(
-            CollectiveTimeout(
-                place=Place(1, "a.log", 5), text="x", rank=3, time=datetime.fromisoformat("2026-01-02T03:04:05+02:00")
-            ),
-            Heartbeat(place=Place(1, "a.log", 6), text="y", time=datetime(1900, 11, 20, 9), step=7),
+        events=Events(
+            (
+                CollectiveTimeout(
+                    place=Place(1, "a.log", 5),
+                    text="x",
+                    rank=3,
+                    time=datetime.fromisoformat("2026-01-02T03:04:05+02:00"),
+                ),
+                Heartbeat(place=Place(1, "a.log", 6), text="y", time=datetime(1900, 11, 20, 9), step=7),
+            )
         ),
         batch=Batch((head,), calls, words),
         dump_rank=(3,),
@@ -208,7 +213,7 @@ def test_of_a_job_that_still_runs_the_wait_goes_until_the_newest_look(incident):
 def test_a_redacted_copy_holds_nothing_raw(incident):
     line = "stor-07.corp.example: anna@stor-07 asked 10.12.0.7 for /home/anna/data/x.idx"
     event = replace(incident.case.events[0], text=line, host="stor-07")
-    raw = Incident(incident.diagnosis, replace(incident.case, events=(event, *incident.case.events[1:])))
+    raw = Incident(incident.diagnosis, replace(incident.case, events=Events([event, *incident.case.events[1:]])))
     copy = raw.redacted(("hosts", "users", "paths", "addresses"))
 
     told = copy.calls.to_csv() + copy.events.to_csv() + repr(copy.case)

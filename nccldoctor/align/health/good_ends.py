@@ -36,7 +36,7 @@ def is_end(event: Event) -> bool:
     return isinstance(event, ProcessExit) and event.exitcode == 0
 
 
-_TELLING = (Phase, CommInit, Note, Progress, ProcessExit, Heartbeat)
+TELLING = (Phase, CommInit, Note, Progress, ProcessExit, Heartbeat)
 """The kinds of event that are ends or work."""
 
 
@@ -53,11 +53,10 @@ def good_ends(case: Case, liveness: Liveness) -> tuple[Event, ...]:
     Exits with 0 of processes whose rank is not known count where as many are on record as the job has ranks.
     """
     last: dict[tuple[int | None, int | None], list[Event]] = defaultdict(list)
-    telling = [e for e in case.events if isinstance(e, _TELLING)]
+    telling = case.events.of_kind(*TELLING)
     every_end = [e for e in telling if is_end(e)]
     has_other_end = any(not isinstance(e, Note) for e in every_end)
-    is_torn_down = any(e.is_trouble and e.written_by in _WATCHERS for e in case.events)
-    can_note = has_other_end and not is_torn_down
+    can_note = has_other_end and not any(e.is_trouble and e.written_by in _WATCHERS for e in case.events)
     of_process = [e for e in every_end if _is_of_one_process(e)]
     size = case.world_size or case.world_at_least
     are_all = 1 < size <= len(of_process)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.health.cadence import has_reached
-from nccldoctor.align.health.good_ends import good_ends, is_end, is_step
+from nccldoctor.align.health.good_ends import TELLING, good_ends, is_end, is_step
 from nccldoctor.align.stalls import Stall
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.events import DumpNote, Event
@@ -48,9 +48,9 @@ def _last_work(facts: Facts) -> Iterator[Event]:
     """The good ends, and the last line of work of each rank by time; writers without one count as one."""
     yield from good_ends(facts.case, facts.liveness)
     last: dict[int | None, Event] = {}
-    for event in facts.case.events:
+    for event in filter(is_step, facts.case.events.of_kind(*TELLING)):
         when = facts.liveness.time(event)
-        if is_step(event) and not math.isnan(when):
+        if not math.isnan(when):
             newest = last.get(event.rank)
             if newest is None or when >= facts.liveness.time(newest):
                 last[event.rank] = event
@@ -84,7 +84,8 @@ def _at_work_since_dump(facts: Facts) -> set[int | None]:
     """The ranks with a line of work below their own line about a dump; None: without a rank."""
     noted: dict[tuple[int | None, int], int] = {}
     found: set[int | None] = set()
-    for event in facts.case.events:
+    events = facts.case.events
+    for event in events.of_kind(DumpNote, *TELLING) if events.of_kind(DumpNote) else ():
         key = (event.rank, event.place.source)
         if isinstance(event, DumpNote):
             noted.setdefault(key, event.place.line or 0)

@@ -15,7 +15,7 @@ from enum import StrEnum
 from nccldoctor.align.exits import fatal_exceptions
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.health.cadence import has_reached, reported_steps
-from nccldoctor.align.health.good_ends import good_ends, is_step
+from nccldoctor.align.health.good_ends import TELLING, good_ends, is_step
 from nccldoctor.align.health.passed_calls import unpassed_stalls
 from nccldoctor.align.health.troubles import unanswered_lines, unanswered_troubles
 from nccldoctor.align.liveness import Liveness, RankActivity
@@ -182,7 +182,11 @@ def _stops_by_person(facts: Facts, troubles: tuple[Event, ...]) -> tuple[Event, 
 def _was_at_work(facts: Facts, stops: Sequence[Event]) -> bool:
     """True when steps were made, and SIGINT found ranks at work and nobody waiting for a peer."""
     found = [e for e in stops if isinstance(e, ExceptionRaised) and e.rank is not None]
-    return bool(found) and any(map(is_step, facts.case.events)) and not any(is_waiting(e.frames) for e in found)
+    return (
+        bool(found)
+        and any(map(is_step, facts.case.events.of_kind(*TELLING)))
+        and not any(is_waiting(e.frames) for e in found)
+    )
 
 
 def _can_follow(facts: Facts, event: Event, stops: Sequence[Event]) -> bool:

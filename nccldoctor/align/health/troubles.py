@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from functools import cache
 
-from nccldoctor.align.health.good_ends import is_step
+from nccldoctor.align.health.good_ends import TELLING, is_step
 from nccldoctor.align.liveness import Liveness
 from nccldoctor.dataclass import dataclass
 from nccldoctor.events import AbsenceWarning, Event, Note, ProcessExit, Progress, SchedulerEvent
@@ -64,7 +64,7 @@ class LastWork:
 def work_of_ranks(case: Case, liveness: Liveness, ends: Sequence[Event]) -> Mapping[int | None, LastWork]:
     """The last step, or good end, of each rank; of writers without a rank under None."""
     found: dict[int | None, LastWork] = defaultdict(LastWork)
-    for event in (*filter(is_step, case.events), *ends):
+    for event in (*filter(is_step, case.events.of_kind(*TELLING)), *ends):
         found[event.rank].note(event, liveness.time(event))
     return found
 

@@ -14,12 +14,12 @@ def add_watchdog_lines(case: Case, progress: dict[tuple[int, int], GroupProgress
 
     A rank that gave up on ALLREDUCE #18 had enqueued #18 and not completed it.
     """
-    for event in case.events:
+    for event in case.events.of_kind(WorkStatus, CallTimeout, DumpSignal):
         if isinstance(event, WorkStatus):
             _add_line(case, progress, event, event.failed, event.last_enqueued, event.last_completed)
         elif isinstance(event, CallTimeout):
             _add_line(case, progress, event, event.seq, None, None)
-        elif isinstance(event, DumpSignal):
+        else:
             _add_line(case, progress, event, None, event.last_enqueued, event.last_completed)
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from nccldoctor.dataclass import dataclass
-from nccldoctor.events import Event, Heartbeat, Progress, SchedulerEvent, Setting, Stack
+from nccldoctor.events import Events, Heartbeat, Progress, SchedulerEvent, Setting, Stack
 from nccldoctor.ingest.ingest import Ingested
 from nccldoctor.model import Gap
 
@@ -24,8 +24,8 @@ _JOB, _STEP = "SLURM_JOB_ID", "SLURM_STEP_ID"
 
 def without_other_steps(read: Ingested) -> Ingested:
     """The input without what Slurm did to other steps; each such line is a Gap."""
-    events = [event for one in read.parsed for event in one.events]
-    told = [event for event in events if isinstance(event, SchedulerEvent) and event.job is not None]
+    events = Events(event for one in read.parsed for event in one.events)
+    told = [event for event in events.of_kind(SchedulerEvent) if event.job is not None]
     if not told:
         return read
     own = _own_steps(read)
@@ -73,26 +73,26 @@ def _own_steps(read: Ingested) -> _OwnSteps:
     return _OwnSteps(frozenset(jobs), frozenset(steps))
 
 
-def _outlived(told: Sequence[SchedulerEvent], events: Sequence[Event]) -> dict[int, str]:
+def _outlived(told: Sequence[SchedulerEvent], events: Events) -> dict[int, str]:
     """Why events are of another step, by their ``id``: ranks lived on long after them.
 
     A training step or a look at a process shows life. Times with a zone are not compared with those without one: nobody knows yet in
     which zone these are.
     """
     newest: dict[bool, datetime] = {}
-    for event in events:
+    for event in events.of_kind(Stack, Heartbeat, Progress):
         if event.time is not None and _is_life(event):
             is_naive = event.time.tzinfo is None
             newest[is_naive] = max(event.time, newest.get(is_naive, event.time))
     out = {}
-    for event in (event for event in told if event.job_step is not None):
-        last = newest.get(event.time.tzinfo is None) if event.time is not None else None
-        if last is not None and event.time is not None and last - event.time > LINGERS:
-            out[id(event)] = "ranks kept running long after it: it didn't end this run"
+    for step in (event for event in told if event.job_step is not None):
+        last = newest.get(step.time.tzinfo is None) if step.time is not None else None
+        if last is not None and step.time is not None and last - step.time > LINGERS:
+            out[id(step)] = "ranks kept running long after it: it didn't end this run"
     return out
 
 
-def _is_life(event: Event) -> bool:
+def _is_life(event: Stack | Heartbeat | Progress) -> bool:
     if isinstance(event, Stack):
         return event.main and not event.helper
-    return isinstance(event, Heartbeat | Progress) and event.is_step
+    return event.is_step

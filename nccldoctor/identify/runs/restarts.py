@@ -16,7 +16,18 @@ from dataclasses import field, replace
 
 from nccldoctor.dataclass import dataclass
 from nccldoctor.discover.filename_hints import run_id
-from nccldoctor.events import CallTimeout, CommInit, Event, Note, Phase, ProcessExit, Progress, SchedulerEvent, TearDown
+from nccldoctor.events import (
+    CallTimeout,
+    CommInit,
+    Event,
+    Events,
+    Note,
+    Phase,
+    ProcessExit,
+    Progress,
+    SchedulerEvent,
+    TearDown,
+)
 from nccldoctor.identify.case import Case
 from nccldoctor.model import Gap, Source, SourceKind
 from nccldoctor.model.ranks import Ranks
@@ -56,7 +67,7 @@ def newest_attempt(case: Case) -> Case:
         return replace(case, gaps=(*case.gaps, *unseen, *undated))
     why = f"{left_out} events left out, because only the newest attempt is diagnosed"
     gap = Gap("earlier attempts of the job", why, apart=True)
-    events = tuple(case.events[i] for i in keep)
+    events = Events(case.events[i] for i in keep)
     gone = _emptied_gaps(case, numbered, keep)
     return replace(case, events=events, seconds=case.seconds[keep], gaps=(*case.gaps, gap, *unseen, *undated, *gone))
 

@@ -15,7 +15,7 @@ from dataclasses import field, replace
 
 from nccldoctor.dataclass import dataclass
 from nccldoctor.discover.filename_hints import run_id
-from nccldoctor.events import CallTimeout, Event, Progress, Setting, TearDown, WorkStatus
+from nccldoctor.events import CallTimeout, Event, Events, Progress, Setting, TearDown, WorkStatus
 from nccldoctor.identify.event_times import event_seconds
 from nccldoctor.identify.runs.appended_jobs import newest_job_of_each_file
 from nccldoctor.identify.runs.other_steps import without_other_steps
@@ -228,14 +228,14 @@ def _read_lines(unit: _Unit, one: Parsed, no_dumps: Batch) -> None:
     if not one.events:
         return
     own = one.source.rank if one.source.local_rank is None else None
-    telling = [e for e in one.events if isinstance(e, CallTimeout | Progress | Setting | TearDown | WorkStatus)]
-    dated = one.events if one.source.kind is SourceKind.LOG else ()
+    events = Events(one.events)
+    dated = events if one.source.kind is SourceKind.LOG else Events()
     times = [at for at in event_seconds(dated, no_dumps, ()).tolist() if not math.isnan(at)]
     unit.first, unit.last = min([unit.first, *times]), max([unit.last, *times])
-    for event in one.events:
+    for event in events:
         if event.rank is not None and event.host:
             unit.hosts[event.rank].add(short_host(event.host))
-    for event in telling:
+    for event in events.of_kind(CallTimeout, Progress, Setting, TearDown, WorkStatus):
         if isinstance(event, Setting):
             if event.name == "WORLD_SIZE" and event.value.isdigit():
                 unit.sizes.add(event.value)

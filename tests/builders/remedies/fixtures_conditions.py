@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nccldoctor.events import CollectiveTimeout, Event, Setting, Stack
+from nccldoctor.events import CollectiveTimeout, Event, Events, Setting, Stack
 from nccldoctor.identify.case import Case
 from nccldoctor.identify.groups import Groups
 from nccldoctor.model import CauseClass, Confidence, ConfidenceIn, Evidence, Finding, Place, Source, SourceKind, Stalled
@@ -59,7 +59,7 @@ def case(
     built = Case(
         sources=sources,
         readings=(),
-        events=found,
+        events=Events(found),
         batch=Batch.empty(),
         dump_rank=(),
         call_rank=np.zeros(0, np.int32),

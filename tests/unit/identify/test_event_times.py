@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from builders.jobs.cases import START, Log, RecordedRank, case, gave_up, said, wall
 
-from nccldoctor.events import Heartbeat, ProcessExit
+from nccldoctor.events import Events, Heartbeat, ProcessExit
 from nccldoctor.identify.event_times import YEARLESS, event_seconds
 from nccldoctor.model.recorded_calls import Batch
 
@@ -18,7 +18,7 @@ EAST = timezone(timedelta(hours=5, minutes=45))
 
 def alone(*times: datetime | None) -> list[float]:
     """The clock of lines without any dump."""
-    found = event_seconds([said(Heartbeat, 0, time=t) for t in times], Batch.empty(), [])
+    found = event_seconds(Events(said(Heartbeat, 0, time=t) for t in times), Batch.empty(), [])
     return [float(s) for s in found]
 
 

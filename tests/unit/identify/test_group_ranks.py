@@ -7,7 +7,7 @@ from builders.jobs.cases import said
 from builders.jobs.verdicts import read
 from builders.logs.lines import old_watchdog
 
-from nccldoctor.events import CollectiveTimeout, GroupRef
+from nccldoctor.events import CollectiveTimeout, Events, GroupRef
 from nccldoctor.identify.group_ranks import LocalLines, find_local_lines
 from nccldoctor.model.ranks import Ranks
 
@@ -21,7 +21,7 @@ def gave_up(group_rank: int, seq: int, **more: object) -> CollectiveTimeout:
 
 
 def test_a_number_far_from_that_of_all_others_is_of_a_part_of_the_job() -> None:
-    found = find_local_lines([*(gave_up(r, 16669) for r in (0, 2, 3)), gave_up(1, 33337)], MERGED, range(4))
+    found = find_local_lines(Events([*(gave_up(r, 16669) for r in (0, 2, 3)), gave_up(1, 33337)]), MERGED, range(4))
     assert found == LocalLines(frozenset({33337}), frozenset({1}))
 
 
@@ -36,13 +36,13 @@ def test_a_number_far_from_that_of_all_others_is_of_a_part_of_the_job() -> None:
 )
 def test_ranks_of_one_group_or_of_the_whole_job_are_those_of_the_job(lines: list[CollectiveTimeout]) -> None:
     known = range(4) if len(lines) > 2 else range(2)
-    assert find_local_lines(lines, MERGED, known) == LocalLines()
+    assert find_local_lines(Events(lines), MERGED, known) == LocalLines()
 
 
 def test_lines_that_tell_their_rank_group_or_file_are_no_question() -> None:
     named = gave_up(1, 33337, group=GroupRef(uid="4", desc="tp"))
-    assert find_local_lines([gave_up(3, 18), gave_up(1, 33337)], set(), range(4)) == LocalLines()
-    assert find_local_lines([gave_up(3, 18), named], MERGED, range(4)) == LocalLines()
+    assert find_local_lines(Events([gave_up(3, 18), gave_up(1, 33337)]), set(), range(4)) == LocalLines()
+    assert find_local_lines(Events([gave_up(3, 18), named]), MERGED, range(4)) == LocalLines()
 
 
 def test_a_rank_inside_a_part_is_taken_for_no_rank_of_the_job() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, time
 
-from nccldoctor.events import Event, Heartbeat, Stack
+from nccldoctor.events import Event, Events, Heartbeat, Stack
 from nccldoctor.identify.looks import with_looks
 from nccldoctor.model import Place, Source, SourceKind
 
@@ -20,7 +20,7 @@ def numbered(stacks: list[Stack], *looks: tuple[str, time | None], others: tuple
     sources = {
         i: Source(i, f"file{i}.txt", SourceKind.LOG, 10, look=name, taken=at) for i, (name, at) in enumerate(looks)
     }
-    return [event for event in with_looks([*stacks, *others], sources) if isinstance(event, Stack)]
+    return [event for event in with_looks(Events([*stacks, *others]), sources) if isinstance(event, Stack)]
 
 
 def test_folders_tell_looks_apart_in_the_order_of_their_numbers() -> None:

@@ -12,7 +12,7 @@ from builders.logs.cpu_limit import bounded_cpu_time
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nccldoctor.events import CollCall, CommInit, Event, RasStatus
+from nccldoctor.events import CollCall, CommInit, Event, Events, RasStatus
 from nccldoctor.identify.nccl_counters import calls_by_communicator, counters_from_lines
 from nccldoctor.identify.nccl_counters_ras import counters_from_ras
 from nccldoctor.model.ranks import Ranks
@@ -60,7 +60,7 @@ def test_a_member_that_logged_elsewhere_and_never_called_here_issued_nothing() -
     events: list[Event] = [init(r, "0xa", comm_id="0x1", nranks=2) for r in range(2)]
     events += [init(r, "0xb", comm_id="0x2", nranks=2) for r in range(2)]
     events += [call(0, "0xa", 0), *(call(r, "0xb", 4) for r in range(2))]
-    found = {one.comm: one for one in counters_from_lines(events)}
+    found = {one.comm: one for one in counters_from_lines(Events(events))}
     assert (dict(found["0x1"].last), found["0x1"].lagging) == ({0: 0, 1: -1}, Ranks([1]))
     assert found["0x1"].first == 0
     assert not found["0x2"].lagging
@@ -68,20 +68,20 @@ def test_a_member_that_logged_elsewhere_and_never_called_here_issued_nothing() -
 
 def test_a_member_without_any_such_line_is_not_known() -> None:
     events: list[Event] = [init(r, "0xa", comm_id="0x1", nranks=3) for r in range(3)]
-    assert not list(counters_from_lines([*events, call(0, "0xa", 3), call(1, "0xa", 3)]))
+    assert not list(counters_from_lines(Events([*events, call(0, "0xa", 3), call(1, "0xa", 3)])))
 
 
 @pytest.mark.parametrize("op", ["Send", "Recv", "AlltoAll"])
 def test_a_communicator_with_transfers_counts_unevenly(op: str) -> None:
     events: list[Event] = [init(r, "0xa", comm_id="0x1", nranks=2) for r in range(2)]
-    assert not list(counters_from_lines([*events, call(0, "0xa", 3), call(0, "0xa", 4, op), call(1, "0xa", 3)]))
+    assert not list(counters_from_lines(Events([*events, call(0, "0xa", 3), call(0, "0xa", 4, op), call(1, "0xa", 3)])))
 
 
 def test_the_first_call_that_not_all_issued_may_skip_numbers() -> None:
     """Replays of a captured graph count without a line."""
     events: list[Event] = [init(r, "0xa", comm_id="0x1", nranks=2) for r in range(2)]
     (one,) = counters_from_lines(
-        [*events, call(0, "0xa", 3), call(1, "0xa", 3), call(1, "0xa", 40, "AllGather"), call(1, "0xa", 41)]
+        Events([*events, call(0, "0xa", 3), call(1, "0xa", 3), call(1, "0xa", 40, "AllGather"), call(1, "0xa", 41)])
     )
     assert (one.first, one.op, one.lagging) == (40, "AllGather", Ranks([0]))
 

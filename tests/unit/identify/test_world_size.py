@@ -13,6 +13,7 @@ from nccldoctor.events import (
     CommInit,
     DumpSignal,
     Event,
+    Events,
     GroupRef,
     Heartbeat,
     Note,
@@ -45,7 +46,7 @@ def options(group: GroupRef, size: int) -> Event:
 
 
 def size_by(*events: Event, seen: Ranks = NOBODY) -> WorldSize:
-    return world_size(Batch.empty(), events, seen)
+    return world_size(Batch.empty(), Events(events), seen)
 
 
 # ---- the whole job
@@ -54,7 +55,7 @@ def size_by(*events: Event, seen: Ranks = NOBODY) -> WorldSize:
 def test_the_default_group_goes_before_all_other_words_on_the_world() -> None:
     read_ = ingested(RecordedRank(0, world(8)).call())
     events = [said(CommInit, nranks=4), said(Setting, name="WORLD_SIZE", value="2")]
-    assert world_size(read_.batch, events, Ranks([0])) == WorldSize(8, 8)
+    assert world_size(read_.batch, Events(events), Ranks([0])) == WorldSize(8, 8)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +161,7 @@ def test_a_store_that_misses_clients_has_not_counted_the_world() -> None:
 
 def test_a_group_of_a_dump_is_no_world() -> None:
     read_ = ingested(RecordedRank(4, Team("3", "tp", (4, 5, 6, 7))).call())
-    assert world_size(read_.batch, [], Ranks([4, 5, 6, 7])) == WorldSize(None, 8)
+    assert world_size(read_.batch, Events(), Ranks([4, 5, 6, 7])) == WorldSize(None, 8)
 
 
 # ---- in a report

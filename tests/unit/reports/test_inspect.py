@@ -7,7 +7,7 @@ import jsonschema
 import numpy as np
 import pytest
 
-from nccldoctor.events import CollectiveTimeout, GroupRef, MonitoredBarrier, Progress, Setting, Stack
+from nccldoctor.events import CollectiveTimeout, Events, GroupRef, MonitoredBarrier, Progress, Setting, Stack
 from nccldoctor.identify.case import Case, Reading
 from nccldoctor.identify.groups import Groups
 from nccldoctor.model import Gap, Place, Source, SourceKind
@@ -49,7 +49,7 @@ def case():
             Source(2, "b.log", SourceKind.LOG, 7),
         ),
         readings=(Reading(0, 10, 3, 2, "what \x1b[1m is this", "a.log:7", None, None),),
-        events=events,
+        events=Events(events),
         batch=Batch((head,), Calls.empty(), Vocabulary()),
         dump_rank=(3,),
         call_rank=np.zeros(0, np.int32),
@@ -113,7 +113,7 @@ def timed(case, width, times):
     )
     readings = tuple(Reading(n, 10, 3, 2, None, None, first, last) for n, (first, last) in enumerate(times))
     empty = Batch((), Calls.empty(), Vocabulary())
-    made = replace(case, sources=sources, readings=readings, events=(), batch=empty, dump_rank=(), gaps=())
+    made = replace(case, sources=sources, readings=readings, events=Events(), batch=empty, dump_rank=(), gaps=())
     return inspected_text(made, width).splitlines()
 
 

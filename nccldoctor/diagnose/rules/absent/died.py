@@ -352,7 +352,11 @@ def _broken_connection(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         for r in stall.named
         if not facts.liveness.activity(r).is_alive and not facts.liveness.activity(r).secondary_errors
     )
-    broken = [e for e in facts.case.events if _is_closed_connection(e) and e.rank not in silent]
+    broken = [
+        e
+        for e in facts.case.events.of_kind(SocketError, ExceptionRaised)
+        if _is_closed_connection(e) and e.rank not in silent
+    ]
     if not broken or not silent or len(silent) > 1 or not stall.has_connection_broken_first:
         return None
     evidence: list[Citation] = [Line(e, ends.connection_broke(e.rank)) for e in broken[:3]]
@@ -370,8 +374,8 @@ def _broken_connection(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     )
 
 
-def _is_closed_connection(event: Event) -> bool:
+def _is_closed_connection(event: SocketError | ExceptionRaised) -> bool:
     if isinstance(event, SocketError):
         return event.echo
-    text = event.message if isinstance(event, ExceptionRaised) else ""
+    text = event.message
     return "Connection closed by peer" in text or "Connection reset by peer" in text

@@ -146,7 +146,7 @@ def _words_of_last_line(facts: Facts, stall: ObservedStall, rank: int) -> str:
 
 def _dump_reply(facts: Facts, others: Ranks) -> list[Line]:
     """The dump signal went round: another rank answered it."""
-    replies = (e for e in facts.case.events if isinstance(e, DumpSignal | DumpNote) and e.rank in others)
+    replies = (e for e in facts.case.events.of_kind(DumpSignal, DumpNote) if e.rank in others)
     reply = next(replies, None)
     if reply is None:
         return []

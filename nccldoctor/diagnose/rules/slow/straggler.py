@@ -117,7 +117,7 @@ def _late_work(facts: Facts, rank: int, limit: float) -> Event | None:
     """The line of a rank about work or a step that ended after the others had given up."""
     activity = facts.liveness.activity(rank)
     ended = [p for p in activity.phases if _is_late_end(facts, p, limit)]
-    moved = [e for e in facts.case.events if isinstance(e, Heartbeat | Progress) and e.rank == rank]
+    moved = [e for e in facts.case.events.of_kind(Heartbeat, Progress) if e.rank == rank]
     moved = [e for e in moved if facts.liveness.time(e) > facts.liveness.alarm]
     return (*ended[-1:], *moved[-1:], None)[0]
 
