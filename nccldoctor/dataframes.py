@@ -337,7 +337,7 @@ class _Wait:
         if self.arrival is Arrival.MISSING:
             return "did not make this call, and waits for no rank in it"
         if self.arrival is Arrival.UNSEEN:
-            return "nothing shows whether it made this call"
+            return "no file tells if it made this call"
         unknown = ["nothing shows for which rank it waits"] if not self.waits_for else []
         if self.since is None:
             unknown.append("nothing shows when it began to wait")

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache, partial
 
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.health.passed_calls import unpassed_stalls
-from nccldoctor.align.health.proof import observe_health
 from nccldoctor.align.nccl_counter_evidence import counters_of, has_lagging_coll_lines
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.diagnose.confidence import strongest_first
 from nccldoctor.diagnose.decide import NO_CAUSE, Judgement, decide
 from nccldoctor.diagnose.hypothesis import Conclusion
+from nccldoctor.diagnose.observations import ObservedJob
 from nccldoctor.diagnose.propose import Proposals, propose
 from nccldoctor.diagnose.sentences.doubts import JOB_MAY_RUN
 from nccldoctor.diagnose.signs.silence import has_dumped_while_stalled
@@ -27,9 +26,9 @@ GOES_ON = Doubt.at_most(Confidence.LOW, JOB_MAY_RUN)
 
 def diagnose(facts: Facts) -> Judgement:
     """The findings, the verdict first, with all that was proposed. There is always one finding."""
-    whole_health = cache(partial(observe_health, facts))
-    proposals = [propose(facts, stall, whole_health) for stall in _stalls_to_judge(facts)]
-    proposals += [propose(facts, stall, whole_health) for stall in _unrelated_crash(facts, proposals)]
+    job = ObservedJob(facts)
+    proposals = [propose(job, stall) for stall in _stalls_to_judge(facts)]
+    proposals += [propose(job, stall) for stall in _unrelated_crash(facts, proposals)]
     if facts.stalls and _has_no_complaint(facts):
         doubt = _doubt_without_complaint(facts)
         proposals = [replace(p, ranked=tuple(_with_doubt(facts, c, doubt) for c in p.ranked)) for p in proposals]

@@ -1,4 +1,4 @@
-"""Observations of one stall, each computed when the first rule asks for it and shared by all rules."""
+"""Observations of a job and of one stall, each computed when the first rule asks, and shared by all."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nccldoctor.align.divergence.departures import Departure, find_departure
 from nccldoctor.align.divergence.mismatches import Mismatch
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.first_pending import Key
-from nccldoctor.align.health.proof import Health
+from nccldoctor.align.health.proof import Health, observe_health
 from nccldoctor.align.nccl_counter_evidence import counters_of
 from nccldoctor.align.stalls import Stall
 from nccldoctor.align.wait_graph import StuckCall
@@ -24,6 +24,9 @@ from nccldoctor.diagnose.sentences.doing import was
 from nccldoctor.diagnose.sentences.headline import Headline
 from nccldoctor.diagnose.sentences.who import who
 from nccldoctor.diagnose.signs import absence, call_order, issue_order, recorded_diffs, silence, still_running
+from nccldoctor.diagnose.signs.framework_reports import open_reports
+from nccldoctor.diagnose.signs.watchdog_diffs import from_lines
+from nccldoctor.events import Absence
 from nccldoctor.identify.nccl_counters import NcclCounters
 from nccldoctor.model import Confidence, Doubt, Stalled
 from nccldoctor.model.ranks import Ranks
@@ -45,6 +48,33 @@ class Observed(dict[_K, _T]):
 
 
 @dataclass(frozen=True)
+class ObservedJob:
+    """What rules observe of a whole job, whatever its stall: once for all of them."""
+
+    facts: Facts
+
+    @cached_property
+    def health(self) -> Health:
+        """What shows that the job is well, and what speaks against it."""
+        return observe_health(self.facts)
+
+    @cached_property
+    def open_reports(self) -> list[Absence]:
+        """The newest report of each coordinator about ranks that it misses, where nothing answers it."""
+        return open_reports(self.health.troubles)
+
+    @cached_property
+    def differing_lines(self) -> Observed[str, Hypothesis | None]:
+        """The mismatch that lines show in each aspect: ``op``, ``size`` or ``dtype``."""
+        return Observed(lambda aspect: from_lines(self.facts, aspect))
+
+    @cached_property
+    def making_group(self) -> Observed[int, Line | None]:
+        """The line that shows a rank inside a function that makes a group; None without one."""
+        return Observed(lambda rank: absence.show_inside_function(self.facts, rank, absence.MAKING))
+
+
+@dataclass(frozen=True)
 class ObservedStall(Stall):
     """A stall with what the signs say about it.
 
@@ -53,13 +83,13 @@ class ObservedStall(Stall):
     """
 
     facts: Facts = field(kw_only=True, repr=False, compare=False)
-    whole_health: Callable[[], Health] = field(kw_only=True, repr=False, compare=False)
+    job: ObservedJob = field(kw_only=True, repr=False, compare=False)
 
     @classmethod
-    def of(cls, facts: Facts, stall: Stall, whole_health: Callable[[], Health]) -> ObservedStall:
-        """Returns the same stall with its observations, none of them computed yet; ``whole_health`` is asked for that of the job."""
+    def of(cls, job: ObservedJob, stall: Stall) -> ObservedStall:
+        """Returns the same stall with its observations, none of them computed yet."""
         own = {f.name: getattr(stall, f.name) for f in fields(Stall)}
-        return cls(**own, facts=facts, whole_health=whole_health)
+        return cls(**own, facts=job.facts, job=job)
 
     @cached_property
     def what(self) -> str:
@@ -147,11 +177,6 @@ class ObservedStall(Stall):
     def has_connection_broken_first(self) -> bool:
         """True when a connection broke before anybody had waited until the limit."""
         return silence.has_connection_broken_first(self.facts)
-
-    @cached_property
-    def health(self) -> Health:
-        """What shows that the job is well, and what speaks against it."""
-        return self.whole_health()
 
     @cached_property
     def is_scattered(self) -> bool:

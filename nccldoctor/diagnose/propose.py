@@ -8,20 +8,19 @@ size), that before absence that is shown, and that before absence that is inferr
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
 from nccldoctor.align.descriptions import describe
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.health.proof import Health
 from nccldoctor.align.stalls import Stall
 from nccldoctor.attempts import Broken, attempt
 from nccldoctor.dataclass import dataclass
 from nccldoctor.diagnose.confidence import strongest_first, weighed
 from nccldoctor.diagnose.hypothesis import Conclusion
 from nccldoctor.diagnose.nccl_counters_check import check_counters
-from nccldoctor.diagnose.observations import ObservedStall
+from nccldoctor.diagnose.observations import ObservedJob, ObservedStall
 from nccldoctor.diagnose.registry import Rule
 from nccldoctor.diagnose.rules import load
 from nccldoctor.diagnose.sentences.doubts import not_checked
@@ -59,10 +58,11 @@ class Proposals:
         return tuple(kept)
 
 
-def propose(facts: Facts, stall: Stall, whole_health: Callable[[], Health]) -> Proposals:
-    """What all rules propose for one stall. ``whole_health`` gives the health of the job, which is observed once for all stalls."""
+def propose(job: ObservedJob, stall: Stall) -> Proposals:
+    """What all rules propose for one stall of a job."""
+    facts = job.facts
     about = f"stall ({stall.kind}, ranks {stall.ranks}, {describe(facts, stall.call)})"
-    observed = ObservedStall.of(facts, stall, whole_health)
+    observed = ObservedStall.of(job, stall)
     asked = [(rule, attempt(f"the rule {rule.cause}", partial(_concluded, rule, facts, observed))) for rule in load()]
     ranked: list[Conclusion] = []
     broken: list[Broken] = []

@@ -48,7 +48,7 @@ _HEADS = {
 @rule(CAUSE, refuted_by=undetermined.MISSING_FILE_SHOWED_FAILURE)
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The job is proven to be well; silence alone proves nothing."""
-    health = stall.health
+    health = stall.job.health
     if not health.is_proven or has_dumped_while_stalled(facts):
         return None
     evidence = [*_stop(facts, health), *_good_ends(health), *_newest_records(facts)]

@@ -30,7 +30,6 @@ from nccldoctor.diagnose.sentences.who import rank_or_process
 from nccldoctor.diagnose.signs.framework_reports import (
     devices_not_heard_of,
     open_report_headline,
-    open_reports,
     peer_headline,
 )
 from nccldoctor.diagnose.signs.log_endings import find_broken_end
@@ -72,17 +71,17 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis:
     call, first = stall.call, facts.liveness.first_alarm
     trouble, lines = find_broken_end(facts)
     exits = list(facts.case.of(ProcessExit))[:2]
-    failed = [e for e in stall.health.troubles if e is not first]
+    failed = [e for e in stall.job.health.troubles if e is not first]
     citations: list[Citation] = [*written(facts, [Waiting(call)])]
     citations += [Line(first, undetermined.first_problem(rank_or_process(first.rank)))] if first is not None else []
     citations += [Line(e, undetermined.exited_with(process_name(e), e.exitcode), observer="launcher") for e in exits]
     citations += [Line(e, undetermined.failed_too(_whose_line(e))) for f in facts.failures[:3] for e in f.events[:1]]
     citations += lines
     citations += [Line(e, undetermined.CLOSED_CONNECTION) for e in closed_by(facts)[1][:MOST] if not lines]
-    citations += [Line(e, undetermined.STOPPED_HERE) for e in stall.health.stops[:MOST]]
+    citations += [Line(e, undetermined.STOPPED_HERE) for e in stall.job.health.stops[:MOST]]
     open_ones = [Line(e, undetermined.unresolved(_whose_line(e))) for e in failed[:MOST]]
     citations += [line for line in open_ones if not is_cited(line, citations)]
-    citations += [_unexplained(line) for line in stall.health.unexplained[:MOST]]
+    citations += [_unexplained(line) for line in stall.job.health.unexplained[:MOST]]
     stacks = [] if citations else [s for s in facts.case.of(Stack) if s.main and s.frames][:4]
     citations += [
         Line(s, undetermined.was_in(_whose_line(s), doing(activity_of(s.frames) or "", innermost(s.frames))))
@@ -104,7 +103,7 @@ def _suspects(facts: Facts, stall: ObservedStall) -> Ranks:
     Nobody where that is said of most of the ranks that are known, and the job may have more.
     """
     if stall.kind not in (StallKind.ABSENT, StallKind.HIDDEN):
-        return ranks_without_alarm(facts) or devices_not_heard_of(open_reports(stall.health.troubles))
+        return ranks_without_alarm(facts) or devices_not_heard_of(stall.job.open_reports)
     is_most = facts.case.world_size is None and 2 * len(stall.ranks) > len(facts.case.world)
     return Ranks() if is_most else stall.ranks
 
@@ -113,21 +112,21 @@ def _missing_proof(stall: ObservedStall) -> str:
     """The proof that no file gives: of the missing member, of the cause, or of the health."""
     if stall.call is not None:
         return undetermined.MEMBER_UNKNOWN
-    return undetermined.CAUSE_UNKNOWN if stall.health.troubles else undetermined.HEALTH_UNKNOWN
+    return undetermined.CAUSE_UNKNOWN if stall.job.health.troubles else undetermined.HEALTH_UNKNOWN
 
 
 def _headline(facts: Facts, stall: ObservedStall, trouble: str, has_stacks: bool) -> Headline | str:
-    first, troubles = facts.liveness.first_alarm, stall.health.troubles
+    first, troubles = facts.liveness.first_alarm, stall.job.health.troubles
     if stall.call is not None:
         return _headline_of_call(facts, stall, stall.call)
     if isinstance(first, DumpSignal):
         return undetermined.timed_out_in_unnamed(_whose_watchdog(first))
-    if waits := (peer_headline(facts) or open_report_headline(open_reports(stall.health.troubles), facts.case.world)):
+    if waits := (peer_headline(facts) or open_report_headline(stall.job.open_reports, facts.case.world)):
         return waits
     if isinstance(first, CallTimeout) and first.op:
         return _headline_of_timeouts(facts, first)
-    if stall.health.stops:
-        return undetermined.stopped_by_person(_places_at(stall.health.stops))
+    if stall.job.health.stops:
+        return undetermined.stopped_by_person(_places_at(stall.job.health.stops))
     barriers = [e for e in troubles if isinstance(e, MonitoredBarrier)]
     unanswered = Ranks(e.rank for e in barriers if e.rank)  # all but rank 0, which keeps the list
     if unanswered and not any(e.missing or e.rank == 0 for e in barriers):
@@ -140,8 +139,8 @@ def _headline(facts: Facts, stall: ObservedStall, trouble: str, has_stacks: bool
         if all(isinstance(e, Note) and e.is_prompt for e in troubles):
             return undetermined.PROMPT
         return _first_errors(troubles)
-    if stall.health.unexplained:
-        return undetermined.unparsed(line_of(stall.health.unexplained[0].text, 120))
+    if stall.job.health.unexplained:
+        return undetermined.unparsed(line_of(stall.job.health.unexplained[0].text, 120))
     return where_they_stand(facts) if has_stacks else _not_enough(facts)
 
 

@@ -24,6 +24,9 @@ RANKS_PER_SILENT = 8
 WELL_INTO = 60.0
 """Seconds after the stalled call was issued from which on a line is one of the stall, whatever the clocks."""
 
+MAKING = ("new_group", "split_group", "_new_process_group_helper", "_store_based_barrier")
+"""Functions of ``torch.distributed`` in which all ranks meet to make a group."""
+
 NOT_WORK = frozenset({"starting", "ready", "finished", "epoch-end"})
 """Phases that are moments, and no work that a rank may be busy with."""
 

@@ -13,16 +13,15 @@ from nccldoctor.align.facts import Facts
 from nccldoctor.diagnose.citations import Line
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.sentences import reports as words
-from nccldoctor.diagnose.signs.framework_reports import open_reports
-from nccldoctor.events import Absence, Event
+from nccldoctor.events import Absence
 from nccldoctor.model import Confidence, Doubt
 from nccldoctor.model.ranks import Ranks
 
 
-def judge(facts: Facts, troubles: Iterable[Event]) -> Hypothesis | None:
+def judge(facts: Facts, open_reports: Iterable[Absence]) -> Hypothesis | None:
     """Two calls that share no rank; the smaller side differs where it is a third of the job at most."""
     world = facts.case.world
-    sides = _calls_apart(facts, [e for e in open_reports(troubles) if e.what == "collective"])
+    sides = _calls_apart(facts, [e for e in open_reports if e.what == "collective"])
     if sides is None or facts.progress.recorded_ranks:
         return None
     few, most = sides

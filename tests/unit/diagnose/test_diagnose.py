@@ -330,6 +330,7 @@ def test_any_dumps_and_lines_are_diagnosed(some: list[RecordedRank], lines: list
 
 def test_no_kind_of_event_is_left_out_of_that_by_accident() -> None:
     quiet = {
+        "capture",
         "dump-note",
         "failed-stack",
         "nccl-warn",

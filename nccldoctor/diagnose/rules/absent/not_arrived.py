@@ -22,7 +22,7 @@ from nccldoctor.diagnose.sentences import doubts as doubts_of
 from nccldoctor.diagnose.sentences.doing import was
 from nccldoctor.diagnose.sentences.reports import framework_misses, framework_own_timeout
 from nccldoctor.diagnose.sentences.who import who
-from nccldoctor.diagnose.signs.framework_reports import cite, end_of_chain, named_ranks, open_reports
+from nccldoctor.diagnose.signs.framework_reports import cite, end_of_chain, named_ranks
 from nccldoctor.diagnose.signs.log_endings import has_lost_its_end
 from nccldoctor.events import DesyncReport, DumpSignal, ExceptionRaised, FrAnalysis, MonitoredBarrier
 from nccldoctor.model import CauseClass, Confidence, Doubt, Stalled
@@ -245,7 +245,7 @@ def _named_by_report(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
 def _named_by_framework(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The coordinator of another framework shows which ranks did not come, and they are no majority."""
     world = facts.case.world
-    reports = [e for e in open_reports(stall.health.troubles) if e.what != "set-up" and e.absent_ranks(world)]
+    reports = [e for e in stall.job.open_reports if e.what != "set-up" and e.absent_ranks(world)]
     ranks = named_ranks(reports, world)
     size = max((e.size or 0 for e in reports), default=0)
     if not ranks or 2 * len(ranks) > max(2, size, len(world)):

@@ -25,7 +25,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The few ranks whose prompt is open, where nobody complains or fails."""
     if stall.kind is not StallKind.NOTHING or facts.liveness.first_alarm is not None or facts.failures:
         return None
-    prompts = [e for e in stall.health.troubles if isinstance(e, Note) and e.is_prompt and e.rank is not None]
+    prompts = [e for e in stall.job.health.troubles if isinstance(e, Note) and e.is_prompt and e.rank is not None]
     ranks = Ranks(e.rank for e in prompts if e.rank is not None)
     if not 0 < 2 * len(ranks) < len(facts.case.world):
         return None

@@ -27,7 +27,6 @@ from nccldoctor.diagnose.sentences import disagree, waiting
 from nccldoctor.diagnose.sentences.headline import Headline
 from nccldoctor.diagnose.signs import framework_branches, traceback_diffs
 from nccldoctor.diagnose.signs.recorded_diffs import has_size_complaint
-from nccldoctor.diagnose.signs.watchdog_diffs import from_lines
 from nccldoctor.diagnose.signs.where_ranks_stand import hooks_by_rank
 from nccldoctor.events import CollectiveMismatch
 from nccldoctor.model import CauseClass, Confidence, Doubt, Stalled
@@ -43,13 +42,13 @@ def judge(facts: Facts, stall: ObservedStall, aspect: str) -> Hypothesis | None:
     if mismatch is not None:
         hypothesis = _from_dumps(facts, stall, mismatch) if mismatch.aspect == aspect else None
     elif aspect == "size" and has_size_complaint(facts):
-        hypothesis = _only_rank_without_dump(facts)
+        hypothesis = _only_rank_without_dump(facts) or stall.job.differing_lines[aspect]
     else:
-        hypothesis = from_lines(facts, aspect)
+        hypothesis = stall.job.differing_lines[aspect]
     if hypothesis is not None or aspect != "op":
         return hypothesis
     return traceback_diffs.judge(facts, stall, other_group=False) or framework_branches.judge(
-        facts, stall.health.troubles
+        facts, stall.job.open_reports
     )
 
 
@@ -114,7 +113,7 @@ def _only_rank_without_dump(facts: Facts) -> Hypothesis | None:
                 stalled=stalled_of(facts, call),
                 refuted_by=disagree.records_matched(what),
             )
-    return from_lines(facts, "size")
+    return None
 
 
 def _from_dumps(facts: Facts, stall: ObservedStall, found: Mismatch) -> Hypothesis | None:

@@ -23,8 +23,7 @@ from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.sentences import setup as words
 from nccldoctor.diagnose.sentences.who import who
-from nccldoctor.diagnose.signs.absence import show_inside_function
-from nccldoctor.diagnose.signs.framework_reports import cite, named_ranks, open_reports
+from nccldoctor.diagnose.signs.framework_reports import cite, named_ranks
 from nccldoctor.diagnose.signs.log_endings import closed_after_an_attempt
 from nccldoctor.events import (
     CollectiveTimeout,
@@ -206,10 +205,6 @@ SET_UP = frozenset(
 """Operations of the store that belong to setting a group up."""
 
 
-MAKING = ("new_group", "split_group", "_new_process_group_helper", "_store_based_barrier")
-"""Functions of ``torch.distributed`` in which all ranks meet to make a group."""
-
-
 @rule(CAUSE, refuted_by=words.COMPLETED_CALL)
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """Set-up that did not end, where nothing of the job's work is on record."""
@@ -254,13 +249,16 @@ def _later_group(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     Every rank of the job must make a group, also one that it is no member of. Example: stacks show ranks 0-6 in
     ``new_group``, and rank 7 saves a checkpoint.
     """
-    inside = {r: e for r in facts.case.world if (e := show_inside_function(facts, r, MAKING)) is not None}
-    outside = facts.case.world - inside
-    ends = stall.kind in (StallKind.ABSENT, StallKind.HIDDEN) and frozenset(stall.ranks) <= inside.keys()
+    making = stall.job.making_group
+    ends = stall.kind in (StallKind.ABSENT, StallKind.HIDDEN) and all(making[r] is not None for r in stall.ranks)
     lines = (
         stall.kind in (StallKind.NOTHING, StallKind.CRASH) and not facts.progress.recorded_ranks and not facts.failures
     )
-    if not inside or not outside or not (ends or lines):
+    if not (ends or lines):
+        return None
+    inside = {r: e for r in facts.case.world if (e := making[r]) is not None}
+    outside = facts.case.world - inside
+    if not inside or not outside:
         return None
     few = len(outside) < len(inside) and not (lines and all(_was_closed_early(facts, r) for r in outside))
     evidence: list[Citation] = [*list(inside.values())[:3], Waiting(stall.call, 2)]
@@ -451,7 +449,7 @@ def _ended_by_itself(facts: Facts) -> Ranks:
 
 def _not_joined(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """JAX or HCCL waited for processes at the start of the job, and may name them."""
-    reports = [e for e in open_reports(stall.health.troubles) if e.what == "set-up"]
+    reports = [e for e in stall.job.open_reports if e.what == "set-up"]
     if not reports:
         return None
     named = named_ranks(reports, facts.case.world)
