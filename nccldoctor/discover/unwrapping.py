@@ -2,7 +2,8 @@
 
 ``kubectl exec`` prints a line before the dump, a shell its prompt behind it, ``curl -i`` the headers; scripts put the dumps of all ranks
 into one file, or each below a key; PowerShell writes UTF-16; a pod without ``tar`` sends base64; a file system that lost power leaves
-zeros at the end. What is inside is read like a file of its own. No value is decoded here: only where documents begin and end.
+zeros at the end; an old editor or a terminal ends lines with a carriage return alone. What is inside is read like a file of its own. No
+value is decoded here: only where documents begin and end.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ MOST_PADDED = 60_000
 _NULS = b"\0" * 16
 _BEFORE = 200
 _BANNER = 4096
+_DECIDES = 64 << 10
+"""First bytes that tell how lines end; as many as are looked at of every file."""
 _LOOKED_AT = 512
 _TEXT = bytes({9, 10, 13, 27, *range(32, 127), *range(128, 256)})
 _DUMP_START = lazy(
@@ -43,6 +46,9 @@ _RANK_BEFORE = lazy(rb'"(?:global_)?rank"\s{0,9}:\s{0,9}"?(\d{1,7})\b[^{}]{0,99}
 _RANK_KEY = lazy(r"(?:rank[ _.-]?)?(\d{1,7})")
 _BASE64_LINES = lazy(rb"(?:[A-Za-z0-9+/]{40,76}\r?\n){2,}|[A-Za-z0-9+/]{200,}={0,2}\s{0,2}\Z")
 _PICKLE_BEHIND = lazy(rb"\n(?=\x80[\x02-\x05][}\]\x95c(])")
+_REDRAWN = lazy(rb"\d%|\d/\d{1,9} \[|\d(?:it/s|s/it)\b|\bETA\b|B/s\b")
+"""What stands in the states of a progress bar, which go back to the beginning of their line."""
+_FEWEST_RETURNS, _RETURNS_FOR_ONE_END = 4, 20
 _ENCODINGS = ((codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"))
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
@@ -157,8 +163,13 @@ def _is_coded(head: bytes) -> bool:
         head.startswith(tuple(mark for mark, _ in _ENCODINGS))
         or _of_base64(head) is not None
         or _is_padded(head)
-        or (head.startswith(_UTF16) and _DUMP_START.search(_utf16(head)) is not None)
+        or _has_returns_only(head)
+        or (head.startswith(_UTF16) and _has_dump_or_returns(_utf16(head)))
     )
+
+
+def _has_dump_or_returns(head: bytes) -> bool:
+    return _DUMP_START.search(head) is not None or _has_returns_only(head)
 
 
 def _is_padded(head: bytes) -> bool:
@@ -171,6 +182,18 @@ def _is_padded(head: bytes) -> bool:
     return (
         len(head) < MOST_PADDED and len(head) - len(text) >= len(_NULS) and bool(text) and b"\0" not in text and is_text
     )
+
+
+def _has_returns_only(head: bytes) -> bool:
+    """True for a text whose lines end with carriage returns, and which is no progress bar.
+
+    It has hardly a line feed. A bar returns to redraw itself: most of what stands between its returns tells how far it is.
+    """
+    alone = head.count(b"\r") - head.count(b"\r\n")
+    if alone < max(_FEWEST_RETURNS, _RETURNS_FOR_ONE_END * head.count(b"\n")) or b"\0" in head:
+        return False
+    lines = [line for line in head.split(b"\r") if line.strip()]
+    return 2 * sum(1 for line in lines if _REDRAWN.search(line)) < len(lines)
 
 
 def _of_base64(content: bytes) -> bytes | None:
@@ -201,7 +224,7 @@ def _utf16(content: bytes) -> bytes:
 
 
 def _peeled(content: bytes) -> bytes:
-    """One layer less: UTF-32 and UTF-16 as UTF-8, base64 as bytes, without zeros at the end."""
+    """One layer less: UTF-32 and UTF-16 as UTF-8, base64 as bytes, without zeros at the end, returns as line ends."""
     for mark, encoding in _ENCODINGS:
         if content.startswith(mark):
             return content.decode(encoding, "replace").encode("utf-8", "replace")
@@ -209,4 +232,6 @@ def _peeled(content: bytes) -> bytes:
         return _utf16(content)
     if (inside := _of_base64(content)) is not None:
         return inside
-    return content.rstrip(b"\0") if content.endswith(_NULS) else content
+    if content.endswith(_NULS):
+        return content.rstrip(b"\0")
+    return content.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if _has_returns_only(content[:_DECIDES]) else content

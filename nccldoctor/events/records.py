@@ -11,9 +11,9 @@ from nccldoctor.model.ranks import Ranks
 class CommInit(Event):
     """NCCL's INIT lines: the host, process and GPU of a rank of a communicator.
 
-    ``what`` is start, complete, abort, destroy, revoke,
-    bootstrap. ``comm`` is the pointer, private to its process; ``comm_id`` is equal on all members where the release prints it. Members of
-    a split (2.23 to 2.30 print no id for it) share ``split`` and the communicator behind their own ``parent`` pointer.
+    ``what`` is start, complete, abort, destroy, revoke, bootstrap, or torn: a start or an end whose numbers are not readable. ``comm`` is
+    the pointer, private to its process; ``comm_id`` is equal on all members where the release prints it. Members of a split (2.23 to 2.30
+    print no id for it) share ``split`` and the communicator behind their own ``parent`` pointer.
     """
 
     what: str = ""
@@ -44,6 +44,7 @@ _COMM = {
     "destroy": "closed a communicator{}",
     "revoke": "revoked a communicator{}",
     "bootstrap": "looked for the peers of a communicator{}",
+    "torn": "started or finished communicator init in a torn line{}",
 }
 
 

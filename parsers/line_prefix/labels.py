@@ -63,6 +63,7 @@ class Labels:
 
     def __init__(self) -> None:
         self._task: dict[int, int] = {}  # by the number of the line
+        self._glued: dict[int, int] = {}  # the process that the label of a line means, where another wrote behind it
         self._local_ranks = _LocalRanks()
         self._launchers: set[int] = set()
         self._ranks: dict[int, set[int]] = defaultdict(set)  # these three by task
@@ -75,6 +76,8 @@ class Labels:
         if line.mark.task is not None and line.place.line is not None:
             if events:
                 self._task[line.place.line] = line.mark.task
+                if line.mark.pid is not None and line.body.count(" NCCL ") > 1:
+                    self._glued[line.place.line] = line.mark.pid
             self._learn(line.mark)
 
     def __len__(self) -> int:
@@ -83,6 +86,7 @@ class Labels:
     def forget_others(self, lines: Collection[int | None]) -> None:
         """Forget the labels of all lines but these; what they taught stays."""
         self._task = {line: task for line, task in self._task.items() if line in lines}
+        self._glued = {line: pid for line, pid in self._glued.items() if line in lines}
         self._local_ranks.local = {line: who for line, who in self._local_ranks.local.items() if line in lines}
 
     def study(self, head: bytes) -> None:
@@ -116,10 +120,14 @@ class Labels:
             return self._local_ranks.resolved(events)
         return [
             replace(event, rank=self._task[event.place.line])
-            if event.rank is None and event.place.line in self._task
+            if event.rank is None and event.place.line in self._task and not self._is_glued(event)
             else event
             for event in events
         ]
+
+    def _is_glued(self, event: Event) -> bool:
+        """True of what another process wrote into a labelled line."""
+        return event.pid is not None and self._glued.get(event.place.line or 0, event.pid) != event.pid
 
 
 _Launcher = str | None

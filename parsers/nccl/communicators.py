@@ -26,6 +26,8 @@ _INIT = lazy(
     rf"(?P<stage>{'|'.join(_STAGES)})"
 )
 _INIT_WORD = lazy(r"(cudaDev|nvmlDev|busId|parent|color|splitCount|childCount|commId) (\S{1,40})")
+_TORN = lazy(r"\bncclComm(?:InitRank|Split)\w{0,20} comm\b")
+"""What only lines of :data:`_INIT` hold, also where other writers or damage broke their numbers."""
 _BOOTSTRAP = lazy(r"Bootstrap ?: Using [^:\s]{1,40}:(?P<address>\[[^\]]{1,60}\]|[^<\s]{1,60})")
 _TIMINGS = lazy(r"Init timings\b.{0,80}? rank (?P<rank>\d{1,7}) nranks \d{1,7} total (?P<total>[\d.]{1,12})")
 
@@ -34,8 +36,8 @@ _TIMINGS = lazy(r"Init timings\b.{0,80}? rank (?P<rank>\d{1,7}) nranks \d{1,7} t
 class CommunicatorParser(LineParser):
     """Start, end and identity of communicators."""
 
-    literals = (*_STAGES, "Bootstrap : Using", "Bootstrap: Using", "Init timings")
-    needs = (_INIT, _BOOTSTRAP, _TIMINGS)
+    literals = (*_STAGES, "ncclCommInitRank comm ", "Bootstrap : Using", "Bootstrap: Using", "Init timings")
+    needs = (_INIT, _TORN, _BOOTSTRAP, _TIMINGS)
 
     def parse(self, line: Line) -> Iterator[Event]:
         """One event for each INIT line; the rank in it counts inside its communicator."""
@@ -43,6 +45,8 @@ class CommunicatorParser(LineParser):
             text = message.message
             if hit := _INIT.search(text):
                 yield _comm_init(line, message, hit)
+            elif _TORN.search(text):
+                yield CommInit(**message_fields(line, message), what="torn", cuda_dev=message.device)
             elif hit := _BOOTSTRAP.search(text):
                 yield CommInit(
                     **message_fields(line, message),

@@ -11,6 +11,7 @@ NCCL's name (logs of 2.1 and 2.2 in public reports): there the whole front is as
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -30,7 +31,10 @@ _HEADS, _RECORD = ("NCCL error", "NCCL timeout", "NCCL version"), 8
 
 @dataclass(frozen=True, slots=True)
 class NcclMessage:
-    """One message with what its prefix says. ``device`` is the index inside the process, not the board of the node."""
+    """One message with what its prefix says. ``device`` is the index inside the process, not the board of the node.
+
+    ``is_glued`` is true behind a message of another process in one line: the label in front of the line is not that of its writer.
+    """
 
     level: str
     message: str
@@ -39,6 +43,7 @@ class NcclMessage:
     device: int | None = None
     file: str | None = None
     time: datetime | None = None
+    is_glued: bool = False
 
 
 _LEVEL = lazy(r"NCCL (INFO|WARN|ATTN|DIAG|CALL|TRACE) ")
@@ -77,7 +82,13 @@ def messages(body: str) -> list[NcclMessage]:
         if len(found) == MOST_MESSAGES:
             break
     ends = [*(start for _, _, start in found[1:]), len(body)] if found else []
-    return [_message(hit, head, body[hit.end() : end]) for (hit, head, _), end in zip(found, ends, strict=True)]
+    told = [_message(hit, head, body[hit.end() : end]) for (hit, head, _), end in zip(found, ends, strict=True)]
+    return [replace(one, is_glued=True) if _is_of_another(one, told[0]) else one for one in told]
+
+
+def _is_of_another(message: NcclMessage, first: NcclMessage) -> bool:
+    own, other = (message.host, message.pid), (first.host, first.pid)
+    return None not in own and None not in other and own != other
 
 
 def _nameless(body: str) -> list[NcclMessage]:
@@ -114,7 +125,7 @@ def message_fields(line: Line, message: NcclMessage, **more: Any) -> dict[str, A
     of NCCL belongs to the rank that quotes it.
     """
     mark = line.mark if message.level else quoted_by(line) or line.mark
-    own = {"rank": mark.rank} if mark is not line.mark else {}
+    own = {"rank": None if message.is_glued else mark.rank} if message.is_glued or mark is not line.mark else {}
     return common(
         line,
         host=message.host or mark.host,

@@ -170,7 +170,7 @@ def started_not_completed(rank: int, size: int) -> str:
 
 def start_contradicts(ranks: Ranks) -> str:
     """A doubt: lines of several writers may be mixed up."""
-    return f"A line shows {ranks_phrase(ranks)} in the start of a communicator, with numbers that contradict its peers."
+    return f"A line about the start of {ranks_phrase(ranks)} is torn, or its numbers contradict its peers."
 
 
 def last_line_without_start(rank: int) -> str:

@@ -278,8 +278,10 @@ def starts(*ranks: int, **torn: str) -> str:
         "5: n1:305:405 [1] NCCL INFO ncclCommInitRank comm 0x55c rank 5 nranks 8 cudaDev 1 commId 0x610x1b1 - Init START\n",
         "5: n1:305:405 [1] NCCL INFO ncclCommInitRank comm 0x5M-lc rank 5 nranks 8 cudaDev 1 commId 0x61b1 - Init START\n",
         "5: n1:305:42 [2] NCCL INFO ncclCommInitRank comm 0x56c rank 6 nranks 8 cudaDev 2 commId 0x61b1 - Init START\n",
+        f"5: n1:305:405 [1] NCCL INFO ncclCommInitRank comm 0x5{'9' * 900}c rank 5 nranks 8 cudaDev 1 commId 0x61b1 - Init START\n",
+        "5: n1:305:405 [1] NCCL INFO ncclCommInitRank comm 0x55c ra\n",
     ],
-    ids=["id", "pointer", "label"],
+    ids=["id", "pointer", "label", "repeated bytes", "cut"],
 )
 def test_a_torn_line_of_a_start_leaves_its_rank_out_of_the_missing(line: str) -> None:
     whole = read({"slurm-1.out": starts(0, 1, 3, 4, 5, 6, 7)})
@@ -295,4 +297,24 @@ def test_a_rank_that_starts_another_communicator_alone_is_named_without_certaint
     ruling = read({"slurm-1.out": starts(*range(8), r5=line)})
     assert (ruling.cause, ruling.ranks) == ("init", "5"), str(ruling)
     assert ruling.verdict["confidence"] in ("medium", "low")
+    assert "contradict" in " ".join(ruling.verdict["doubts"])
+
+
+def test_what_another_process_wrote_into_a_labelled_line_is_not_of_the_label() -> None:
+    """The end of a line of task 6 is gone with the label of task 2 behind it: the port is that of task 2."""
+    boots = starts().partition("1: [rank1]")[0]
+    port = (
+        "n0:302:402 [2] transport/net_ib.cc:95 NCCL WARN NET/IB : mlx5_2:1 Got non-fatal async event: port error(10)\n"
+    )
+    glued = read({"slurm-1.out": f"{boots}6: n1:306:406 [2] NCCL INFO cudaD{port}{old_watchdog(1, seq=4)}"})
+    assert (glued.cause, glued.ranks) == ("network", "2"), str(glued)
+
+
+def test_a_start_that_tore_another_away_leaves_its_rank_unsure() -> None:
+    """The end of rank 3's line, all of rank 4's, and the beginning of rank 5's are gone: two ranks have no start."""
+    whole = starts(0, 1, 3, 4, 5, 6, 7)
+    at, to = whole.index("NCCL INFO ncclCommInitRank comm 0x53c"), whole.index("NCCL INFO ncclCommInitRank comm 0x55c")
+    ruling = read({"slurm-1.out": whole[:at] + whole[to:]})
+    assert ruling.ranks == "2,4", str(ruling)
+    assert ruling.verdict["confidence"] != "high" and ruling.verdict["confidence_in"]["ranks"] != "high", str(ruling)
     assert "contradict" in " ".join(ruling.verdict["doubts"])

@@ -14,6 +14,7 @@ import pytest
 import nccldoctor
 from nccldoctor.discover.discover import discover
 from nccldoctor.discover.unwrapping import unwrapped
+from nccldoctor.events import ExceptionRaised
 from nccldoctor.model import SourceKind
 
 WORLD = 4
@@ -127,6 +128,8 @@ def test_a_log_around_a_dump_is_read_too(tmp_path: Path) -> None:
         (lambda log: base64.encodebytes(log), "job.log.b64"),
         (lambda log: log.decode().encode("utf-32"), "job.log"),
         (lambda log: log + b"\0" * 4096, "job.log"),
+        (lambda log: log.replace(b"\n", b"\r"), "job.log"),
+        (lambda log: log.replace(b"\n", b"\r").decode().encode("utf-16"), "job.log"),
     ],
 )
 def test_a_log_in_another_coding_is_read(tmp_path: Path, encoded: Callable[[bytes], bytes], name: str) -> None:
@@ -143,6 +146,9 @@ def test_a_log_in_another_coding_is_read(tmp_path: Path, encoded: Callable[[byte
         b"loss 1.0\n" * 9000,
         json.dumps({"version": "1", "files": []}).encode(),
         b"A" * 39 + b"\n",
+        b"".join(b"\rEpoch 1: %3d%%|#   | %d/90 [00:01<00:09, 9.1it/s]" % (n, n) for n in range(90)),
+        b"".join(b"step %d loss 1.0\r%d of 9 saved\n" % (n, n) for n in range(90)),
+        b"".join(b"step %d loss 1.0\r\n" % n for n in range(90)),
         "step 7 готово\n".encode("utf-16"),
         pickle.dumps(dump(0), protocol=2),
         text(0),
@@ -160,3 +166,18 @@ def test_other_files_stay_as_they_are(tmp_path: Path, content: bytes) -> None:
 )
 def test_what_is_cut_or_nested_ends_nothing(cut: bytes) -> None:
     assert all(isinstance(part.content, bytes) for part in unwrapped(cut))
+
+
+def test_lines_that_end_with_returns_have_their_own_numbers(tmp_path: Path) -> None:
+    """A traceback is read over its lines, and quoted from its own one."""
+    log = (
+        "[rank1]: Traceback (most recent call last):\n"
+        '[rank1]:   File "/app/train.py", line 8, in load\n'
+        "[rank1]:     return table[key]\n"
+        "[rank1]: KeyError: 'shard-7'\n"
+    )
+    (tmp_path / "job.log").write_bytes(log.replace("\n", "\r").encode())
+    incident = nccldoctor.analyze(tmp_path)
+    (raised,) = (event for event in incident.case.events if isinstance(event, ExceptionRaised))
+    assert (raised.type, raised.place.line, raised.rank) == ("KeyError", 4, 1)
+    assert "KeyError: 'shard-7'" in incident.to_text()

@@ -35,6 +35,7 @@ from nccldoctor.events import (
     RasStatus,
     SchedulerEvent,
     SocketError,
+    Stack,
 )
 from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import Ranks
@@ -55,9 +56,9 @@ CAUSE = CauseClass.DIED
 
 
 def _silent_end(facts: Facts, rank: int) -> list[Citation]:
-    """The last line of a rank, where nothing contradicts its end: its log simply stops."""
+    """The last line of a rank, where nothing contradicts its end: its log simply stops. A stack is no line of a log."""
     signs = facts.liveness.activity(rank)
-    if signs.dump != "none" or signs.dump_replies or signs.alarms or signs.last_event is None:
+    if signs.dump != "none" or signs.dump_replies or signs.alarms or isinstance(signs.last_event, Stack | None):
         return []
     return [Line(signs.last_event, absent.nothing_after(rank))]
 

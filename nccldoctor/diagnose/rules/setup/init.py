@@ -330,15 +330,16 @@ def _started_not_completed(facts: Facts) -> Hypothesis | None:
 
 
 def _started_otherwise(facts: Facts, size: int) -> Ranks:
-    """The ranks in a start of the communicator of all ranks whose line contradicts itself or its peers.
+    """The ranks in a start of the whole job's communicator whose line is torn, or contradicts its peers.
 
     Examples: the line of rank 5 has a different commId from those of its peers, or starts with the label of rank 5 and says *rank 6*.
-    Processes that write one log at once tear each other's lines.
+    Processes that write one log at once tear each other's lines, and what is torn may have taken the line of another rank with it.
     """
     starts = [e for e in facts.case.of(CommInit) if e.what == "start" and e.nranks == size]
     ids = Counter(e.comm_id for e in starts)
     usual = max(ids, key=lambda one: ids[one], default=None)
     odd = [e for e in starts if e.comm_id != usual or e.rank not in (None, e.group_rank)]
+    odd += [e for e in facts.case.of(CommInit) if e.what == "torn"]
     return Ranks(r for e in odd for r in (e.rank, e.group_rank) if r is not None)
 
 
@@ -346,7 +347,7 @@ def _never_completed(facts: Facts, begun: Mapping[int, CommInit]) -> Hypothesis:
     size = max(e.nranks or 0 for e in begun.values())
     absent = Ranks(range(size)) - begun if size <= 1 << 20 else Ranks()
     is_world = size == facts.case.world_size
-    torn = absent & _started_otherwise(facts, size) if is_world else Ranks()
+    torn = _started_otherwise(facts, size) if is_world else Ranks()
     absent = absent - torn or absent
     is_few = is_world and 0 < len(absent) <= max(1, size // 4)
     citations = [Line(e, words.started_not_completed(r, size), observer=f"log:{r}") for r, e in list(begun.items())[:3]]
@@ -373,7 +374,7 @@ def _never_completed(facts: Facts, begun: Mapping[int, CommInit]) -> Hypothesis:
         citations,
         doubts,
         ranks=absent if is_few else Ranks(),
-        suspects=(absent if is_world and not is_few else torn - absent),
+        suspects=(absent if is_world and not is_few else torn - absent - begun),
         victims=Ranks(begun) if is_world else Ranks(),
     )
 
