@@ -1,21 +1,22 @@
 """Chooses the lines of each text that a part keeps, so that a report can quote them without the file.
 
-These are the last lines, the surroundings of events, the newest first, and of a short text the rest of it.
+These are the last lines, the surroundings of events, the newest first, and of a short text the rest of it. Settings and notes
+keep the surroundings alone: nothing else of them is quoted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
 from pydantic import Field
 
 from nccldoctor.discover.discover import Input
 from nccldoctor.ingest.excerpts import lines_of_input
+from nccldoctor.model.inputs import SourceRole
 from nccldoctor.parsers.base import Parsed
 from nccldoctor.parts.container import Strict, read_document
-from nccldoctor.parts.masked_values import masked_text
-from nccldoctor.words.secrets import MASK
+from nccldoctor.parts.masked_values import Lines
 
 SHORT = 2000
 """Lines of a text that is kept whole."""
@@ -29,16 +30,13 @@ LAST = 60
 MOST_CHARACTERS = 256_000
 """Characters kept of one text."""
 
-Lines = tuple[tuple[int, str], ...]
-"""Numbers of lines, counted from 1, with their text."""
-
 
 class _KeptLines(Strict):
     lines: tuple[tuple[tuple[Annotated[int, Field(ge=1)], str], ...], ...]
 
 
 def kept_lines(one: Input, parsed: Parsed) -> Lines:
-    """The lines of a text to keep."""
+    """The lines of a text to keep, as they stand in the file."""
     if not parsed.lines:
         return ()
     numbers = _numbers_to_keep(parsed)
@@ -52,27 +50,20 @@ def kept_lines(one: Input, parsed: Parsed) -> Lines:
             break
         if number in found:
             out.append((number, text))
-    return tuple(_masked_lines(sorted(out)))
-
-
-def _masked_lines(lines: Sequence[tuple[int, str]]) -> Iterator[tuple[int, str]]:
-    """The lines masked; of a private key every line, since one alone looks like any other word."""
-    is_key = False
-    for number, text in lines:
-        is_key = (is_key or "PRIVATE KEY-----" in text) and "-----END" not in text
-        yield number, MASK if is_key else masked_text(text)
+    return tuple(sorted(out))
 
 
 def _numbers_to_keep(parsed: Parsed) -> list[int]:
     """The numbers of the lines to keep, those first that matter most."""
+    is_output = parsed.source.kind.role is SourceRole.OUTPUT
     total = parsed.lines
-    wanted = dict.fromkeys(range(total, max(total - LAST, 0), -1))
+    wanted = dict.fromkeys(range(total, max(total - LAST, 0) if is_output else total, -1))
     for event in reversed(parsed.events):
         if len(wanted) >= SHORT:
             break
         if event.place.line is not None:
             wanted |= dict.fromkeys(range(max(event.place.line - ABOVE, 1), event.place.line + BELOW + 1))
-    if total <= SHORT:
+    if is_output and total <= SHORT:
         wanted |= dict.fromkeys(range(total, 0, -1))
     return list(wanted)
 

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from nccldoctor.words.secrets import masked
+from nccldoctor.patterns import lazy
+from nccldoctor.words.secrets import MASK, masked
+
+Lines = tuple[tuple[int, str], ...]
+"""Numbers of lines, counted from 1, with their text."""
+
+_WORD = lazy(r"[A-Za-z0-9_-]+")
+_SHORTEST = 8
+"""Characters of a word that is masked wherever it stands; shorter ones occur by chance."""
 
 
 def masked_text(text: str) -> str:
@@ -21,3 +30,45 @@ def masked_values(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [masked_values(one) for one in value]
     return value
+
+
+def masked_texts(texts: Sequence[Lines]) -> list[Lines]:
+    """The lines of some texts masked. A word that one line shows to be a secret is masked in all: another lost its name."""
+    hidden: set[str] = set()
+    shown = [tuple(_masked_lines(lines, hidden)) for lines in texts]
+    return (
+        [tuple((number, _without_words(text, hidden)) for number, text in lines) for lines in shown]
+        if hidden
+        else shown
+    )
+
+
+def _masked_lines(lines: Lines, hidden: set[str]) -> Iterator[tuple[int, str]]:
+    """The lines masked; ``hidden`` gets the words. Every line of a private key is masked: one alone looks like any word."""
+    is_key = False
+    for number, text in lines:
+        is_key = (is_key or "PRIVATE KEY-----" in text) and "-----END" not in text
+        shown = MASK if is_key else masked_text(text)
+        if shown != text and not is_key:
+            hidden.update(_words_hidden(text, shown))
+        yield number, shown
+
+
+def _words_hidden(text: str, shown: str) -> Iterator[str]:
+    """The masked words of a text that chance does not repeat elsewhere."""
+    first, *others = shown.split(MASK)
+    at = len(first) if text.startswith(first) else len(text)
+    for following in others:
+        end = text.find(following, at + 1) if following else len(text)
+        if end < 0:
+            return
+        for word in _WORD.findall(text[at:end]):
+            if len(word) >= _SHORTEST and not word.isdigit() and not word.isalpha():
+                yield word
+        at = end + len(following)
+
+
+def _without_words(text: str, hidden: set[str]) -> str:
+    if hidden.isdisjoint(_WORD.findall(text)):
+        return text
+    return _WORD.sub(lambda word: MASK if word.group() in hidden else word.group(), text)

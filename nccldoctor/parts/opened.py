@@ -15,7 +15,8 @@ from nccldoctor.model import Gap, Source
 from nccldoctor.parts.container import GapRecord, PartError, StoredPart, stored_parts
 from nccldoctor.parts.dump_slices import DumpSliceReader, StoredDump
 from nccldoctor.parts.input_records import InputRecord, gap_of, unpack_events, unpack_inputs
-from nccldoctor.parts.kept_lines import Lines, unpack_lines
+from nccldoctor.parts.kept_lines import unpack_lines
+from nccldoctor.parts.masked_values import Lines
 
 
 @dataclass(frozen=True, slots=True)

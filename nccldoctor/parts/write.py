@@ -15,7 +15,8 @@ from nccldoctor.parsers.base import Parsed
 from nccldoctor.parts.container import PartWriter
 from nccldoctor.parts.dump_slices import DumpSliceWriter
 from nccldoctor.parts.input_records import gap_record, input_record, pack_events, pack_inputs
-from nccldoctor.parts.kept_lines import Lines, kept_lines, pack_lines
+from nccldoctor.parts.kept_lines import kept_lines, pack_lines
+from nccldoctor.parts.masked_values import Lines, masked_texts
 
 SLICE_FILES, SLICE_BYTES = 128, 64 << 20
 """Dumps that are read together: so many, or files of so many bytes."""
@@ -120,14 +121,14 @@ def _write_inputs(writer: PartWriter, inputs: Sequence[Input], read: Sequence[Pa
 
 
 def _kept(inputs: Sequence[Input], read: Sequence[Parsed], with_calls: set[int]) -> list[Lines]:
-    """The lines of each input to keep; members of one archive are read in their order."""
+    """The lines of each input to keep, masked; members of one archive are read in their order."""
     kept: list[Lines] = [()] * len(inputs)
     left = MOST_CHARACTERS
     for number in sorted(range(len(inputs)), key=lambda number: (inputs[number].lane, inputs[number].turn)):
         if number not in with_calls and left > 0:
             kept[number] = kept_lines(inputs[number], read[number])
             left -= sum(len(text) for _, text in kept[number])
-    return kept
+    return masked_texts(kept)
 
 
 def _write_lines(writer: PartWriter, kept: Sequence[Lines]) -> None:

@@ -15,6 +15,7 @@ ALLOWED = {
     "nccldoctor/history/fingerprint.py": "names of groups, lines of programs and rank sets in saved reports",
     "nccldoctor/history/saved_report.py": "where the document stands in a page",
     "nccldoctor/discover/unwrapping.py": "where a dump begins and ends inside another file, before a parser sees it",
+    "nccldoctor/parts/masked_values.py": "words of lines that a part keeps, which may be secrets",
     "nccldoctor/collect/bundle.py": "names of files and nodes",
     "nccldoctor/collect/on_node/evidence/captured.py": "names of looks in the folder of capture",
     "nccldoctor/collect/on_node/inside.py": "rows of /proc/PID/status",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-_LETTERS = "Zq7fK2mX9pLw4RtB6vNc1Yd8Hs3Jg5Qa"
+_LETTERS = "HorseBatteryStapleCorrectMagnetX"
+"""No letters drawn at random, which are masked without a name or a shape."""
 
 
 def _filler(number: int, length: int) -> str:
@@ -46,7 +47,7 @@ TOKENS: Mapping[str, str] = {
 }
 """Known by their shape alone."""
 
-_N = [_filler(number, 14) for number in range(30, 60)]
+_N = [f"{number}horsebattery" for number in range(30, 60)]
 
 NAMED: Mapping[str, str] = {
     _N[0]: f"export DB_PASSWORD={_N[0]}",

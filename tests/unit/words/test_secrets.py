@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from nccldoctor.words.sanitize import sanitize, text
 from nccldoctor.words.secrets import MASK, SHAPES, is_secret, masked, masked_lines
 
-VALUE = "q7Zx0Vb2LkW9"
+VALUE = "horse2battery"
 
 FORMS = [
     "export HF_TOKEN={}",
@@ -155,6 +155,12 @@ def test_a_private_key_is_masked_whole_or_by_its_lines(key: str) -> None:
     assert shown.startswith("deploy key:\n")
 
 
+@pytest.mark.parametrize("word", ["q7Zx0Vb2LkW9mT4s", "pLw4RtB6vNc1Yd8Hs3J", "wJa4XUtn7EMI7K2DENb9x"])
+@pytest.mark.parametrize("around", ["{}", "passw/rd {}", ": {}", "Q7V5=***{}/", "(_{}_)"])
+def test_a_word_drawn_at_random_is_masked_without_a_name(word: str, around: str) -> None:
+    assert word not in masked(around.format(word).replace("***", " "))
+
+
 INNOCENT = [
     "Prefill batch. #new-seq: 1, #new-token: 64, #cached-token: 128, token usage: 0.0",
     "max_tokens=4096 num_tokens: 5 tokens_per_second: 18231.5 pad_token='<pad>' eos_token_id: 2",
@@ -168,6 +174,11 @@ INNOCENT = [
     "tcp://10.0.0.1:29500 ssh://git@host/repo s3://bucket/key file:///a@b",
     "ncclUniqueId 0x7f2a commHash 9f3ae1c02b7d44aa opCount 1f",
     "sha256:" + "0123456789abcdef" * 4,
+    "commit 9f3ae1c02b7d44aa9f3ae1c02b7d44aa9f3ae1c0 GPU-8A1f3c2e-11d2-4c3b-9a77-0242ac120002 busId 0000:1B:00.0",
+    "Cijk_Ailk_Bljk_HHS_BH_MT128x128x16_MI16x16x16x1_SN_1LDSB0_APM1_WG16_16_1 sm90_xmma_gemm_bf16bf16_bf16f32_f32",
+    "_ZN4c10d16ProcessGroupNCCL8WorkNCCL17checkTimeoutEv _ZNK3c104cuda4impl13CUDAGuardImpl9getDeviceEv N3c1016DistBackendErrorE",
+    "pod train-7d4f9c6b8d-x2x9q of node gke-a3mega-pool-1a2b3c4d-zx9y, run 20261120T090000Z, ulid 01HQZ8K3M5N7P9R1S3T5V7W9Y1",
+    "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage4096ul) Float8E4M3FNUZ ProcessGroupNCCL.cpp:616 RTX6000Ada",
     "    refresh (botocore/credentials.py:557)",
     "error: tests/test_secrets.py:181:141: line too long",
     'File "/opt/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py", line 83 in wrapper',
