@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
 from functools import cache
 from operator import itemgetter
@@ -136,8 +136,8 @@ class Sampler:
         self._whole = False
         self._last_calls = LastCalls()
         self._pinned: set[int] = set()  # lines that are never thinned out
-        self._first: tuple[int, int] | None = None  # of the first event that matters, in a file that is read whole
-        self._latest: tuple[int, int] | None = None  # offset and line of the last event that matters, in this block
+        self._first: tuple[int, int] | None = None  # offset and line of the first event that matters, in this block
+        self._latest: tuple[int, int] | None = None  # the same of the last one
         self._kept: tuple[bytes, int, int] | None = (
             None  # its surroundings: content, offset of the event in them, its line
         )
@@ -156,8 +156,6 @@ class Sampler:
         else:
             self._loud = True
             self._first = (at, number)
-            if not self._whole:
-                self._parse_region(buffer, *_before(buffer, at), at, number, self._most)
 
     def has_progress(self, line: Line) -> bool:
         """True where a sampled parser finds something on a line; of many such lines the later ones are not tried."""
@@ -177,25 +175,40 @@ class Sampler:
         """
         if not self._literals.parsers:
             return
+        if self._whole:
+            self._parse_whole(buffer)
+        else:
+            self._parse_regions(buffer, list(self._regions(buffer, number, first, over)))
+            self._keep_surroundings(buffer)
+        self._first = self._latest = None
+        if over:
+            self._parse_kept(buffer)
+            self._parse_last_calls(buffer)
+
+    def _regions(self, buffer: Buffer, number: int, first: bool, over: bool) -> Iterator[_Region]:
+        """The regions of a block to look at."""
+        if self._first:
+            yield _Region(*_before(buffer, self._first[0]), *self._first)
+        if first:
+            yield _Region(0, min(buffer.high, HEAD), 0, 1)
+        if over:
+            yield _Region(max(0, buffer.high - TAIL), buffer.high, buffer.high, number)
+
+    def _keep_surroundings(self, buffer: Buffer) -> None:
+        """Keep what stands around the last event of a block: it may be the last one in the file."""
         if self._latest:
             at, line = self._latest
             low, high = max(buffer.low, at - REACH), min(buffer.high, at + REACH)
             high = high if high == buffer.high else buffer.data.rfind(b"\n", at, high) + 1 or high  # no line cut off
             self._kept = (bytes(buffer.data[low:high]), at - low, line)
-            self._latest = None
-        if self._whole:
-            self._parse_whole(buffer)
-        elif first:
-            self._parse_region(buffer, 0, min(buffer.high, HEAD), 0, 1, self._most)
-        if over and not self._whole:
-            self._parse_region(buffer, max(0, buffer.high - TAIL), buffer.high, buffer.high, number, self._most)
-            if self._kept:
-                content, at, line = self._kept
-                around = buffer.like(content)
-                self._parse_region(around, 0, len(content), at, line, self._most)
-                around.forget()  # lines and buffer hold each other
-        if over:
-            self._parse_last_calls(buffer)
+
+    def _parse_kept(self, buffer: Buffer) -> None:
+        """Parse what was kept around the last event."""
+        if self._kept:
+            content, at, line = self._kept
+            around = buffer.like(content)
+            self._parse_regions(around, [_Region(0, len(content), at, line)])
+            around.forget()  # lines and buffer hold each other
 
     def _parse_last_calls(self, buffer: Buffer) -> None:
         for number, content in self._last_calls.kept_lines():
@@ -214,11 +227,15 @@ class Sampler:
             chosen = sorted({*chosen, *(low + index for index in more)})
         self._parse_chosen(buffer, candidates, chosen, 1)
 
-    def _parse_region(self, buffer: Buffer, low: int, high: int, at: int, number: int, most: int) -> None:
-        """Parse at most ``most`` lines in ``[low, high)``; the line at offset ``at`` has this ``number``."""
-        candidates = _Candidates.searched(self._literals, buffer, low, high)
-        first = number - buffer.count_line_ends(low, at)
-        self._parse_chosen(buffer, candidates, candidates.chosen(most), first)
+    def _parse_regions(self, buffer: Buffer, regions: Sequence[_Region]) -> None:
+        """Parse some lines of each region; those that overlap are searched once."""
+        for several in _overlapping(regions):
+            low, high = several[0].low, max(region.high for region in several)
+            candidates = _Candidates.searched(self._literals, buffer, low, high)
+            for region in several:
+                own = candidates.within(region)
+                number = region.number - buffer.count_line_ends(region.low, region.at)
+                self._parse_chosen(buffer, own, own.chosen(self._most), number)
 
     def _parse_chosen(self, buffer: Buffer, candidates: _Candidates, chosen: Sequence[int], number: int) -> None:
         """Parse the candidates with these indices; the first line of the region has this ``number``."""
@@ -262,6 +279,28 @@ class Sampler:
         return [x.event for x in sampled]
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class _Region:
+    """The bytes ``[low, high)`` of a buffer; the line at offset ``at`` has this ``number``."""
+
+    low: int
+    high: int
+    at: int
+    number: int
+
+
+def _overlapping(regions: Iterable[_Region]) -> Iterator[list[_Region]]:
+    """The regions in their order, those that overlap together."""
+    several: list[_Region] = []
+    for region in sorted(regions):
+        if several and region.low >= max(one.high for one in several):
+            yield several
+            several = []
+        several.append(region)
+    if several:
+        yield several
+
+
 def _before(buffer: Buffer, at: int) -> tuple[int, int]:
     """The surroundings of an event that matters: most of them before it."""
     return max(buffer.low, at - BEFORE), min(buffer.high, at + REACH)
@@ -303,6 +342,11 @@ class _Candidates:
     def part(self, first: int, last: int) -> _Candidates:
         """Those with indices in ``[first, last)``."""
         return _Candidates(self.low, self.offsets[first:last], self.kinds[first:last])
+
+    def within(self, region: _Region) -> _Candidates:
+        """Those in a region."""
+        first, last = (bisect_left(self.offsets, at) for at in (region.low, region.high))
+        return _Candidates(region.low, self.offsets[first:last], self.kinds[first:last])
 
     def chosen(self, most: int) -> list[int]:
         """The indices of at most ``most`` of them.
