@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import field, fields
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TypeVar
 
 from nccldoctor.align.descriptions import describe, describe_missing, stalled_of
@@ -36,7 +36,10 @@ _T = TypeVar("_T")
 
 
 class Observed(dict[_K, _T]):
-    """One observation of every rank, or call; it is made when that is first looked up."""
+    """One observation of every rank, or call; it is made when that is first looked up.
+
+    ``observe`` must not hold what this is kept in: both would live until the garbage collector finds the circle.
+    """
 
     def __init__(self, observe: Callable[[_K], _T]) -> None:
         super().__init__()
@@ -66,12 +69,12 @@ class ObservedJob:
     @cached_property
     def differing_lines(self) -> Observed[str, Hypothesis | None]:
         """The mismatch that lines show in each aspect: ``op``, ``size`` or ``dtype``."""
-        return Observed(lambda aspect: from_lines(self.facts, aspect))
+        return Observed(partial(from_lines, self.facts))
 
     @cached_property
     def making_group(self) -> Observed[int, Line | None]:
         """The line that shows a rank inside a function that makes a group; None without one."""
-        return Observed(lambda rank: absence.show_inside_function(self.facts, rank, absence.MAKING))
+        return Observed(partial(absence.show_inside_function, self.facts, functions=absence.MAKING))
 
 
 @dataclass(frozen=True)
@@ -104,7 +107,8 @@ class ObservedStall(Stall):
     @cached_property
     def texts(self) -> Observed[Key, str]:
         """Each stuck call of the job in words, by its key."""
-        return Observed(lambda key: describe(self.facts, self.facts.wait_graph.calls[key]))
+        facts = self.facts
+        return Observed(lambda key: describe(facts, facts.wait_graph.calls[key]))
 
     @cached_property
     def owed(self) -> str:
@@ -129,17 +133,17 @@ class ObservedStall(Stall):
     @cached_property
     def outside(self) -> Observed[int, list[Citation]]:
         """Citations that show each rank outside the call."""
-        return Observed(lambda rank: absence.show_outside(self.facts, self.call, rank))
+        return Observed(partial(absence.show_outside, self.facts, self.call))
 
     @cached_property
     def alive(self) -> Observed[int, list[Citation]]:
         """Citations that show each rank alive after the stall began; empty without any."""
-        return Observed(lambda rank: absence.show_alive(self.facts, rank))
+        return Observed(partial(absence.show_alive, self.facts))
 
     @cached_property
     def busy(self) -> Observed[int, tuple[str, list[Citation]]]:
         """The activity of each rank outside the call, in words, with citations; "" where it is not known."""
-        return Observed(lambda rank: absence.show_activity(self.facts, rank))
+        return Observed(partial(absence.show_activity, self.facts))
 
     @cached_property
     def quiet(self) -> silence.QuietRanks | None:
