@@ -312,8 +312,10 @@ def _members(found: Found, lane: int, packing: str, drafts: list[_Draft], gaps: 
                 opener: Opener = partial(io.BytesIO, member.head)
             else:
                 opener = _member_opener(members, number)
-            is_unnamed = packing == _WRAPPED and not name.startswith("rank_")
-            hint_name = found.typed if is_unnamed else f"{_SUFFIXES.sub('', found.typed)}/{name}"
+            is_unnamed = packing == _WRAPPED and (not name or name.startswith("dump-"))
+            is_joined = packing == _WRAPPED and not is_unnamed and not name.startswith("rank_")
+            above = "" if is_joined else f"{_SUFFIXES.sub('', found.typed)}/"
+            hint_name = found.typed if is_unnamed else above + name
             path = prefix + name if name else found.path
             kind = _kind(member.head, hint_name)
             listed.append(_Draft(path, hint_name, member.size, kind, member.head[:_TOLD], opener, None, lane, number))

@@ -2,8 +2,9 @@
 
 ``kubectl exec`` prints a line before the dump, a shell its prompt behind it, ``curl -i`` the headers; scripts put the dumps of all ranks
 into one file, or each below a key; PowerShell writes UTF-16; a pod without ``tar`` sends base64; a file system that lost power leaves
-zeros at the end; an old editor or a terminal ends lines with a carriage return alone. What is inside is read like a file of its own. No
-value is decoded here: only where documents begin and end.
+zeros at the end; an old editor or a terminal ends lines with a carriage return alone; ``tail -n +1 *``, ``head *``, ``more *`` and
+``grep -r`` put many texts into one, with their names. What is inside is read like a file of its own. No value is decoded here: only where
+documents begin and end.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from __future__ import annotations
 import base64
 import codecs
 import json
+import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 
 from nccldoctor.dataclass import dataclass
@@ -48,6 +51,15 @@ _BASE64_LINES = lazy(rb"(?:[A-Za-z0-9+/]{40,76}\r?\n){2,}|[A-Za-z0-9+/]{200,}={0
 _PICKLE_BEHIND = lazy(rb"\n(?=\x80[\x02-\x05][}\]\x95c(])")
 _REDRAWN = lazy(rb"\d%|\d/\d{1,9} \[|\d(?:it/s|s/it)\b|\bETA\b|B/s\b")
 """What stands in the states of a progress bar, which go back to the beginning of their line."""
+_HEADING = lazy(
+    rb"^(?:==> (?P<tail>[^\r\n]{1,400}) <==|:{14}\r?\n(?P<more>[^\r\n]{1,400})\r?\n:{14})\r?\n", re.MULTILINE
+)
+"""The name of a text above it, as ``tail``, ``head`` and ``more`` write it."""
+_PREFIXED = lazy(rb"(?P<name>[^\s:]{1,300}\.(?:log|out|err|txt)(?:\.\d{1,3})?)(?::(?:\d{1,9}:)?|-(?:\d{1,9}-)?)")
+"""The name of a text in front of each of its lines, as ``grep -r`` writes it; with ``-`` where the line stands around a hit."""
+_BREAK = b"--"
+"""What ``grep -A`` writes between parts that do not touch."""
+_FEWEST_PREFIXED = 2
 _FEWEST_RETURNS, _RETURNS_FOR_ONE_END = 4, 20
 _ENCODINGS = ((codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"))
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -57,8 +69,8 @@ _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 class Part:
     """A text or a dump that stood inside a file.
 
-    ``name`` is ``rank_3.json`` where the file says whose dump it is, ``dump-2.json`` where it does not; "" for the only one, and for the
-    text around dumps.
+    ``name`` is ``rank_3.json`` where the file says whose dump it is, ``dump-2.json`` where it does not; the path that stood above or before
+    the lines of a joined text; "" for the only one, and for the text around dumps.
     """
 
     name: str
@@ -72,7 +84,7 @@ def is_wrapped(head: bytes, size: int, read: Callable[[], bytes]) -> bool:
     """
     if size > LARGEST or is_pickle(head):
         return False
-    if _is_coded(head):
+    if _is_coded(head) or _is_joined(head):
         return True
     start = _DUMP_START.search(head)
     if start is None or _ENTRIES.search(head, start.start()) is None:
@@ -91,6 +103,9 @@ def unwrapped(content: bytes) -> tuple[Part, ...]:
         content, before = _peeled(content), content
         if content == before:
             break
+    if _is_joined(content[:_DECIDES]):
+        texts = _below_headings(content) if _HEADING.match(content) else _behind_names(content)
+        return tuple(Part(name, text) for name, text in texts.items())
     behind = _PICKLE_BEHIND.search(content[:_BANNER])
     if is_pickle(content) or behind is not None:
         return (Part("", content[behind.end() if behind is not None else 0 :]),)
@@ -106,6 +121,47 @@ def unwrapped(content: bytes) -> tuple[Part, ...]:
         return tuple(dumps)
     named = (Part(_named(part.name, number), part.content) for number, part in enumerate(dumps, 1))
     return (*([Part("", text)] if keeps_text else []), *named)
+
+
+def _is_joined(head: bytes) -> bool:
+    """True for texts in one file that begins with the name of the first, or all of whose lines begin with names."""
+    if _HEADING.match(head):
+        return True
+    if _PREFIXED.match(head) is None:
+        return False
+    lines = [line for line in head.split(b"\n")[:-1] if line.strip() and line != _BREAK]
+    return len(lines) >= _FEWEST_PREFIXED and all(_PREFIXED.match(line) for line in lines)
+
+
+def _below_headings(content: bytes) -> dict[str, bytes]:
+    """The texts by name, the parts of one name in their order. The line end in front of a heading belongs to it."""
+    headings = list(_HEADING.finditer(content))[:MOST_DUMPS]
+    texts: dict[str, bytes] = defaultdict(bytes)
+    for heading, stop in zip(headings, [*(later.start() for later in headings[1:]), len(content)], strict=True):
+        text = content[heading.end() : stop]
+        is_followed = heading["tail"] and stop < len(content)
+        texts[_path_in(heading["tail"] or heading["more"])] += (
+            text[:-1] if is_followed and text.endswith(b"\n") else text
+        )
+    return texts
+
+
+def _behind_names(content: bytes) -> dict[str, bytes]:
+    """The texts by name, from lines that begin with names; a line without one goes on with the text above it."""
+    texts: dict[str, list[bytes]] = defaultdict(list)
+    name = ""
+    for line in content.split(b"\n"):
+        found = _PREFIXED.match(line)
+        name = _path_in(found["name"]) if found is not None and len(texts) < MOST_DUMPS else name
+        if line != _BREAK:
+            texts[name].append(line[found.end() if found is not None else 0 :])
+    return {name: b"\n".join(lines) for name, lines in texts.items()}
+
+
+def _path_in(name: bytes) -> str:
+    """The path that a text names for another: relative, and nothing of it hidden."""
+    parts = (part.lstrip(".") for part in name.decode("utf-8", "replace").replace("\\", "/").split("/"))
+    return "/".join(filter(None, parts)) or "text"
 
 
 def _named(name: str, number: int) -> str:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from builders.files.packing import write
+from damage.kinds.folders import rank_in
 from damage.kinds.registry import Files, Kind, NotApplicable
 from damage.labelled import Labelled, Truth
 
@@ -219,7 +220,7 @@ def effect(kind: Kind, job: Labelled, before: Answer, seed: int = 0) -> Effect |
 def findings(job: Labelled, before: Answer, after: Answer, files: Files) -> list[str]:
     if after.crash:
         return ["crash"]
-    truth, out = job.truth, []
+    truth, out = _truth_of_names(job, files), []
     out += ["part broke"] if after.broken else []
     out += ["slow"] if after.seconds > MOST_SECONDS else []
     out += ["large"] if after.memory > MOST_MEMORY else []
@@ -238,6 +239,16 @@ def findings(job: Labelled, before: Answer, after: Answer, files: Files) -> list
     if is_wrong and SCALE.index(after.confidence) > SCALE.index(before.confidence):
         out.append("raised")
     return out + (["silent"] if silent(job.files, files, before, after) else [])
+
+
+def _truth_of_names(job: Labelled, files: Files) -> Truth:
+    """What is true where two files have each other's name: nothing in them may say whose they are, and the verdict moves with the names."""
+    changed = [path for path in sorted(job.files) if job.files[path] != files.get(path)]
+    if len(changed) != 2 or job.files.keys() != files.keys():
+        return job.truth
+    ranks = [rank for path in changed if (rank := rank_in(path)) is not None]
+    is_exchange = files[changed[0]] == job.files[changed[1]] and files[changed[1]] == job.files[changed[0]]
+    return job.truth.moved(*ranks) if is_exchange and len(ranks) == 2 else job.truth
 
 
 def silent(whole: Files, files: Files, before: Answer, after: Answer) -> tuple[str, ...]:

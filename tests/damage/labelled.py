@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,14 @@ class Truth:
 
     def has_rank(self, rank: int) -> bool:
         return self.rank_sets is None or any(rank in ranks for ranks in self.rank_sets)
+
+    def moved(self, one: int, other: int) -> Truth:
+        """What a verdict may say where files of these two ranks have each other's name: the truth, or the truth moved with the names."""
+        if self.rank_sets is None:
+            return self
+        names = {one: other, other: one}
+        moved = (frozenset(names.get(rank, rank) for rank in ranks) for ranks in self.rank_sets)
+        return replace(self, rank_sets=tuple(dict.fromkeys((*self.rank_sets, *moved))))
 
 
 @dataclass(frozen=True, slots=True)

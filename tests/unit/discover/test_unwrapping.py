@@ -181,3 +181,43 @@ def test_lines_that_end_with_returns_have_their_own_numbers(tmp_path: Path) -> N
     (raised,) = (event for event in incident.case.events if isinstance(event, ExceptionRaised))
     assert (raised.type, raised.place.line, raised.rank) == ("KeyError", 4, 1)
     assert "KeyError: 'shard-7'" in incident.to_text()
+
+
+TEXTS = {
+    "out/rank_0.log": b"[rank0] step 1\n[rank0] step 2\n",
+    "out/rank_1.log": b"[rank1] step 1\n\n[rank1] step 2",
+    "run.1.slurm": b"Loading\n",
+}
+
+
+def below_headings(texts: dict[str, bytes]) -> bytes:
+    """What ``tail -n +1`` writes."""
+    return b"\n".join(b"==> ./%s <==\n%s" % (name.encode(), text) for name, text in texts.items())
+
+
+def behind_names(texts: dict[str, bytes]) -> bytes:
+    """What ``grep -rn ''`` writes, of texts whose last line has an end."""
+    rows = ((name, n, row) for name, text in texts.items() for n, row in enumerate(text.decode().splitlines(), 1))
+    return "".join(f"{name}:{n}:{row}\n" for name, n, row in rows).encode()
+
+
+def test_texts_in_one_file_are_read_by_the_names_above_them(tmp_path: Path) -> None:
+    (tmp_path / "all.log").write_bytes(below_headings(TEXTS))
+    found = discover([tmp_path]).inputs
+    assert {one.source.path: one.open().read() for one in found} == {f"all.log/{n}": t for n, t in TEXTS.items()}
+    assert [(one.source.rank, one.source.host) for one in found] == [(0, None), (1, None), (None, None)]
+
+
+def test_lines_behind_names_are_read_by_them(tmp_path: Path) -> None:
+    texts = {f"out/rank_{r}.log": b"step 1\nstep 2 of 9: ok\n" for r in range(3)}
+    (tmp_path / "all.txt").write_bytes(behind_names(texts).replace(b"log:1:", b"log-1-") + b"--\n")
+    found = discover([tmp_path]).inputs
+    assert [one.source.rank for one in found] == [0, 1, 2]
+    assert [one.open().read().split() for one in found] == [text.split() for text in texts.values()]
+
+
+def test_parts_of_one_name_are_one_text_and_no_name_leaves_the_file() -> None:
+    followed = b"==> ../../a.log <==\n1\n\n==> /b.log <==\n2\n\n==> ../../a.log <==\n3\n"
+    assert [(part.name, part.content) for part in unwrapped(followed)] == [("a.log", b"1\n3\n"), ("b.log", b"2\n")]
+    paged = b"::::::::::::::\na.log\n::::::::::::::\n1\n::::::::::::::\n.hidden/b.log\n::::::::::::::\n2\n"
+    assert [(part.name, part.content) for part in unwrapped(paged)] == [("a.log", b"1\n"), ("hidden/b.log", b"2\n")]
