@@ -32,7 +32,7 @@ from nccldoctor.parsers.engine.scan import scan
 from nccldoctor.parsers.flight_recorder.dump import NOT_A_DUMP
 from nccldoctor.parsers.flight_recorder.process import Limits
 from nccldoctor.parsers.flight_recorder.sandbox import DumpFile, loading
-from nccldoctor.parsers.kernel.prefix import is_kernel_log
+from nccldoctor.parsers.kernel.prefix import is_kernel_log, is_rest_of_kernel_log
 
 LARGEST_WHOLE = 64 << 20
 """Largest file given whole to a parser of files; larger ones are read as text."""
@@ -295,8 +295,13 @@ def _accounted(parsed: Parsed, head: bytes) -> Parsed:
     ):
         return parsed
     name = format_of_text(head)
-    if not parsed.events and parsed.source.rank is None and is_kernel_log(_whole_lines(head)):
-        return replace(parsed, source=replace(parsed.source, kind=SourceKind.KERNEL_LOG))
+    if not parsed.events and parsed.source.rank is None:
+        if is_kernel_log(_whole_lines(head)):
+            return replace(parsed, source=replace(parsed.source, kind=SourceKind.KERNEL_LOG))
+        if not name and is_rest_of_kernel_log(parsed.source.path, head.decode("utf-8", "replace")):
+            return _nothing(
+                parsed.source, SourceKind.KERNEL_LOG, "named for a kernel log, and holds no line of one", lost=True
+            )
     if said and not name:
         return parsed
     silent = "no line shows how the job ended" if parsed.understood else "none of its lines has a known format"

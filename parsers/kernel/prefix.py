@@ -85,6 +85,25 @@ _STAMP = lazy(
 )
 _SUBSYSTEM = lazy(r" {0,2}[A-Za-z][\w.\-/(): ]{0,40}(?:\[\d{1,10}\])?: ")
 
+_NAMED = lazy(r"(?:^|[/._\-])(?:dmesg|kmsg|kern(?:el)?\.log)(?=$|[/._\-])", re.IGNORECASE)
+_REFUSED = lazy(r"\s{0,9}(?:dmesg|sudo|bash|sh|ssh|cat|timeout): ")
+"""What is left where nobody may read the kernel's buffer."""
+
+
+def is_rest_of_kernel_log(path: str, text: str) -> bool:
+    """True of a file that calls itself a kernel log, and most of whose lines have neither a stamp nor a subsystem.
+
+    They lost their beginnings: ``name=<unknown>, GPU has fallen off the bus.``
+    """
+    lines = [line for line in text.splitlines() if line.strip()]
+    if not lines or _NAMED.search(path) is None or _REFUSED.match(lines[0]):
+        return False
+    whole = sum(
+        1 for line in lines if _SUBSYSTEM.match(line) or _STAMP.match(line) or any(f.match(line) for f in _FORMS)
+    )
+    return 2 * whole < len(lines)
+
+
 FEWEST = 2
 """Lines that show the shape of a kernel log."""
 

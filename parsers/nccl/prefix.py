@@ -49,10 +49,11 @@ class NcclMessage:
 _LEVEL = lazy(r"NCCL (INFO|WARN|ATTN|DIAG|CALL|TRACE) ")
 _HEAD = lazy(
     r"(?:\[(?P<time>[^\[\]]{5,40})\] {0,3})?"
-    r"(?P<host>[A-Za-z0-9_][A-Za-z0-9_.\-]{0,252}):(?P<pid>\d{1,10}):(?P<tid>-?\d{1,10}) "
+    r"(?:(?<=:)\d{1,10}(?=[A-Za-z]))?(?P<host>[A-Za-z0-9_][A-Za-z0-9_.\-]{0,252}):(?P<pid>\d{1,10}):(?P<tid>-?\d{1,10}) "
     r"(?:\[(?P<dev>-?\d{1,5})\] )?"
     r"(?:(?P<file>[\w./+\-]{1,120})[: ]\d{1,6} (?:\([^()]{0,120}\) )?|[\d.]{1,20} \w{1,80}:\d{1,6} )?$"
 )
+"""Where another prefix was torn off in front, the number of its thread is no part of the host."""
 _NAMELESS = lazy(
     r"(?P<host>[A-Za-z0-9_][A-Za-z0-9_.\-]{0,252}):(?P<pid>\d{1,10}):\d{1,10} \[(?P<dev>\d{1,5})\] "
     r"(?:(?P<file>[\w/]{1,80}\.(?:cu|cc|h)):\d{1,6} WARN |INFO (?=[\w/]{1,80}\.(?:cu|cc|h):\d{1,6} -> \d))"

@@ -321,3 +321,9 @@ def test_the_collector_is_on_again(tmp_path: Path):
     assert gc.isenabled()
     read(write(tmp_path, {"a.log": TIMEOUT}))
     assert gc.isenabled()
+
+
+def test_the_rest_of_a_kernel_log_is_a_loss(tmp_path: Path):
+    (tmp_path / "node3.dmesg").write_text("name=<unknown>, GPU has fallen off the bus.\n")
+    read = ingest(discover([tmp_path]))
+    assert [(one.source.kind, gap.lost) for one in read.parsed for gap in one.gaps] == [(SourceKind.KERNEL_LOG, True)]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import nccldoctor
-from nccldoctor.parsers.kernel.prefix import is_kernel_log
+from nccldoctor.parsers.kernel.prefix import is_kernel_log, is_rest_of_kernel_log
 
 HEALTHY = {
     "dmesg -T": "[Tue Dec  2 01:29:45 2025] systemd[1]: Started Session 7 of user root.\n"
@@ -40,3 +40,23 @@ def test_a_clean_kernel_log_of_each_host_rules_out_what_it_would_show() -> None:
     says = {item.text: item for item in found.ruled_out}
     assert (says["out of memory"].met, says["out of memory"].says) == (False, "no OOM kill in 2 kernel logs")
     assert not any("worker000" in problem for row in found.coverage for problem in row.problems)
+
+
+REST = "name=<unknown>, GPU has fallen off the bus.\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "is_rest"),
+    [
+        ("dmesg/worker-21.txt", REST, True),
+        ("node3.dmesg", REST, True),
+        ("train.log", REST, False),
+        ("dmesg.txt", "dmesg: read kernel buffer failed: Operation not permitted\n", False),
+        ("dmesg.txt", "$ dmesg -T\n[Tue Dec  2 01:29:45 2025] systemd[1]: Started x.\n" * 2, False),
+        ("dmesg.txt", "usb 1-1: new device\nsystemd[1]: Started x.\n", False),
+        ("dmesg.txt", "2026-10-11T18:01:05,123456+02:00 x started\n", False),
+        ("dmesg.txt", "\n", False),
+    ],
+)
+def test_lines_without_beginnings_are_the_rest_of_a_kernel_log(path: str, text: str, is_rest: bool) -> None:
+    assert is_rest_of_kernel_log(path, text) is is_rest

@@ -47,6 +47,11 @@ def test_torn_line_of_two_processes():
     assert [(m.host, m.pid, m.message) for m in messages(text)] == [("a", 1, "one)"), ("a", 3, "two")]
 
 
+def test_a_prefix_behind_one_that_was_torn_off_has_its_own_host():
+    (message,) = messages("node21:3352:3383node21:3352:3384 [5] NCCL INFO comm 0x55 rank 13")
+    assert (message.host, message.pid, message.device) == ("node21", 3352, 5)
+
+
 def test_rank_of_a_communicator_is_no_global_rank():
     text = "n:1:2 [3] NCCL INFO comm 0xab rank 1 nranks 2 cudaDev 3 busId 5d000 commId 0x77 - Init COMPLETE"
     (event,) = events_of(PARSERS[0], text)
