@@ -14,7 +14,7 @@ from nccldoctor.diagnose.decide import NO_CAUSE, Judgement, decide
 from nccldoctor.diagnose.hypothesis import Conclusion
 from nccldoctor.diagnose.observations import ObservedJob
 from nccldoctor.diagnose.propose import Proposals, propose
-from nccldoctor.diagnose.sentences.doubts import JOB_MAY_RUN
+from nccldoctor.diagnose.sentences.doubts import JOB_MAY_RUN, LATE_AS_EVER
 from nccldoctor.diagnose.signs.silence import has_dumped_while_stalled
 from nccldoctor.diagnose.signs.still_running import has_open_call
 from nccldoctor.events import CommInit, DumpNote, Progress
@@ -22,6 +22,7 @@ from nccldoctor.model import CauseClass, Confidence, Doubt, SourceKind
 from nccldoctor.model.ranks import Ranks
 
 GOES_ON = Doubt.at_most(Confidence.LOW, JOB_MAY_RUN)
+CAME_LATE = Doubt(LATE_AS_EVER, Confidence.HIGH, Confidence.MEDIUM)
 
 
 def diagnose(facts: Facts) -> Judgement:
@@ -155,9 +156,26 @@ def _doubt_without_complaint(facts: Facts) -> Doubt:
 def _with_doubt(facts: Facts, conclusion: Conclusion, doubt: Doubt) -> Conclusion:
     """Adds the doubt that the job went on to a conclusion that no stack, or only one look, confirms."""
     is_seen = any((e.observer or "").startswith("stack:") for e in conclusion.evidence)
-    if conclusion.cause in (CauseClass.NONE, CauseClass.STRAGGLER) or (is_seen and not _can_have_gone_on(facts)):
+    if conclusion.cause in (CauseClass.NONE, CauseClass.STRAGGLER):
         return conclusion
+    if is_seen and not _can_have_gone_on(facts):
+        if not _is_late_as_ever(facts, conclusion):
+            return conclusion
+        doubt = CAME_LATE
     return replace(conclusion, doubts=strongest_first((*conclusion.doubts, doubt)))
+
+
+def _is_late_as_ever(facts: Facts, conclusion: Conclusion) -> bool:
+    """True where the absent ranks came late to earlier calls again and again, and one look alone shows them absent.
+
+    Example: rank 2 issued each of 40 calls 0.8 s after its peers. A stack between two calls shows it at work before the next one.
+    """
+    return (
+        bool(conclusion.ranks)
+        and conclusion.cause is CauseClass.NOT_ARRIVED
+        and conclusion.ranks <= facts.lateness.late_ranks
+        and len(facts.looks.all) < 2
+    )
 
 
 def _has_unfinished_init(facts: Facts) -> bool:

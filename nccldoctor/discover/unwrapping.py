@@ -124,7 +124,7 @@ def unwrapped(content: bytes) -> tuple[Part, ...]:
 
 
 def _is_joined(head: bytes) -> bool:
-    """True for texts in one file that begins with the name of the first, or all of whose lines begin with names."""
+    """True where the name of a text stands above the first line, or in front of every line."""
     if _HEADING.match(head):
         return True
     if _PREFIXED.match(head) is None:
@@ -147,7 +147,7 @@ def _below_headings(content: bytes) -> dict[str, bytes]:
 
 
 def _behind_names(content: bytes) -> dict[str, bytes]:
-    """The texts by name, from lines that begin with names; a line without one goes on with the text above it."""
+    """The texts by name, from lines that begin with names. A line without one belongs to the text above it."""
     texts: dict[str, list[bytes]] = defaultdict(list)
     name = ""
     for line in content.split(b"\n"):

@@ -91,9 +91,9 @@ _REFUSED = lazy(r"\s{0,9}(?:dmesg|sudo|bash|sh|ssh|cat|timeout): ")
 
 
 def is_rest_of_kernel_log(path: str, text: str) -> bool:
-    """True of a file that calls itself a kernel log, and most of whose lines have neither a stamp nor a subsystem.
+    """True of a file that calls itself a kernel log, and has hardly a whole line of one.
 
-    They lost their beginnings: ``name=<unknown>, GPU has fallen off the bus.``
+    Most lines have neither a stamp nor a subsystem: they lost their beginnings: ``name=<unknown>, GPU has fallen off the bus.``
     """
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines or _NAMED.search(path) is None or _REFUSED.match(lines[0]):

@@ -15,6 +15,7 @@ ONE_KIND_OF_SOURCE = "Only one kind of source shows this, and no other confirms 
 GROUPS_UNNAMED = "Ranks wait in several groups, and the log lines don't name them."
 JOB_MAY_RUN = "No log reports an error, so the job may have continued after the dumps were written."
 
+LATE_AS_EVER = "It came late to earlier calls too, and one look can't show that it won't come."
 NAMELESS_ERROR = "An exception in the logs names no rank, and it could be the error of this one."
 
 

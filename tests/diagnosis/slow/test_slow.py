@@ -168,6 +168,23 @@ def test_a_slow_job_whose_training_finished_did_not_hang(done: bool, state: JobS
     assert "late again in" in diagnosis.action.why, diagnosis.action
 
 
+@pytest.mark.parametrize(("late", "confidence"), [(0.6, "medium"), (0.0, "high")])
+def test_one_look_at_a_rank_that_is_always_late_cannot_show_that_it_will_not_come(late: float, confidence: str) -> None:
+    """The others have issued the next call, and the log ends before it shows that the job went on."""
+    files = stepping({2: late}, done=False)
+    for rank in (0, 1, 3):
+        dump = files[f"fr/trace_{rank}"]
+        assert isinstance(dump, bytes)
+        whole = pickle.loads(dump)
+        open_call = {"time_discovered_completed_ns": None, "state": "started", "retired": False, "duration_ms": None}
+        whole["entries"].append(entry(21, time_created_ns=(DAY + 21) * 10**9, **open_call))
+        whole["pg_status"]["0"]["last_enqueued_collective"] = 21
+        files[f"fr/trace_{rank}"] = pickle.dumps(whole, protocol=2)
+    ruling = read(files | {"stacks/stacks_2.txt": STACK})
+    assert (ruling.cause, ruling.ranks) == ("not-arrived", "2"), str(ruling)
+    assert ruling.verdict["confidence_in"] == {"ranks": "high", "class": confidence}, str(ruling)
+
+
 def issued(late: dict[int, float], name: str, **fields: Any) -> dict[str, str | bytes]:
     """Dumps of a job that ends, in which nothing but the times of the hosts is recorded."""
     files = stepping(late)
