@@ -8,7 +8,7 @@ from dataclasses import field
 
 from nccldoctor.dataclass import dataclass
 from nccldoctor.live.fronts import Movement
-from nccldoctor.live.watch import COLLECTIVE, Observation, Wishes
+from nccldoctor.live.watch import COLLECTIVE, GROWTH, Observation, Wishes
 from nccldoctor.model import CauseClass
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.words.names import ranks_phrase, verb
@@ -73,8 +73,12 @@ def stuck_sentence(seen: Observation) -> str:
 
 
 def _pause_sentence(seen: Observation) -> str:
-    what = "launched a collective" if seen.pace.of == COLLECTIVE else "reported a step"
-    return f"No rank has {what} for {duration(1000 * seen.pace.quiet)}."
+    what = _PAUSES.get(seen.pace.of, "No rank has reported a step")
+    return f"{what} for {duration(1000 * seen.pace.quiet)}."
+
+
+_PAUSES = {COLLECTIVE: "No rank has launched a collective", GROWTH: "No file has grown"}
+"""What stands still, by what a pace counts."""
 
 
 @dataclass(slots=True)

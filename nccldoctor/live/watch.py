@@ -1,7 +1,8 @@
 """Watches a job: analyses what is new, says who falls behind, and tells when it is stuck.
 
 A stall is called by the analysis, or by the pace: where no rank reports a step, or launches a collective that RAS counts, for longer
-than the limit, and for longer than twice the longest pause that ended so far. Both come before the watchdog where its timeout is longer.
+than the limit, and for longer than twice the longest pause that ended so far. Of a job that counts neither, the growth of its files is
+taken. All come before the watchdog where its timeout is longer.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ GONE_STALE = 2.0
 """A pause is a stall where it is longer than the longest that ended so far, times this."""
 
 
-COLLECTIVE = "collective"
-"""What a pace counts where RAS shows it."""
+COLLECTIVE, GROWTH = "collective", "growth"
+"""What a pace counts where RAS shows it, and where neither RAS nor a line counts anything: that files grow."""
 
 
 class State(StrEnum):
@@ -75,13 +76,16 @@ class Observation:
 class _Seen:
     """What was first seen when: lines without a time, and counts of launched collectives.
 
-    ``longest`` is the longest time without a new collective that ended while the job was watched; NaN before the first.
+    ``longest`` is the longest time without a new collective that ended while the job was watched, ``longest_unwritten`` that without a new
+    byte of any file since the last one at ``written``; NaN before the first.
     """
 
     at: dict[tuple[int | None, str, int, int], float] = field(default_factory=dict)
     counts: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     changed: float = math.nan
     longest: float = math.nan
+    written: float = math.nan
+    longest_unwritten: float = math.nan
 
     def launches(self, case: Case, now: float) -> Pace:
         """The pace by the collectives that NCCL counts; NaN in all where it reports none."""
@@ -91,6 +95,16 @@ class _Seen:
                 self.longest = max(now - self.changed, 0.0 if math.isnan(self.longest) else self.longest)
             self.counts, self.changed = counts, now
         return Pace(quiet=now - self.changed, longest=self.longest, of=COLLECTIVE)
+
+    def growth(self, written: float, now: float) -> Pace:
+        """The pace by the files, the last of which was written at a time in seconds since the epoch."""
+        if not math.isnan(self.written) and written > self.written:
+            paused = written - self.written
+            self.longest_unwritten = (
+                paused if math.isnan(self.longest_unwritten) else max(paused, self.longest_unwritten)
+            )
+        self.written = written
+        return Pace(quiet=now - written, longest=self.longest_unwritten, of=GROWTH)
 
     def moments(self, liveness: Liveness, now: float) -> Callable[[Event], float]:
         """A clock for the lines of one analysis."""
@@ -129,6 +143,8 @@ def _observed(incident: Incident, now: float, watched: Watched, seen: _Seen, wis
     pace = measure_pace(liveness.by_rank, seen.moments(liveness, on_job_clock), on_job_clock)
     if math.isnan(pace.quiet):
         pace = seen.launches(incident.case, now)
+    if math.isnan(pace.quiet) and incident.diagnosis.job_end.state is not JobState.ENDED and incident.case.sources:
+        pace = seen.growth(watched.last_written(), now)
     is_verdict = _is_verdict(incident.diagnosis)
     state = State.RUNNING
     if is_verdict or _is_standing(pace, wishes):

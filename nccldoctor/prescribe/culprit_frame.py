@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -23,16 +24,18 @@ DIFFERS_AT_CALL = (CauseClass.OP_MISMATCH, CauseClass.SIZE_MISMATCH, CauseClass.
 
 @dataclass(frozen=True, slots=True)
 class CulpritFrame:
-    """A function of the user's code, and its file with the line."""
+    """A function of the user's code, and its file with the line; ``worker`` is the pid of the data loader's worker that was there."""
 
     function: str
     place: str
+    worker: int | None = None
 
 
 def culprit_frame(finding: Finding, survey: Survey) -> CulpritFrame | None:
     """The innermost user frame of the first culprit that left one.
 
     Of an exception that is where it was raised, of a call that differs where it was made, of any other culprit where its newest stack is.
+    A culprit that waits for its data loader stands where the worker does that the finding quotes.
     """
     ranks = tuple(finding.ranks or finding.suspects)[:_NAMED]
     if finding.cause is CauseClass.FROZEN and is_stopped(ranks, survey):
@@ -42,10 +45,19 @@ def culprit_frame(finding: Finding, survey: Survey) -> CulpritFrame | None:
     elif finding.cause in DIFFERS_AT_CALL:
         found = _called_in(finding, ranks, survey)
     elif finding.family in (Family.ABSENT, Family.SLOW, Family.SETUP):
+        if (worker := _worker_frame(finding, survey)) is not None:
+            return worker
         found = _stood_in(ranks, survey)
     else:
         return None
     return next(filter(None, map(_user_frame, found)), None)
+
+
+def _worker_frame(finding: Finding, survey: Survey) -> CulpritFrame | None:
+    quoted = {evidence.where for evidence in finding.evidence if evidence.supports}
+    workers = (stack for stack in survey.events_of(Stack) if stack.helper and stack.place in quoted)
+    frames = ((stack.pid, _user_frame(stack.frames)) for stack in workers)
+    return next((replace(frame, worker=pid) for pid, frame in frames if frame is not None), None)
 
 
 def _raised_in(ranks: Collection[int | None], survey: Survey) -> Iterator[tuple[str, ...]]:

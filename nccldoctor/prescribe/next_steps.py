@@ -163,6 +163,7 @@ def _open(scene: _Scene) -> Step | None:
             StepKind.OPEN, f"Open {at}.", f"{leads}; its peers are at {code_span(peer_at)} of the same function."
         )
     who = ranks_phrase(scene.finding.ranks or scene.finding.suspects, 4)
+    who = who if frame.worker is None else f"worker process {frame.worker}"
     cause = scene.finding.cause
     if is_at_prompt(scene.finding.ranks, scene.survey):
         detail = "Remove the breakpoint or the question there."

@@ -26,7 +26,8 @@ def arrived(diagnosis: Diagnosis, call: Stalled) -> str:
     is_open = learned == "assumed" and job.world_size is None
     if is_open and job.world_at_least > len(call.entered):
         return f"at least {len(call.entered):,} of {world(job)} arrived"
-    if learned == "log" or call.group in (None, NOT_NAMED) or is_open:
+    is_whole_job = call.group in (None, NOT_NAMED) and len(members) == job.world_size
+    if learned == "log" or (call.group in (None, NOT_NAMED) and not is_whole_job) or is_open:
         return f"{numbers.plural(len(call.entered), 'rank')} arrived (group size unknown)"
     guessed = job.world_guessed and len(members) == job.world_size
     noun = "known rank" if guessed else "rank"

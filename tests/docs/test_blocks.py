@@ -139,3 +139,73 @@ def test_the_blocks_of_a_page_run_one_after_the_other(
             exec(compile(block.text, block.place, "exec"), names)
         elif "output" in block.words:
             assert _is_shown(block.text, printed), f"{block.place} isn't what was printed:\n{printed}"
+
+
+SLURM = ROOT / "docs" / "launchers" / "slurm.md"
+SRUN = """#!/bin/bash
+# Two tasks on this machine, as srun starts them: --output=FILE with %t, then a command.
+for word; do case $word in --output=*) output=${word#--output=} ;; --*) ;; *) break ;; esac; shift; done
+for task in 0 1; do
+  SLURM_PROCID=$task SLURM_LOCALID=$task SLURM_NTASKS=2 "$@" > "${output//%t/$task}" 2>&1 &
+done
+wait
+exit 1
+"""
+TRAIN = """
+import os
+assert os.environ["TORCH_FR_DUMP_TEMP_FILE"].endswith("/dumps/nccl_trace_rank_")
+assert os.environ["MASTER_ADDR"] == "gpu-a07"
+if os.environ["RANK"] == "1":
+    raise FileNotFoundError("shard_00004.idx")
+"""
+
+
+def _batch_script() -> str:
+    (script,) = (block.text for block in blocks(SLURM) if block.text.startswith("#!/bin/bash\n"))
+    return script
+
+
+def test_the_directives_of_the_batch_script_are_options_of_sbatch() -> None:
+    known = {"job-name", "nodes", "ntasks-per-node", "gpus-per-node", "time", "signal", "output"}
+    lines = [line for line in _batch_script().splitlines() if line.startswith("#SBATCH")]
+    directives = dict(line.removeprefix("#SBATCH --").split("=", 1) for line in lines)
+    assert set(directives) == known
+    assert directives["signal"] == "B:TERM@300"
+    assert "\n\n#SBATCH" not in _batch_script(), "sbatch ends reading directives at the first command"
+
+
+def test_the_batch_script_leaves_logs_of_each_rank_and_a_report(tmp_path: Path) -> None:
+    """Its own lines are run; ``srun`` and ``scontrol`` are stand-ins, and ``nccldoctor watch`` does nothing."""
+    programs, work = tmp_path / "bin", tmp_path / "work"
+    programs.mkdir()
+    work.mkdir()
+    watchless = SHIM.replace("# The command", '[ "$1" = watch ] && exit 0\n# The command')
+    shims = {
+        "srun": SRUN,
+        "nccldoctor": watchless.format(python=sys.executable),
+        "python": f'#!/bin/sh\nexec "{sys.executable}" "$@"\n',
+        "scontrol": "#!/bin/sh\necho gpu-a07\necho gpu-a08\n",
+    }
+    for name, text in shims.items():
+        (programs / name).write_text(text)
+        (programs / name).chmod(0o755)
+    (work / "train.py").write_text(TRAIN)
+    (work / "train.sbatch").write_text(_batch_script())
+    environment = {
+        **os.environ,
+        "PATH": f"{programs}:{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "SLURM_SUBMIT_DIR": str(work),
+        "SLURM_JOB_ID": "4711",
+        "SLURM_JOB_NAME": "train",
+        "SLURM_JOB_NODELIST": "gpu-a[07-08]",
+    }
+    with (work / "train-4711.out").open("w") as output:
+        done = subprocess.run(
+            ["bash", "train.sbatch"], cwd=work, env=environment, stdout=output, stderr=output, check=False
+        )
+
+    assert done.returncode == 1, (work / "train-4711.out").read_text()
+    assert (work / "logs-4711/ranks/rank_0.log").read_text().startswith("rank=0 pid=")
+    assert "Rank 1" in (work / "logs-4711.txt").read_text()
+    assert "FileNotFoundError: shard_00004.idx" in (work / "logs-4711.html").read_text()

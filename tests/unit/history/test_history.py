@@ -12,10 +12,11 @@ from click.testing import CliRunner, Result
 from nccldoctor.cli.app import cli
 from nccldoctor.history import returning
 from nccldoctor.history.page import history_page
-from nccldoctor.history.saved_report import SavedReport, from_document
+from nccldoctor.history.saved_report import SavedReport, from_document, load
 from nccldoctor.history.store import History
 from nccldoctor.model.errors import OutputError
 
+MADE_UP = "gpu-a07"
 NOW = datetime(2026, 11, 23, tzinfo=UTC)
 HOSTS = [f"n{number}" for number in range(16)]
 
@@ -201,3 +202,18 @@ def test_diff_ends_with_0_for_the_same_defect(tmp_path: Path) -> None:
     assert (diff("a.json", "b.json").exit_code, diff("a.json", "c.json").exit_code) == (0, 1)
     assert "- hosts at fault       n3\n+ hosts at fault       n9\n" in diff("a.json", "b.json").stdout
     assert diff("a.json", "b.json").stdout.endswith("the same defect\n")
+
+
+def test_the_made_up_fleet_has_one_host_that_returns_and_no_old_name(tmp_path: Path) -> None:
+    past = tmp_path / "past"
+    assert CliRunner().invoke(cli, ["history", "demo", str(past)]).exit_code == 0
+    documents = sorted(past.glob("*.json"))
+    read = [load(path) for path in documents]
+    added = CliRunner().invoke(cli, ["history", "add", *map(str, documents), "--db", str(tmp_path / "h.db")])
+    shown = CliRunner().invoke(cli, ["history", "hosts", "--db", str(tmp_path / "h.db")])
+
+    assert added.exit_code == 0 and shown.exit_code == 1
+    assert [line.split()[1] for line in shown.stdout.splitlines() if line.startswith("*  ")] == [MADE_UP]
+    assert all(host.startswith("gpu-") for report in read for host in report.hosts)
+    again = CliRunner().invoke(cli, ["history", "demo", str(past)])
+    assert again.exit_code != 0 and isinstance(again.exception, OutputError | SystemExit)

@@ -100,6 +100,22 @@ def test_a_job_without_steps_is_stuck_after_the_limit(tmp_path: Path) -> None:
     ]
 
 
+def test_a_job_that_prints_no_steps_is_stuck_once_no_file_grows(tmp_path: Path) -> None:
+    """Its longest pause was 50 s: it is not called before it takes twice as long."""
+    job = Job(tmp_path / "logs", dated=False)
+    job.write(START, 1, words="all is well")
+
+    def plays(now: float) -> None:
+        if now == START + 50:
+            job.write(now, 2, words="still well")
+
+    seen, said = watched(job, plays, 99, Wishes(every=10.0, behind=30.0, stall=80.0))
+    assert (seen[-1].state, seen[-1].at) == (State.STUCK, START + 160)
+    assert not seen[-1].is_verdict
+    told = [sentence for at_once in said for sentence in at_once]
+    assert "No file has grown for 60 s. The longest pause before that was 50 s." in told
+
+
 def test_a_pause_like_an_earlier_one_is_no_stall(tmp_path: Path) -> None:
     """A checkpoint of 90 s ended once; the next one is not called before it takes twice as long."""
     job = Job(tmp_path / "logs")

@@ -89,6 +89,24 @@ def test_a_running_job_is_looked_at_now():
     assert all(step.kind is not StepKind.IF_AGAIN for step in given)
 
 
+def test_the_line_to_open_is_that_of_the_loader_worker_that_the_verdict_quotes():
+    waits = fixtures_conditions.stack(
+        5, "_try_get_data (torch/utils/data/dataloader.py:1251)", "main (/opt/train/train.py:118)"
+    )
+    at_work = dataclasses.replace(
+        fixtures_conditions.stack(5, "read_shard (/opt/train/train.py:31)"),
+        helper=True,
+        pid=508,
+        place=fixtures_conditions.at("stacks/508.txt", 5, 1),
+    )
+    quoted = Evidence(at_work.place, "read_shard", "Worker process 508 was in read_shard (train.py:31).")
+    given = steps("not-arrived", waits, at_work, evidence=(quoted,))
+
+    (opened,) = (step for step in given if step.kind is StepKind.OPEN)
+    assert opened.text == "Open `/opt/train/train.py:31` (`read_shard`)."
+    assert "worker process 508" in opened.detail
+
+
 def test_after_the_end_nobody_looks_at_the_pid():
     given = steps("not-arrived", OWN, GONE)
     assert [step.kind for step in given] == [StepKind.OPEN, StepKind.RESTART, StepKind.IF_AGAIN]

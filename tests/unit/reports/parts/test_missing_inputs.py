@@ -83,6 +83,10 @@ def test_who_arrived_is_said_as_surely_as_the_size_is_known():
     assert wording.arrived(told, call) == "2 of 4 ranks arrived"
     assert wording.arrived(guessed, call) == "2 of 4 known ranks arrived"
     assert wording.arrived(unknown, call) == "2 ranks arrived (group size unknown)"
+    assert wording.arrived(told, replace(call, group=None)) == "2 of 4 ranks arrived"
+    assert (
+        wording.arrived(told, replace(call, group=None, missing=Ranks([0]))) == "2 ranks arrived (group size unknown)"
+    )
     assert facts.job_line(told)[0] == "4 ranks"
     assert facts.job_line(guessed)[0] == "4 ranks (guessed from the highest)"
 
