@@ -456,10 +456,11 @@ class SchedulerEvent(Event):
     ``what`` is preempted, node-failure, time-limit, cancelled, oom, evicted, task-exit, requeue, failed
     (its record says so, and not why);
     ``job`` is the id without that of a step; ``job_step`` is the step that the line is about (``0``, ``batch``), None where it is about
-    the whole job or does not say.
+    the whole job or does not say. ``by`` is who says it: slurm, kubernetes, ray, or empty for the notices of clouds.
     """
 
     what: str = ""
+    by: str = ""
     job: str | None = None
     job_step: str | None = None
     detail: str = ""

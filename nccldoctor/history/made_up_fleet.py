@@ -1,4 +1,4 @@
-"""Moves reports of bundled incidents to the hosts of one made-up fleet, in which one host is at fault again and again.
+"""Moves reports of bundled incidents to the hosts of one made-up fleet. One of them is at fault again and again.
 
 Each report is a real one. Only the names of its hosts are exchanged.
 """

@@ -19,7 +19,7 @@ from functools import partial
 from nccldoctor.dataclass import dataclass
 from nccldoctor.discover.discover import Discovered, Input
 from nccldoctor.discover.streams import HEAD, Rejoined, peek, problem_of, reader
-from nccldoctor.events import Stack, Version, Writer
+from nccldoctor.events import ProcessState, Stack, Version, Writer
 from nccldoctor.ingest.progress import InputProgress, ReadingProgress, Tell
 from nccldoctor.ingest.read_before import ReadBefore
 from nccldoctor.model import Gap, Source, SourceKind, SourceRole
@@ -345,6 +345,8 @@ def _kind_by_events(parsed: Parsed) -> SourceKind:
     """The kind of a text by its events; a text without events keeps its kind."""
     events = parsed.events
     if any(isinstance(e, Stack) for e in events) and all(isinstance(e, Stack | Version) for e in events):
+        return SourceKind.STACKS
+    if events and all(isinstance(e, ProcessState) for e in events):  # the error of a stack tool, or what ps prints
         return SourceKind.STACKS
     if events and all(e.written_by is Writer.KERNEL for e in events):
         return SourceKind.KERNEL_LOG

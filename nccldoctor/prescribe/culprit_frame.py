@@ -24,7 +24,10 @@ DIFFERS_AT_CALL = (CauseClass.OP_MISMATCH, CauseClass.SIZE_MISMATCH, CauseClass.
 
 @dataclass(frozen=True, slots=True)
 class CulpritFrame:
-    """A function of the user's code, and its file with the line; ``worker`` is the pid of the data loader's worker that was there."""
+    """A function of the user's code, and its file with the line.
+
+    ``worker`` is the pid of the data loader's worker that was there, None of a rank itself.
+    """
 
     function: str
     place: str

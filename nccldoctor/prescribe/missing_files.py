@@ -156,16 +156,11 @@ def _pod_words(survey: Survey) -> str:
 
 def _launcher(survey: Survey) -> str:
     """What started the job, as far as its own lines show: slurm, kubernetes, ray, or ssh for anything else."""
-    reporters = {event.reporter for event in survey.events_of(ProcessExit)}
-    if survey.case.pods.nodes or "kubernetes" in reporters:
+    told = {event.reporter for event in survey.events_of(ProcessExit)}
+    told |= {event.by for event in survey.events_of(SchedulerEvent)}
+    if survey.case.pods.nodes or "kubernetes" in told:
         return "kubernetes"
-    notices = survey.events_of(SchedulerEvent)
-    if "ray" in reporters or any(event.detail.startswith("Ray: ") for event in notices):
+    if "ray" in told:
         return "ray"
     names = (setting.name for setting in survey.events_of(Setting))
-    is_slurm = "srun" in reporters or any(map(_is_of_slurm, notices)) or any(n.startswith("SLURM_") for n in names)
-    return "slurm" if is_slurm else "ssh"
-
-
-def _is_of_slurm(notice: SchedulerEvent) -> bool:
-    return notice.job is not None or any(word in notice.text for word in ("slurm", "srun", "Node failure on"))
+    return "slurm" if told & {"srun", "slurm"} or any(name.startswith("SLURM_") for name in names) else "ssh"

@@ -44,6 +44,8 @@ class Kubernetes(LineParser):
             row, hit = fit
             event = row.event or SchedulerEvent
             fields = common(line, detail=line.body.strip()[:300]) | _pod_of(line) | row.event_fields(hit, event)
+            if event is SchedulerEvent:
+                fields["by"] = "kubernetes"
             yield event(**fields)
         if (match := _EXIT_CODE.search(line.body)) and int(match["code"]):
             yield ProcessExit(**common(line), **exit_and_signal(int(match["code"])), reporter="kubernetes")

@@ -52,6 +52,9 @@ _STATE = lazy(
 )
 
 
+_SLURM = "slurm"
+
+
 @line_parser
 class Scheduler(LineParser):
     """*scheduler* for what was done to the job, *process-exit* for each task of ``srun``. A step that is cancelled
@@ -74,17 +77,22 @@ class Scheduler(LineParser):
             fields: dict[str, Any] = {"host": match["host"], "time": _iso_time(match["time"]) or _common(line)["time"]}
             detail = f"{match['what'].lower()} {why}".strip()
             job, _, step = match["job"].partition(".")
-            yield SchedulerEvent(**_common(line, **fields), what=what, job=job, job_step=step or None, detail=detail)
+            yield SchedulerEvent(
+                **_common(line, **fields), by=_SLURM, what=what, job=job, job_step=step or None, detail=detail
+            )
         elif match := _STATE.search(body) or _JOB_STATE.search(body):
             job = _job(match["job"]) if "job" in match.re.groupindex else _job_above(line)
-            yield SchedulerEvent(**_common(line), what=_STATES[match["state"]], job=job, detail=match["state"])
+            yield SchedulerEvent(
+                **_common(line), by=_SLURM, what=_STATES[match["state"]], job=job, detail=match["state"]
+            )
         elif _DRAINED.search(line.body):
             yield from _drained_nodes(line)
         elif fit := first_fit((*_TABLE.rows, *_REASONS), body):
             row, match = fit
             event = row.event or SchedulerEvent
             told = "message" if event is RendezvousError else "detail"
-            yield event(**_common(line, **{told: body.strip()[:300]}) | row.event_fields(match, event))
+            who = {"by": _SLURM} if event is SchedulerEvent else {}
+            yield event(**_common(line, **{told: body.strip()[:300]}) | who | row.event_fields(match, event))
 
 
 def _reason(text: str) -> str | None:
@@ -133,7 +141,7 @@ def _tasks(line: Line, match: re.Match[str]) -> Iterator[Event]:
     fields = _common(line, host=host, rank=None, pid=None)
     signal, code = None, None
     if "Out Of Memory" in end:
-        yield SchedulerEvent(**fields, what="oom", detail=match[0][:300])
+        yield SchedulerEvent(**fields, by=_SLURM, what="oom", detail=match[0][:300])
         signal = "SIGKILL"
     elif exited := _CODE.search(end):
         code = int(exited[1])

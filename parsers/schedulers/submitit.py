@@ -24,13 +24,27 @@ class Submitit(RowParser):
             ": this job is preempted",
             r"Caught signal \S{1,12} on \S{1,200}: this job is preempted",
             what="preempted",
+            by="slurm",
             detail="submitit caught its signal",
         ),
         Row(
-            ": this job is timed-out", r"Caught signal \S{1,12} on \S{1,200}: this job is timed-out", what="time-limit"
+            ": this job is timed-out",
+            r"Caught signal \S{1,12} on \S{1,200}: this job is timed-out",
+            what="time-limit",
+            by="slurm",
         ),
-        Row("Job not requeued because: ", r"Job not requeued because: timed-out [\w ]{1,60}", what="time-limit"),
-        Row("Requeued job ", r"Requeued job (?P<job>\d{1,12}) \(\d{1,6} remaining timeouts\)", what="requeue"),
+        Row(
+            "Job not requeued because: ",
+            r"Job not requeued because: timed-out [\w ]{1,60}",
+            what="time-limit",
+            by="slurm",
+        ),
+        Row(
+            "Requeued job ",
+            r"Requeued job (?P<job>\d{1,12}) \(\d{1,6} remaining timeouts\)",
+            what="requeue",
+            by="slurm",
+        ),
         Row(
             "Bypassing signal SIGTERM",
             r"submitit WARNING .{0,60}Bypassing signal SIGTERM",

@@ -34,12 +34,18 @@ def end_of_chain(who: str, call: str | None) -> Headline:
 
 
 def missed_by_all(who: str, call: str | None) -> Headline:
-    """Rank 5 never reached DeepEP dispatch: its peers waited for it in vain."""
+    """Rank 5 never reached the DeepEP dispatch: its peers waited for it in vain."""
     return _end_of_waits(who, call, "its peers waited for it in vain")
 
 
 def _end_of_waits(who: str, call: str | None, why: str) -> Headline:
-    return Headline(who, f"never reached {call or 'the call that its peers wait in'}", why, basis=Basis.RANKS)
+    reached = _with_article(call) if call else "the call that its peers wait in"
+    return Headline(who, f"never reached {reached}", why, basis=Basis.RANKS)
+
+
+def _with_article(call: str) -> str:
+    """``the DeepEP barrier``: a name of several words is no operation with a number, such as ALLREDUCE #9."""
+    return f"the {call}" if " " in call and "#" not in call else call
 
 
 def at_prompt(who: str, ranks: Ranks) -> Headline:

@@ -421,7 +421,7 @@ def test_kernels_that_trapped_are_victims_of_the_peer_that_they_missed() -> None
     logs = {f"rank{rank}.log": f"step 7 loss 1.25\n{barrier_missed(rank, 2)}" for rank in (0, 1, 3)}
     ruling = read(logs | {"rank2.log": "step 7 loss 1.25\n"})
     assert (ruling.cause, ruling.ranks, ruling.verdict["confidence"]) == ("not-arrived", "2", "medium"), str(ruling)
-    assert "DeepEP barrier" in ruling.verdict["headline"]
+    assert "never reached the DeepEP barrier" in ruling.verdict["headline"]
 
 
 def test_the_peer_that_raised_before_is_the_cause() -> None:

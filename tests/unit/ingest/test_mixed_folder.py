@@ -15,6 +15,7 @@ from simulator import file_layouts
 
 import nccldoctor as nd
 from nccldoctor import pipeline
+from nccldoctor.model import SourceKind
 from nccldoctor.parsers.line_prefix.prefixes import read_mark
 from nccldoctor.reports import inspect
 from nccldoctor.reports.terminal.inspected import inspected_text
@@ -275,3 +276,17 @@ def test_a_requeue_of_the_collectors_zone_is_not_the_jobs(tmp_path: Path) -> Non
     case = pipeline.read([tmp_path])
     at = {e.kind: float(case.seconds[i]) for i, e in enumerate(case.events)}
     assert at["process-exit"] - at["collective-timeout"] == pytest.approx(28, abs=1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Error: Failed to get process executable name. Check that the process is running.\n",
+        "    PID STAT WCHAN COMMAND\n   1335 T do_signal_stop python train.py\n",
+    ],
+    ids=["py-spy's error", "ps"],
+)
+def test_what_tools_say_of_a_process_is_no_kernel_log(tmp_path, text):
+    (tmp_path / "stack-1335.txt").write_text(text)
+    (source,) = pipeline.read([str(tmp_path)]).sources
+    assert source.kind is SourceKind.STACKS

@@ -100,7 +100,7 @@ def test_the_line_to_open_is_that_of_the_loader_worker_that_the_verdict_quotes()
         place=fixtures_conditions.at("stacks/508.txt", 5, 1),
     )
     quoted = Evidence(at_work.place, "read_shard", "Worker process 508 was in read_shard (train.py:31).")
-    given = steps("not-arrived", waits, at_work, evidence=(quoted,))
+    given = steps("not-arrived", waits, at_work, GONE, evidence=(quoted,))
 
     (opened,) = (step for step in given if step.kind is StepKind.OPEN)
     assert opened.text == "Open `/opt/train/train.py:31` (`read_shard`)."
@@ -194,8 +194,9 @@ def test_dumps_are_fetched_from_where_a_variable_put_them():
     [
         (event(ProcessExit, reporter="kubernetes", exitcode=1), "kubectl logs"),
         (event(ProcessExit, reporter="srun", exitcode=1), "slurm-*.out"),
-        (event(SchedulerEvent, None, text="Node failure on n4", what="node-failure"), "slurm-*.out"),
+        (event(SchedulerEvent, None, text="Node failure on n4", what="node-failure", by="slurm"), "slurm-*.out"),
         (event(SchedulerEvent, None, text="Spot ITN received", what="preempted"), "scp -r"),
+        (event(SchedulerEvent, None, what="node-failure", by="ray"), "/tmp/ray/session_latest/logs"),
         (event(ProcessExit, reporter="ray", exitcode=1), "/tmp/ray/session_latest/logs"),
         (GONE, "scp -r"),
     ],
