@@ -181,17 +181,19 @@ def kind_of_text(head: bytes, name: str, *, is_json: bool) -> SourceKind | None:
         inside = _text_inside(head)
         return _kind_of_json(head, name) or (kind_of_text(inside, name, is_json=False) if inside else None)
     lines = [line[:LONGEST] for line in whole_lines]
-    is_output_name = _OUTPUT_NAMES.search(name) is not None
-    if _is_chat(lines, name) and not is_output_name:
-        return SourceKind.CHAT
     plain = _outside_blocks(lines)
+    is_output_name = _OUTPUT_NAMES.search(name) is not None
+    if is_output_name and any(map(_PRINTED.match, plain)):
+        return None
+    if not is_output_name and _is_chat(lines, name):
+        return SourceKind.CHAT
     printed = count_matches(_PRINTED, plain)
     named = None if is_output_name else next((shape for shape in _SHAPES if shape.names.search(name)), None)
     if named is not None and (
         printed <= MOST_QUOTED * len(plain) or count_matches(named.telling, lines) >= named.least
     ):
         return named.kind
-    if printed > (0 if is_output_name else MOST_LOGGED * len(plain)):
+    if printed > MOST_LOGGED * len(plain):
         return None
     if any(map(_STACK.match, plain)) and not _is_prose(plain, name):
         return None

@@ -20,6 +20,9 @@ from nccldoctor.model.recorded_calls import Batch
 YEARLESS = 1900
 """The year that parsers give to a time without one."""
 
+_EPOCH = datetime(1970, 1, 1)
+"""Without a zone, as most lines print their times."""
+
 NO_YEAR_KNOWN = 2000
 """The year of a job of which nothing tells the year: a leap year, which has every day."""
 
@@ -55,7 +58,7 @@ def _stamp(time: datetime | None, year: int) -> float:
             time = time.replace(year=year)
         except ValueError:  # 29 February in a year without one
             return float("nan")
-    return time.timestamp() if time.tzinfo is not None else time.replace(tzinfo=UTC).timestamp()
+    return time.timestamp() if time.tzinfo is not None else (time - _EPOCH).total_seconds()
 
 
 def _year(events: Sequence[Event], batch: Batch) -> int:

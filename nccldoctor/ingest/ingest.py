@@ -13,10 +13,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 
-from nccldoctor.dataclass import dataclass
+from nccldoctor.dataclass import dataclass, replace
 from nccldoctor.discover.discover import Discovered, Input
 from nccldoctor.discover.streams import HEAD, Rejoined, peek, problem_of, reader
 from nccldoctor.events import ProcessState, Stack, Version, Writer

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from nccldoctor.dataclass import replace
 from nccldoctor.events import CallTimeout, CollectiveTimeout, DumpSignal, Event, GroupRef, HeartbeatStuck, WorkStatus
 
 _COUNTED_ONCE = (CallTimeout, WorkStatus, DumpSignal, HeartbeatStuck)

@@ -21,6 +21,9 @@ slower than further passes over a block that is still in the cache (measured wit
 _SMALL = 4 << 10
 """Bytes of text that one automaton of all literals searches before several have begun."""
 
+_MOST_REMEMBERED = 4_096
+"""Sets of literals that stand in one line, and the parsers that own them; a log has some hundred."""
+
 _ESCAPE = b"\x1b"
 
 _WORTH_ONE_PASS = 8 << 20
@@ -109,6 +112,7 @@ class Literals:
         self.parsers = tuple(parsers)
         self.longest = max(map(len, owners), default=0)
         self._owners = [frozenset(who) for who in owners.values()]
+        self._owners_by_hits: dict[frozenset[int], list[LineParser]] = {}
         self._texts = tuple(owners)
         self._every = ahocorasick_rs.BytesAhoCorasick(list(owners)) if owners else None
         self._search = [
@@ -201,7 +205,14 @@ class Literals:
         """The parsers that own the literals of some hits, in the order they were given."""
         if not hits:
             return []
-        return [self.parsers[i] for i in sorted({i for hit, _, _ in hits for i in self._owners[hit]})]
+        found = frozenset([hit for hit, _, _ in hits])
+        owners = self._owners_by_hits.get(found)
+        if owners is None:
+            numbers = frozenset[int]().union(*map(self._owners.__getitem__, found))
+            owners = [self.parsers[i] for i in sorted(numbers)]
+            if len(self._owners_by_hits) < _MOST_REMEMBERED:
+                self._owners_by_hits[found] = owners
+        return owners
 
 
 @functools.lru_cache(maxsize=16)

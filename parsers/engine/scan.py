@@ -9,9 +9,9 @@ from __future__ import annotations
 import functools
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import BinaryIO
 
+from nccldoctor.dataclass import replace
 from nccldoctor.events import Event, Note
 from nccldoctor.model import Gap, Place, Source
 from nccldoctor.parsers import registry

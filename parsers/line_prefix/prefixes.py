@@ -6,8 +6,7 @@ every layer of a job may add its own. What is left is the message, with the inde
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from nccldoctor.dataclass import replace
 from nccldoctor.parsers.base import Mark
 from nccldoctor.parsers.line_prefix import launcher_layouts as la
 from nccldoctor.parsers.line_prefix import logger_layouts as lo

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from nccldoctor.dataclass import dataclass
+from nccldoctor.dataclass import replace as copied
 
 
 def declare(decorator: Any) -> tuple[type[Any], type[Any]]:
@@ -184,3 +185,31 @@ def test_a_class_that_is_not_frozen_changes_and_has_no_hash() -> None:
     assert copy.copy(one) == one
     with pytest.raises(AttributeError):
         one.other = 1  # type: ignore[attr-defined]
+
+
+def test_a_copy_has_other_values_in_some_fields_and_leaves_its_original_alone() -> None:
+    one = Place(1, 2)
+    other = copied(one, line=3)
+    assert (one, other) == (Place(1, 2), Place(1, 3))
+    assert type(other) is Place
+    assert copied(Nothing()) == Nothing()
+    with pytest.raises(FrozenInstanceError):
+        other.line = 4
+    with pytest.raises(AttributeError):
+        copied(one, column=3)
+
+
+def test_a_copy_is_made_anew_where_a_class_computes_a_field() -> None:
+    made = copied(OURS[0](1, ranks=[3]), seq=4)
+    assert (made.size, made.ranks) == (8, [3])
+    assert made._cache == {}
+
+
+def test_a_copy_of_a_class_that_can_change_can_change() -> None:
+    @dataclass(slots=True)
+    class Count:
+        seen: int = 0
+
+    twice = copied(Count(1), seen=2)
+    twice.seen += 1
+    assert twice.seen == 3
