@@ -6,6 +6,7 @@ Example: ``ALLREDUCE #18723 of DP 5``.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -63,7 +64,7 @@ def _duration(facts: Facts, call: StuckCall) -> tuple[datetime | None, datetime 
     It was issued at the recorder's time (UTC), else at the time of a timeout line less what the call had run, as that line prints
     it. None where neither is known.
     """
-    lines = timeouts_of(facts, call)
+    lines = list(timeouts_of(facts, call))
     members = (facts.progress.by_group_rank.get((call.group, rank)) for rank in call.entered)
     rows = [m.row for m in members if m is not None and m.row >= 0 and m.pending == call.seq] or [call.row]
     issued = [ns for row in rows if row >= 0 and (ns := int(facts.case.calls.created_ns[row])) > 0]
@@ -123,7 +124,7 @@ def _without_times(facts: Facts, call: StuckCall) -> Stalled:
     counts = counters_of(facts, call)
     if counts is not None:
         return stalled_from_counters(call, group, counts)
-    line = next(iter(timeouts_of(facts, call)), None) or _failed_call(facts, call)
+    line = next(timeouts_of(facts, call), None) or _failed_call(facts, call)
     return Stalled(
         op=line.op if line else None,
         seq=call.seq,
@@ -137,12 +138,12 @@ def _without_times(facts: Facts, call: StuckCall) -> Stalled:
     )
 
 
-def timeouts_of(facts: Facts, call: StuckCall) -> list[CallTimeout]:
-    """Timeout lines about a call, by ranks that entered it."""
+def timeouts_of(facts: Facts, call: StuckCall) -> Iterator[CallTimeout]:
+    """Timeout lines about a call, by ranks that entered it; often the first is enough."""
     entered = call.entered
-    return [
+    return (
         e for e in facts.case.timeouts(call.seq) if e.rank in entered and group_of(facts.case, e) in (call.group, None)
-    ]
+    )
 
 
 def _failed_call(facts: Facts, call: StuckCall) -> WorkStatus | None:

@@ -6,6 +6,7 @@ A rule names the line, the recorder entry or the stuck call that it rests on; no
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from nccldoctor.align.descriptions import describe, entry_text, timeouts_of
 from nccldoctor.align.facts import Facts
@@ -84,7 +85,7 @@ class Waiting:
         shown: list[Evidence] = []
         for citation in self._from_dumps(facts, call, what):
             shown += citation.write(facts)
-        shown += (quote(e, waiting.timed_out(e.rank, what)) for e in timeouts_of(facts, call)[: self.most])
+        shown += (quote(e, waiting.timed_out(e.rank, what)) for e in islice(timeouts_of(facts, call), self.most))
         if not shown:
             lines = [e for e in facts.case.of(WorkStatus) if e.rank in call.inside and e.failed == call.seq]
             shown += (quote(e, waiting.waited(e.rank, what)) for e in lines[: self.most])

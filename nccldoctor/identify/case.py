@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import TypeVar
 
@@ -126,10 +126,10 @@ class Case:
         found = self.events.of_kind(cls)
         return iter(found) if rank is None else (event for event in found if event.rank == rank)
 
-    def timeouts(self, seq: int) -> list[CallTimeout]:
+    def timeouts(self, seq: int) -> Sequence[CallTimeout]:
         """All lines that give up on a call of this sequence number, in input order, in any group."""
         if not self._of_number:
             for event in self.events.of_kind(CallTimeout):
                 if event.seq is not None:
                     self._of_number.setdefault(event.seq, []).append(event)
-        return list(self._of_number.get(seq, ()))
+        return self._of_number.get(seq, ())

@@ -146,7 +146,9 @@ def _headline(facts: Facts, stall: ObservedStall, trouble: str, has_stacks: bool
 
 def _headline_of_call(facts: Facts, stall: ObservedStall, call: StuckCall) -> Headline:
     """The ranks in the call, and what else is known of those outside."""
-    waiting = undetermined.stuck_in(call.inside, stall.what, has_timed_out=bool(timeouts_of(facts, call)))
+    waiting = undetermined.stuck_in(
+        call.inside, stall.what, has_timed_out=next(timeouts_of(facts, call), None) is not None
+    )
     if host := closed_by(facts)[0]:
         return undetermined.peer_host_closed(waiting, host)
     ends = (e for e in facts.case.of(ProcessExit) if e.exitcode is None and e.rank not in call.inside)

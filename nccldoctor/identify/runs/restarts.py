@@ -256,11 +256,14 @@ def _last_end(events: Iterable[tuple[float, float, Event]], pause: float = 0.0) 
     return end_before
 
 
+_ENDS = (CallTimeout, TearDown)  # a tuple: a union would be made anew for each of all lines
+
+
 def _is_end(event: Event) -> bool:
     """True when a rank ends with the event: a timeout, a tear-down or an exit with an error."""
     if isinstance(event, ProcessExit):
         return bool(event.exitcode or event.signal)
-    return isinstance(event, CallTimeout | TearDown)
+    return isinstance(event, _ENDS)
 
 
 def _has_closed_all(event: Event) -> bool:
