@@ -24,6 +24,7 @@ SHAPES: Mapping[str, str] = {
     "Artifactory": r"AKCp[A-Za-z0-9]{60,80}",
     "Atlassian": r"ATATT3[\w=-]{50,300}",
     "AWS": r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}",
+    "Azure": r"[A-Za-z0-9_~.]{3}\dQ~[\w~.-]{24,40}",
     "Bitbucket": r"ATBB[A-Za-z0-9]{28,40}",
     "Cloudflare": r"v1\.0-[0-9a-f]{24}-[0-9a-f]{100,200}",
     "Databricks": r"dapi[0-9a-f]{32}(?:-\d)?",
@@ -86,12 +87,10 @@ _CUT_OFF = lazy(
     r"[\w.=+/-]{6,400}$"
 )
 """A token whose end was cut off with the text: a parser keeps so many characters of a line."""
-_RANDOM = lazy(
-    r"(?<![A-Za-z0-9])(?=[A-Za-z]{0,40}\d)(?=[A-Z\d]{0,40}[a-z])(?=[a-z\d]{0,40}[A-Z])[A-Za-z0-9]{16,400}(?![A-Za-z0-9])"
-)
+_RANDOM = lazy(r"[A-Za-z0-9]{16,400}")
 """A word that may have been drawn at random: :func:`_is_random` tells."""
-_LINE_END = lazy(r"\n(?!\s{0,40}[\"']?value[\"']?\s{0,4}[:=])")
-_LONG_WORD = lazy(r"[\w.:/+=-]{12}")
+_LINE_END = lazy(r"(?<![:=] [|>])(?<![:=] [|>][+-])\n(?!\s{0,40}[\"']?value[\"']?\s{0,4}[:=])")
+_LONG_WORD = lazy(r"[\w.:/+=-]{14}")
 
 _PEM = lazy(
     r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,4}PRIVATE KEY(?: BLOCK)?-----(?:(?!-----END)[\s\S]){0,8000}"
@@ -101,42 +100,90 @@ _PEM_LINE = lazy(
     r"(?m)^(?=[A-Za-z0-9+/]*[A-Z])(?=[A-Za-z0-9+/]*[a-z])(?=[A-Za-z0-9+/]*\d)(?:[A-Za-z0-9+/]{64}|[A-Za-z0-9+/]{12,62}={1,2})$"
 )
 """A line inside a key or certificate: quoted alone it shows neither its beginning nor its end."""
+_PREFIXED_PEM_LINE = lazy(
+    r"(?m)(?<=[\]|>:] )(?=[A-Za-z0-9+/]{0,64}[A-Z])(?=[A-Za-z0-9+/]{0,64}[a-z])(?=[A-Za-z0-9+/]{0,64}\d)"
+    r"(?:[A-Za-z0-9+/]{64}|[A-Za-z0-9+/]{22,62}={1,2})$"
+)
+_BASE64 = lazy(r"[A-Za-z0-9+/]{22}")
 
 _URL = lazy(
-    r"(\bhttps?://)[^/@\s\"'<>]{1,300}@|(\b[a-zA-Z][a-zA-Z0-9+.-]{1,20}://)[^/@\s:\"'<>]{0,200}:[^/@\s\"'<>]{1,300}@"
+    r"(\bhttps?://)[^/\s\"'<>]{1,300}@|(\b[a-zA-Z][a-zA-Z0-9+.-]{1,20}://)[^/@\s:\"'<>]{0,200}:[^/\s\"'<>]{1,300}@"
 )
+_URL_AS_VALUE = lazy(r"(?i)(%3a%2f%2f)(?:(?!%2f|%40)[^\s\"'<>]){1,300}%40")
+"""``https://user:password@host`` inside the query of another URL."""
+_WEBHOOK = lazy(r"((?:/api/webhooks/\d{15,22}|webhook\.office\.com/webhookb2)/)[\w@/.-]{20,300}")
+_LOGIN = lazy(
+    r"(?<![\w/.-])([\w.-]{1,60}:)(?=[^\s@]{0,100}\d)(?=[^\s@]{0,100}[A-Za-z])[^\s@:/\"'<>,()]{8,100}(?=@[\w-]{1,80}\.[A-Za-z0-9])"
+)
+"""``user:password@host.domain`` without a protocol, as proxies are written."""
 
 _AUTHORIZATION = lazy(
     rf"(?i){_BEGIN}"
     r"((?:proxy-)?authorization[\\\"']{0,2}\s{0,4}[:=]\s{0,4}[\\\"']{0,2}(?:(?:bearer|basic|token|digest|negotiate)\s{1,4})?"
-    r"|(?<![\w-])bearer\s{1,4}(?=[\w.~+/=-]{0,200}[\d._=])|(?:set-)?cookie[\\\"']{0,2}\s{0,4}:\s{0,4}[\\\"']{0,2})(?!(?:bearer|basic|token|digest|negotiate)\b|\*)([^\s\"'\\,]{6,4000})"
+    r"|(?<![\w-])bearer\s{1,4}(?=[\w.~+/=-]{0,200}[\d._=])|(?<![\w-])basic\s{1,4}(?=[\w+/]{8,400}=)|(?:set-)?cookie[\\\"']{0,2}\s{0,4}:\s{0,4}[\\\"']{0,2})(?!(?:bearer|basic|token|digest|negotiate)\b|\*)"
+    r"(?:(?:apikey|api-key|key|aws4-hmac-sha256|hmac|signature|sharedkey|sharedaccesssignature)\s{1,4})?"
+    r"((?:[^\s\"'\\,]{6,4000}|[\w.-]{1,80}=[^\s\"'\\,;]{0,4000};)(?:;?\s{0,2}[\w.-]{1,80}=[^\s\"'\\,;]{1,4000}){0,40})"
 )
+"""The whole value of a header, with all cookies."""
 
 _ENTITY = r"&(?:amp;)?(?:quot|apos|#x?[2-3][0-9]);"
 """A quotation mark in a text that was written for HTML."""
 _VALUE = (
     rf"(?:{_ENTITY}(?P<escaped>(?:(?!{_ENTITY})[^\n]){{1,4000}})"
-    r"|(?:\"\"(?=[^\s\"',;)}])|\\?\")(?P<double>(?:[^\"\\\n]|\\[^\"\n]){0,4000})\\?\"|\\?'(?P<single>(?:[^'\\\n]|\\[^'\n]){0,4000})\\?'"
+    r"|(?!\"\"(?=[^\s\"',;)}]))\"(?P<plain>(?:[^\"\\\n]|\\[^\n]){0,4000})\"|'(?P<apart>(?:[^'\\\n]|\\[^\n]){0,4000})'"
+    r"|(?:\"\"(?=[^\s\"',;)}])|\\{0,3}\")(?P<double>(?:[^\"\\\n]|\\{3}\"|\\[^\"\\\n]){0,4000})\\{0,3}\""
+    r"|\\{0,3}'(?P<single>(?:[^'\\\n]|\\{3}'|\\[^'\\\n]){0,4000})\\{0,3}'"
     r"|(?P<bare>[^\s\"',;&)}\]<>\\]{1,4000}))"
 )
+_VALUES = ("escaped", "plain", "apart", "double", "single", "bare")
+_BLANKS = r"(?:[ \t]{0,40}|\s{0,4})"
+_WRITTEN = (
+    r"(?:(?:Optional\[)?str\]?(?:\s{0,4}\|\s{0,4}None)?\s{0,4}=\s{0,4})?(?:Secret(?:Str|Bytes)?\(|[|>][+-]?[ \t]{0,8}\r?\n\s{1,40})?"
+    r"(?:[bBfFrRuU]{1,2}(?=[\\\"']))?(?:%2[27])?"
+)
+"""What may stand between a sign and the value: a type of Python, a prefix of its texts, a block of YAML."""
 _WORD = (
-    r"(?i:pass(?:word|wd|phrase|code)|secret|credential|token|connection[-_]?string|webhook[-_]?url"
-    r"|(?:api|access|account|auth|private|encryption|signing|ssh|license|licence|storage|master|service)[-_]?key)"
+    r"(?i:pass(?:word|wd|phrase|code)|secret|credential|token|connection[-_]?string|webhook[-_]?url|jwt"
+    r"|(?:db|ssh|sudo|become|smtp|ftp|proxy|root|admin|registry|redis|mongo|mysql|user)[-_]pass(?![a-z])|key[-_]data"
+    r"|(?:api|access|account|auth|private|encryption|signing|ssh|license|licence|storage|master|service|subscription|session|client"
+    r"|wandb|comet|neptune|hf|openai|anthropic|azure|aws|github|gitlab)[-_]?key)"
 )
 _NAMED = lazy(
     rf"(?P<word>{_WORD}"
-    r"|KEY|(?<=[?&;])(?:sig|signature|pwd)|(?<=[-_])(?i:signature|auth|pat)(?![A-Za-z]))"
+    r"|KEY|(?<=[?&;])(?i:sig|signature|pwd)|(?<=, )Signature(?==)|(?<=_)(?:PASS|PW)(?![A-Za-z])|(?<![A-Za-z])(?i:otp|psk)(?=\s{0,4}[:=])"
+    r"|(?<=[-_])(?i:signature|auth|pat|pwd)(?![A-Za-z])|(?<=[\"'])auth(?=\\{0,3}[\"']\s{0,4}:))"
     r"(?P<tail>[\w.-]{0,40})"
-    r"(?P<sign>(?:[\\\"'\]]|"
+    r"(?P<sign>(?:[\\\"'\]]|%2[27]|"
     + _ENTITY
-    + r"){0,3}(?:[,\s]\s{0,40}[\"']?value[\"']?\s{0,4}[:=]\s{0,4}|\s{0,4}(?:=>|=&(?:amp;)?gt;|:=|==?|:)\s{0,4}|,\s{0,4}(?=[\\\"'])))"
+    + r"){0,8}(?:[,\s]\s{0,40}[\"']?value[\"']?\s{0,4}[:=]\s{0,4}|\s{0,4}(?:=>|=&(?:amp;)?gt;|:=|==?|:|%3[aAdD])"
+    + _BLANKS
+    + _WRITTEN
+    + r"|,\s{0,4}(?=[\\\"'])|>(?=[^<\n]{1,400}</)|[ \t]{0,40}[|\u2502\u2503][ \t]{0,4}(?=[^\s|\u2502\u2503]{0,100}\d)))"
     + _VALUE
 )
 _OPTION = lazy(
-    rf"(?P<head>(?<![\w-])--?[\w-]{{0,40}}?|\blogin\s{{1,4}}\S{{1,60}}\s{{1,4}}(?=password))(?P<word>{_WORD})(?P<tail>[\w-]{{0,40}})"
+    rf"(?P<head>(?<![\w-])--?[\w-]{{0,40}}?|\b(?:setenv|set -g?x)\s{{1,4}}[\w-]{{0,40}}?|\blogin\s{{1,4}}\S{{1,60}}\s{{1,4}}(?=password))"
+    rf"(?P<word>{_WORD})(?P<tail>[\w-]{{0,40}})"
     r"(?P<sign>\s{1,4})(?!-)" + _VALUE
 )
 """``--hf-token x`` of a command line, and ``login x password y`` of a ``.netrc``."""
+_SPOKEN = lazy(
+    r"(?i)(?<![\w.-])(pass(?:word|wd|phrase)\s{1,40}(?:(?:is|was|of)\s{1,4})?)"
+    r"(?:(?P<quote>[\"'`])(?P<quoted>[^\"'`\n]{4,400})(?P=quote)|(?=[^\s\"',;)}\]<>]{0,400}\d)[^\s\"'`,;)}\]<>=:/\\]{6,400})"
+)
+"""``Invalid password 'x'`` of a message, ``password  x`` of a table or a ``.netrc``."""
+_COMMANDS = tuple(
+    lazy(rf"({command})([\"']?)[^\s\"']{{4,400}}")
+    for command in (
+        r"\bsshpass\s{1,4}-p\s{0,4}",
+        r"\b(?:docker|podman|nerdctl|helm|oras|skopeo|crane|apptainer|singularity|az)\b[^\n|;]{0,60}?\blogin\b[^\n|;]{0,120}?\s-p[ =]{0,4}",
+        r"\bmysql\w{0,10}\b[^\n|;]{0,200}?\s-p(?=\S)",
+        r"\b(?:wandb|comet)\s{1,4}login\s{1,4}(?:--\w{1,20}\s{1,4})?(?!-)(?=\S{0,200}\d)",
+        r"\b(?:curl|wget)\b[^\n|;]{0,400}?\s(?:-u|--(?:proxy-)?user)[ =]{1,4}[\"']?[\w.@-]{0,60}:",
+    )
+)
+"""Options of commands that hold a password without its name."""
+_COOKIES = lazy(r"(?i)(?<![a-z])(cookies?[\"']?\s{0,4}[:=]\s{0,4}\{)[^}\n]{4,4000}")
 _BEHIND = lazy(rf"(\*\*\*\s{{0,4}}(?:=>|=&(?:amp;)?gt;|:=)\s{{0,4}}){_VALUE}")
 """What stands behind ``x-api-key: client_secret => '...'`` where lines lost their ends: the masked value was a name, too."""
 _NAME_BEFORE = lazy(r"[\w.-]{0,60}$")
@@ -165,6 +212,15 @@ _HINTS = (
     "_pat",
     "connection",
     "webhook",
+    "jwt",
+    "basic",
+    "psk",
+    "otp",
+    "_pw",
+    "login",
+    "curl",
+    "wget",
+    "mysql",
 )
 """A text without any of these holds no name of a secret."""
 _PLAIN = frozenset(
@@ -206,12 +262,21 @@ def masked(text: str) -> str:
     if _LONG_WORD.search(text):
         text = _CUT_OFF.sub(MASK, _SHAPED.sub(MASK, _PEM_LINE.sub(MASK, text)))
         text = _RANDOM.sub(_unless_random, text)
+        if _BASE64.search(text):
+            text = _PREFIXED_PEM_LINE.sub(MASK, text)
     if "://" in text:
-        text = _URL.sub(lambda url: f"{url[1] or url[2]}{MASK}@", text)
+        text = _WEBHOOK.sub(rf"\1{MASK}", _URL.sub(lambda url: f"{url[1] or url[2]}{MASK}@", text))
+    if "%40" in text:
+        text = _URL_AS_VALUE.sub(rf"\1{MASK}%40", text)
+    if "@" in text:
+        text = _LOGIN.sub(rf"\1{MASK}", text)
     lower = text.lower()
     if not any(hint in lower for hint in _HINTS):
         return text
     text = _AUTHORIZATION.sub(lambda found: found[1] + MASK, text)
+    text = _SPOKEN.sub(_without_spoken, _COOKIES.sub(rf"\1{MASK}", text))
+    for command in _COMMANDS:
+        text = command.sub(rf"\1\2{MASK}", text)
     return _BEHIND.sub(rf"\1{MASK}", _NAMED.sub(_without_value, _OPTION.sub(_without_value, text)))
 
 
@@ -260,6 +325,8 @@ def _is_random(word: str) -> bool:
     Hashes and UUIDs have letters of one case, names such as ``ProcessGroupNCCL`` change once in a syllable, and
     ``MI16x16x16x1x1x1`` has few different characters. A value that lost its name, or a token that lost its prefix, is such a word.
     """
+    if word.isdigit() or word.isalpha() or word.islower() or word.isupper():
+        return False
     kinds = "".join("d" if char.isdigit() else "A" if char.isupper() else "a" for char in word)
     changes = sum(one != other for one, other in zip(kinds, kinds[1:]))
     return (
@@ -270,11 +337,16 @@ def _is_random(word: str) -> bool:
     )
 
 
+def _without_spoken(found: re.Match[str]) -> str:
+    quote = found["quote"] or ""
+    return f"{found[1]}{quote}{MASK}{quote}"
+
+
 def _without_value(found: re.Match[str]) -> str:
     at = found.start("word")
     before = _NAME_BEFORE.search(found.string[max(0, at - 60) : at])
     name = f"{before.group() if before is not None else ''}{found['word']}{found['tail']}".lstrip("-.")
-    group = next(group for group in ("escaped", "double", "single", "bare") if found[group] is not None)
+    group = next(group for group in _VALUES if found[group] is not None)
     if not _is_telling(name, found[group]):
         return found.group()
     start, end = found.start(group) - found.start(), found.end(group) - found.start()

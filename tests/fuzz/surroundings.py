@@ -204,6 +204,13 @@ def _members(folder: Path) -> None:
             archive.writestr(zipfile.ZipInfo(f"x{number}.txt"), b"")
 
 
+@_case("too-many-members", "a zip of 100,000 members, more than are read")
+def _too_many_members(folder: Path) -> None:
+    with zipfile.ZipFile(folder / "job/x.zip", "w") as archive:
+        for number in range(100_000):
+            archive.writestr(zipfile.ZipInfo(f"x{number}.txt"), b"")
+
+
 @_case("nested", "fifty zips inside each other")
 def _nested(folder: Path) -> None:
     data = b"step 1\n"

@@ -47,7 +47,7 @@ TOKENS: Mapping[str, str] = {
 }
 """Known by their shape alone."""
 
-_N = [f"{number}horsebattery" for number in range(30, 60)]
+_N = [f"{number}horsebattery" for number in range(30, 90)]
 
 NAMED: Mapping[str, str] = {
     _N[0]: f"export DB_PASSWORD={_N[0]}",
@@ -76,6 +76,36 @@ NAMED: Mapping[str, str] = {
     _N[23]: f"s3://bucket/o?X-Amz-Signature={_N[23]}",
     _N[24]: f"https://blob.example/c?sv=2024&sig={_N[24]}",
     _N[25]: f'[rank1]: connection_string="{_N[25]}"',
+    _N[26]: f"callback?next=%3Ftoken%3D{_N[26]}%26a%3D1",
+    _N[27]: f"proxy is https%3A%2F%2Fjob%3A{_N[27]}%40git.example",
+    _N[28]: f"git clone job:{_N[28]}@git.example:r.git",
+    _N[29]: f"mysql -u job -p{_N[29]} runs",
+    _N[30]: f"curl -u job:{_N[30]} https://api.example",
+    _N[31]: f"docker login -u job -p {_N[31]} registry.example",
+    _N[32]: f"sshpass -p '{_N[32]}' ssh node3",
+    _N[33]: f"wandb login --relogin {_N[33]}",
+    _N[34]: f"setenv DB_PASSWORD {_N[34]}",
+    _N[35]: f'export DB_PASS="{_N[35]} x"',
+    _N[36]: f"ansible_ssh_pass: {_N[36]}",
+    _N[37]: f"DB_PW={_N[37]}",
+    _N[38]: f"HF_TOKEN:               {_N[38]}  Optional: false",
+    _N[39]: f"| HF_TOKEN | {_N[39]} |",
+    _N[40]: f"Invalid password '{_N[40]}' for user job",
+    _N[41]: f"Authorization: ApiKey {_N[41]}",
+    _N[42]: f"Authorization: AWS4-HMAC-SHA256 Credential=abcdefgh, SignedHeaders=host, Signature={_N[42]}",
+    _N[43]: f"Cookie: a=1; session={_N[43]}; b=2",
+    _N[44]: f"Uid=job;Pwd={_N[44]};",
+    _N[45]: f"SLURM_JWT={_N[45]}",
+    _N[46]: f"Namespace(lr=0.1, wandb_key='{_N[46]}')",
+    _N[47]: f"Ocp-Apim-Subscription-Key: {_N[47]}",
+    _N[48]: f"db_password=SecretStr('{_N[48]}')",
+    _N[49]: f"password: str = '{_N[49]}'",
+    _N[50]: f"password=b'{_N[50]}'",
+    _N[51]: f"<password>{_N[51]}</password>",
+    _N[52]: f'{{"auths": {{"reg": {{"auth": "{_N[52]}"}}}}}}',
+    _N[53]: f"https://discord.com/api/webhooks/123456789012345678/{_N[53]}-staple-magnet",
+    _N[54]: f"train.py --password 'a {_N[54]}' --lr 0.1",
+    _N[55]: f'"Env": ["PATH=/bin", "MYSQL_PWD={_N[55]}", "RANK=3"]',
 }
 """Known by the name before them: the value, and the line that holds it."""
 
