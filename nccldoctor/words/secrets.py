@@ -34,7 +34,7 @@ SHAPES: Mapping[str, str] = {
     "Dropbox": r"sl\.[\w-]{60,300}",
     "Figma": r"figd_[\w-]{30,60}",
     "Fly.io": r"fo1_[\w-]{40,60}|FlyV1 fm\d?_[\w+/=,-]{40,400}",
-    "GitHub": r"gh[opsur]_[A-Za-z0-9]{16,251}|github_pat_\w{22,255}",
+    "GitHub": r"gh[opsur]_[A-Za-z0-9]{12,251}|github_pat_\w{22,255}",
     "GitLab": r"gl(?:pat|dt|rt|cbt|ptt|oas|ft|soat|imt|agent|ffct)-[\w.-]{16,80}",
     "Google": r"AIza[\w-]{35}|ya29\.[\w-]{20,300}|GOCSPX-[\w-]{24,40}|1//0[\w-]{30,200}",
     "Grafana": r"gl(?:c|sa)_[A-Za-z0-9+/=_]{24,300}",
@@ -139,7 +139,7 @@ _VALUES = ("escaped", "plain", "apart", "double", "single", "bare")
 _BLANKS = r"(?:[ \t]{0,40}|\s{0,4})"
 _WRITTEN = (
     r"(?:(?:Optional\[)?str\]?(?:\s{0,4}\|\s{0,4}None)?\s{0,4}=\s{0,4})?(?:Secret(?:Str|Bytes)?\(|[|>][+-]?[ \t]{0,8}\r?\n\s{1,40})?"
-    r"(?:[bBfFrRuU]{1,2}(?=[\\\"']))?(?:%2[27])?"
+    r"(?:[bBfFrRuU]{1,2}(?=[\\\"'&]))?(?:%2[27])?"
 )
 """What may stand between a sign and the value: a type of Python, a prefix of its texts, a block of YAML."""
 _WORD = (
@@ -151,14 +151,14 @@ _WORD = (
 _NAMED = lazy(
     rf"(?P<word>{_WORD}"
     r"|KEY|(?<=[?&;])(?i:sig|signature|pwd)|(?<=, )Signature(?==)|(?<=_)(?:PASS|PW)(?![A-Za-z])|(?<![A-Za-z])(?i:otp|psk)(?=\s{0,4}[:=])"
-    r"|(?<=[-_])(?i:signature|auth|pat|pwd)(?![A-Za-z])|(?<=[\"'])auth(?=\\{0,3}[\"']\s{0,4}:))"
+    r"|(?<=[-_])(?i:signature|auth|pat|pwd)(?![A-Za-z])|(?:(?<=[\"'])|(?<=&quot;))auth(?=\\{0,3}(?:[\"']|&quot;)\s{0,4}:))"
     r"(?P<tail>[\w.-]{0,40})"
     r"(?P<sign>(?:[\\\"'\]]|%2[27]|"
     + _ENTITY
     + r"){0,8}(?:[,\s]\s{0,40}[\"']?value[\"']?\s{0,4}[:=]\s{0,4}|\s{0,4}(?:=>|=&(?:amp;)?gt;|:=|==?|:|%3[aAdD])"
     + _BLANKS
     + _WRITTEN
-    + r"|,\s{0,4}(?=[\\\"'])|>(?=[^<\n]{1,400}</)|[ \t]{0,40}[|\u2502\u2503][ \t]{0,4}(?=[^\s|\u2502\u2503]{0,100}\d)))"
+    + r"|,\s{0,4}(?=[\\\"'])|(?:>|&gt;)(?=[^<&\n]{1,400}(?:<|&lt;)/)|[ \t]{0,40}[|\u2502\u2503][ \t]{0,4}(?=[^\s|\u2502\u2503]{0,100}\d)))"
     + _VALUE
 )
 _OPTION = lazy(
@@ -169,7 +169,7 @@ _OPTION = lazy(
 """``--hf-token x`` of a command line, and ``login x password y`` of a ``.netrc``."""
 _SPOKEN = lazy(
     r"(?i)(?<![\w.-])(pass(?:word|wd|phrase)\s{1,40}(?:(?:is|was|of)\s{1,4})?)"
-    r"(?:(?P<quote>[\"'`])(?P<quoted>[^\"'`\n]{4,400})(?P=quote)|(?=[^\s\"',;)}\]<>]{0,400}\d)[^\s\"'`,;)}\]<>=:/\\]{6,400})"
+    r"(?:(?P<quote>[\"'`]|&(?:quot|#x?[2-3][0-9]);)(?P<quoted>(?:(?!(?P=quote))[^\n]){4,400})(?P=quote)|(?=[^\s\"',;)}\]<>]{0,400}\d)[^\s\"'`,;)}\]<>=:/\\]{6,400})"
 )
 """``Invalid password 'x'`` of a message, ``password  x`` of a table or a ``.netrc``."""
 _COMMANDS = tuple(

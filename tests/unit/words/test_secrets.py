@@ -93,6 +93,10 @@ FORMS = [
     "<password>{}</password>",
     '{{"auths": {{"reg": {{"auth": "{}"}}}}}}',
     "hf_token: |\n  {}",
+    "&lt;password&gt;{}&lt;/password&gt;",
+    "Invalid password &#x27;{}&#x27; for user job",
+    "password=b&#x27;{}&#x27;",
+    "{{&quot;auth&quot;: &quot;{}&quot;}}",
     "https://discord.com/api/webhooks/123456789012345678/{}-staple-magnet",
 ]
 
