@@ -120,6 +120,15 @@ def test_half_of_the_tasks_of_jax_are_named_where_it_counts_them() -> None:
     assert (ruling.cause, ruling.ranks) == ("not-arrived", "0-1"), str(ruling)
 
 
+def test_a_deadline_that_passed_is_no_crash_of_the_task_that_waited() -> None:
+    """Half of the words behind the status are damaged; the status alone says that others were late."""
+    text = "Traceback (most recent call last):\n  File \"/srv/train.py\", line 48, in run\n    client.wait_at_barrier('saved', 15_000)\n"
+    text += "jax.errors.JaxRuntimeError: DEADLINE_EXCEEDED: Ba#ier ti#ed out. Id: saved::0. This usually happens becaus# a task\n"
+    ruling = read({"process2.log": "2026-11-22 19:27:10,870 INFO train: process 2: step 3\n" + text})
+    assert ruling.cause != "raised", str(ruling)
+    assert not ruling.ranks
+
+
 def test_ranks_that_hccl_could_not_connect_are_named() -> None:
     text = (
         "[rank0]: RuntimeError: HCCL function error: hcclCommInitRootInfoConfig, error code is 4\n"
