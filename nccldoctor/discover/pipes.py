@@ -1,43 +1,42 @@
-"""Keeps in memory what comes through a pipe, which can be read only once.
+"""Keeps what comes through a pipe: a short one in memory, the end of a long one on the disk.
 
-Of text that is longer than the limit the end is kept, because it holds what the job did last. Packed data is of use from its
-beginning only.
+A pipe can be read only once. Of text that is longer than the limit the end is kept, because it holds what the job did last. Where no
+temporary file can be made, or its disk is full, less is kept, in memory. Packed data is of use from its beginning only.
 """
 
 from __future__ import annotations
 
 import io
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, BinaryIO
 
 from nccldoctor.dataclass import dataclass
 from nccldoctor.discover.file_types import packing
+from nccldoctor.discover.spool import Spool, SpoolStream
 
-MOST_TEXT = 256 << 20
+MOST_TEXT = 1 << 30
+"""Newest bytes of a text that are kept."""
+MOST_IN_MEMORY = 256 << 20
+"""Newest bytes of a text that are kept where they cannot go to the disk."""
+SHORT = 64 << 20
+"""Bytes of a text that stay in memory."""
 MOST_PACKED = 1 << 30
 _PIECE = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Piped:
-    """What was kept of a pipe, in pieces; ``problem`` says what was not, "" where nothing is missing."""
+    """What was kept of a pipe; ``problem`` says what was not, "" where nothing is missing.
 
-    pieces: tuple[bytes, ...]
+    ``as_stream`` gives all of it from front to back, ``as_one_file`` as a file in which an archive finds its directory.
+    """
+
+    kept_bytes: int
+    as_stream: Callable[[], io.RawIOBase]
+    as_one_file: Callable[[], BinaryIO]
     problem: str = ""
-
-    @property
-    def kept_bytes(self) -> int:
-        """All bytes that were kept."""
-        return sum(map(len, self.pieces))
-
-    def as_one_file(self) -> BinaryIO:
-        """All of it as one file, in which an archive finds its directory."""
-        return io.BytesIO(b"".join(self.pieces))
-
-    def as_stream(self) -> PieceStream:
-        """All of it from front to back, without a second copy."""
-        return PieceStream(self.pieces)
 
 
 class PieceStream(io.RawIOBase):
@@ -70,20 +69,90 @@ def keep(pipe: BinaryIO, most_text: int = MOST_TEXT, most_packed: int = MOST_PAC
     if packing(head):
         data = head + pipe.read(most_packed + 1 - len(head))
         cut = len(data) > most_packed
-        return Piped((data[:most_packed],), f"only its first {most_packed >> 20} MB were read" if cut else "")
-    kept = deque([head] if head else [])
-    held, dropped = len(head), 0
-    while piece := pipe.read(min(_PIECE, most_text)):
-        kept.append(piece)
-        held += len(piece)
-        while held - len(kept[0]) >= most_text:
-            dropped += len(kept[0])
-            held -= len(kept.popleft())
-    if not dropped:
-        return Piped(tuple(kept))
-    begun = kept[0].find(b"\n") + 1  # the first line lost its beginning
-    kept[0] = kept[0][begun:]
-    return Piped(
-        tuple(kept),
-        f"only its last {(held - begun) >> 20} MB were kept: the {(dropped + begun) >> 20} MB before are missing",
-    )
+        return _of_pieces((data[:most_packed],), f"only its first {most_packed >> 20} MB were read" if cut else "")
+    text = _NewestText(most_text)
+    while head:
+        text.take_next(head)
+        head = pipe.read(min(_PIECE, most_text))
+    return text.kept()
+
+
+class _NewestText:
+    """The newest bytes of a text: in memory while it is short, then in a spool.
+
+    Where the spool fails they are in memory again. ``_dropped`` and ``_held`` count the bytes before ``_pieces`` and in them.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._pieces = deque[bytes]()
+        self._dropped = self._held = 0
+        self._spool: Spool | None = None
+        self._may_spool = True
+
+    def take_next(self, piece: bytes) -> None:
+        """Take what came next."""
+        if self._spool is not None:
+            self._spooled((piece,))
+            return
+        self._keep(piece)
+        if self._may_spool and self._held > SHORT:
+            self._may_spool = False
+            self._move()
+
+    def kept(self) -> Piped:
+        """What is kept, from the beginning of a line on."""
+        if self._spool is None:
+            begun = self._pieces[0].find(b"\n") + 1 if self._dropped else 0
+            if begun:
+                self._pieces[0] = self._pieces[0][begun:]
+            return _of_pieces(tuple(self._pieces), _what_is_missing(self._dropped + begun, self._held - begun))
+        begin = self._spool.oldest
+        if begin:
+            first = io.BufferedReader(SpoolStream(self._spool, begin)).readline(_PIECE)
+            begin += len(first) if first.endswith(b"\n") else 0
+        stream = partial(SpoolStream, self._spool, begin)
+        size = self._spool.written - begin
+        return Piped(size, stream, lambda: io.BufferedReader(stream()), _what_is_missing(begin, size))
+
+    def _keep(self, piece: bytes) -> None:
+        self._pieces.append(piece)
+        self._held += len(piece)
+        while self._held - len(self._pieces[0]) >= min(MOST_IN_MEMORY, self._most):
+            self._dropped += len(self._pieces[0])
+            self._held -= len(self._pieces.popleft())
+
+    def _move(self) -> None:
+        """Move what is in memory to the disk, if that takes it."""
+        try:
+            self._spool = Spool(self._most)
+        except OSError:
+            return
+        pieces, self._pieces, self._held = tuple(self._pieces), deque(), 0
+        self._spooled(pieces)
+
+    def _spooled(self, pieces: Sequence[bytes]) -> None:
+        """Put pieces into the spool, or back into memory where its disk is full."""
+        for number, piece in enumerate(pieces):
+            assert self._spool is not None
+            if left := self._spool.write_next(piece):
+                spool, self._spool = self._spool, None
+                self._dropped = max(spool.oldest, spool.written - MOST_IN_MEMORY)
+                for newest in (*_read_back(spool, self._dropped), left, *pieces[number + 1 :]):
+                    self._keep(newest)
+                return
+
+
+def _read_back(spool: Spool, begin: int) -> Iterator[bytes]:
+    stream = SpoolStream(spool, begin)
+    while piece := stream.read(_PIECE):
+        yield piece
+
+
+def _of_pieces(pieces: tuple[bytes, ...], problem: str) -> Piped:
+    """What is kept in memory: a stream of it needs no second copy."""
+    return Piped(sum(map(len, pieces)), partial(PieceStream, pieces), lambda: io.BytesIO(b"".join(pieces)), problem)
+
+
+def _what_is_missing(before: int, kept: int) -> str:
+    return f"only its last {kept >> 20} MB were kept: the {before >> 20} MB before are missing" if before else ""

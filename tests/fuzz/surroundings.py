@@ -64,6 +64,7 @@ JUDGED, NOTHING = frozenset({1}), frozenset({2, 3})
 
 
 _ONE = "DOCTOR analyze job"
+_LONG = "{{ yes '[rank1]: step 1 of many, the loss is 2.5' | head -c {megabytes}M; echo; cat job/node0/*.log; }}"
 
 
 def _case(
@@ -85,6 +86,20 @@ for _name, _about, _command, _codes in (
     ("ascii", "an ASCII terminal", "PYTHONIOENCODING=ascii DOCTOR analyze job", JUDGED),
     ("closed-stdin", "closed standard input", "DOCTOR analyze - <&-", NOTHING),
     ("empty-stdin", "empty standard input", "DOCTOR analyze - </dev/null", NOTHING),
+    (
+        "long-stdin",
+        "1.5 GB on standard input, of which the newest gigabyte is kept",
+        f"{_LONG.format(megabytes=1500)} | DOCTOR analyze - >out; code=$?; "
+        "grep -q 'only its last 1023 MB were kept: the 4.. MB' out || exit 9; exit $code",
+        JUDGED,
+    ),
+    (
+        "full-temporary-disk",
+        "500 MB on standard input, and a temporary disk that is full behind 100 MB",
+        f"{_LONG.format(megabytes=500)} | (ulimit -f 100000; DOCTOR analyze - >out); code=$?; "
+        "grep -q 'only its last 25[56] MB were kept: the 2.. MB' out || exit 9; exit $code",
+        JUDGED,
+    ),
     ("closed-stdout", "closed standard output", "DOCTOR analyze job >&-", frozenset({1, 2})),
     ("closed-stderr", "closed standard error", "DOCTOR analyze job 2>&-", JUDGED),
     ("full-stdout", "a full disk behind standard output", "DOCTOR analyze job >/dev/full", frozenset({1, 2})),
