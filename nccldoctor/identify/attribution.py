@@ -72,9 +72,16 @@ def attribute(parsed: Sequence[Parsed], dumps: Sequence[DumpHead]) -> Attributed
         rank, source = files.rank[one.source.id], one.source
         if rank is not None and source.host:
             processes.learn(rank, source.host, *_process_told(source), None)
-        for event in by_tools.get(source.id, ()):
-            if rank is not None and event.pid is not None and not _is_of_worker(source):
-                processes.learn(rank, event.host or source.host, event.pid, None, None)
+        for event in by_tools.get(source.id, ()) if rank is not None and not _is_of_worker(source) else ():
+            host = event.host or source.host
+            if event.pid is None or rank is None:
+                continue
+            if (other := _other_rank_of(event.pid, rank, host, processes)) is None:
+                processes.learn(rank, host, event.pid, None, None)
+            elif files.rank[source.id] != other:
+                files.rank[source.id], files.why[source.id] = other, "its process"
+                what, why = f"{source.path} is named for rank {rank}", f"its process {event.pid} is rank {other}"
+                gaps.append(Gap(what, why, Ranks([rank, other]), source.id, odd=True))
     merged = {one.source.id for one in parsed if files.rank[one.source.id] is None}
     known = {e.rank for e in events if e.rank is not None} | set(processes.host)
     local = find_local_lines(events, merged, known)
@@ -143,6 +150,17 @@ def _process_told(source: Source) -> tuple[int | None, int | None]:
     if told is None:
         return None, source.local_rank
     return (told.pid, told.local_rank) if told.parent is None else (None, None)
+
+
+def _other_rank_of(pid: int, named: int, host: str | None, processes: ProcessTable) -> int | None:
+    """The rank of a process, where lines of the same host say that another process is the named rank.
+
+    A loop over ``pgrep`` numbers its stacks from 0, in the order of the processes and not of the ranks.
+    """
+    other, own = processes.rank_of(host or processes.host.get(named), pid), processes.pid.get(named)
+    if other is None or own is None or own == pid or other == named:
+        return None
+    return other if processes.host.get(other) == processes.host.get(named) else None
 
 
 def _is_of_stack_tool(event: Event) -> bool:

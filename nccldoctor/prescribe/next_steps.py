@@ -172,8 +172,9 @@ def _open(scene: _Scene) -> Step | None:
     elif scene.finding.family is Family.DISAGREE:
         detail = f"{capitalized(who)} made the call there. Look for a branch or a shape that only some ranks have."
     else:
-        detail = _MOTIONS[motion_of(scene.finding.ranks or scene.finding.suspects, scene.survey)].format(who=who)
-        detail = capitalized(detail)
+        ranks = scene.finding.ranks or scene.finding.suspects
+        several = len(ranks) > 1 and frame.worker is None
+        detail = capitalized(_MOTIONS[motion_of(ranks, scene.survey), several].format(who=who))
     return Step(StepKind.OPEN, f"Open {code_span(frame.place)} ({code_span(frame.function)}).", detail)
 
 
@@ -185,11 +186,14 @@ TWO_LOOKS = (
 _LATE = (CauseClass.NOT_ARRIVED, CauseClass.FROZEN, CauseClass.STRAGGLER)
 """Classes of a rank that is still there, so that its stack tells more."""
 _MOTIONS = {
-    Motion.COMPUTING: "{who} computes there while its peers wait. Find why only {who} does.",
-    Motion.BLOCKED: "{who} is blocked there. Look for a lock, file or network call that only {who} makes.",
-    Motion.UNKNOWN: "Look for a lock, file or network call, or a long computation, that only {who} makes.",
+    (Motion.COMPUTING, False): "{who} computes there while its peers wait. Find why only {who} does.",
+    (Motion.COMPUTING, True): "{who} compute there while their peers wait. Find why only {who} do.",
+    (Motion.BLOCKED, False): "{who} is blocked there. Look for a lock, file or network call that only {who} makes.",
+    (Motion.BLOCKED, True): "{who} are blocked there. Look for a lock, file or network call that only {who} make.",
+    (Motion.UNKNOWN, False): "Look for a lock, file or network call, or a long computation, that only {who} makes.",
+    (Motion.UNKNOWN, True): "Look for a lock, file or network call, or a long computation, that only {who} make.",
 }
-"""What to look for in the open file, by what two looks or the state of the thread show."""
+"""What to look for in the open file, by what two looks or the state of the thread show, for one rank and for several."""
 
 
 def _looks_now(scene: _Scene) -> Iterator[Step]:

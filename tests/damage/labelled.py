@@ -36,10 +36,14 @@ class Truth:
         return self.rank_sets is None or frozenset(Ranks.parse(ranks)) in self.rank_sets
 
     def has_class(self, cause: str) -> bool:
-        """True for the class, and for *unfinished* where that says less than the class, and nothing else."""
+        """True for the class, and for one that says less than the class, and nothing else.
+
+        *Unfinished* says less than the faults inside a call, and *not-arrived* less than a rank that comes later, in lines that are lost.
+        """
         if self.classes is None or cause in self.classes:
             return True
-        return cause == "unfinished" and bool(self.classes & INSIDE)
+        wider = {"unfinished": INSIDE, "not-arrived": {"straggler"}}
+        return bool(self.classes & wider.get(cause, set()))
 
     def has_rank(self, rank: int) -> bool:
         return self.rank_sets is None or any(rank in ranks for ranks in self.rank_sets)

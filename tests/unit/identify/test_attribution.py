@@ -241,6 +241,15 @@ def test_a_stack_taken_of_a_rank_tells_its_process() -> None:
     assert ranks_of(taken, kernel) == [7, 7]
 
 
+def test_a_stack_is_of_the_rank_whose_process_it_shows_whatever_number_its_name_has() -> None:
+    logs = [Log("rank_0.log", [beat(0, pid=41, host="n1")]), Log("rank_1.log", [beat(1, pid=52, host="n1")])]
+    other, own, child = said(Stack, pid=52), said(Stack, pid=41), said(Stack, pid=99)
+    assert ranks_of(*logs, Log("pyspy/0.txt", [other], rank=0), Log("pyspy/1.txt", [own], rank=1)) == [0, 1, 1, 0]
+    assert ranks_of(*logs, Log("pyspy/0.txt", [own], rank=0), Log("pyspy/1.txt", [child], rank=1)) == [0, 1, 0, 1]
+    far = Log("rank_1.log", [beat(1, pid=52, host="n2")])
+    assert ranks_of(logs[0], far, Log("pyspy/0.txt", [other], rank=0))[-1] == 0, "the same number on another host"
+
+
 def test_the_starting_line_of_a_rank_tells_its_local_rank() -> None:
     start = said(Phase, 6, what="starting", text="starting local_rank=2 rank=6", host="n1", pid=9)
     end = Log("agent.log", [said(ProcessExit, local_rank=2, host="n1", exitcode=-9)])
