@@ -35,12 +35,19 @@ _NUMBER = lazy(r"[-+]?(?:\d[\d.,:]*(?:e[-+]?\d+)?|\b(?:nan|inf)\b)", re.IGNORECA
 _BAR = lazy(r"%\||\[\d{1,3}:\d\d")
 
 
+_GLOO_LIMIT = lazy(r"Timed out waiting (\d{1,12})\s?ms")
 _GLOO_PEER_ENDED = lazy("Connection closed by peer|Connection reset by peer|Application timeout caused pair closure")
 
 
 def is_gloo_timeout(event: Event) -> bool:
     """True when a rank says that it waited for a peer until the limit (gloo transport/tcp/unbound_buffer.cc)."""
     return isinstance(event, ExceptionRaised) and "Timed out waiting" in event.message
+
+
+def gloo_limit_ms(event: Event) -> int | None:
+    """The limit that such a rank names, in milliseconds; None where it names none."""
+    named = _GLOO_LIMIT.search(event.message) if isinstance(event, ExceptionRaised) else None
+    return int(named[1]) if named is not None else None
 
 
 def is_lost_connection(event: Event) -> bool:

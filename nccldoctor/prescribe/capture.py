@@ -13,9 +13,10 @@ from collections.abc import Collection, Iterator
 import numpy as np
 
 from nccldoctor.dataclass import dataclass
-from nccldoctor.events import CallTimeout, CaptureNotice
+from nccldoctor.events import CallTimeout, CaptureNotice, ExceptionRaised
 from nccldoctor.identify.case import Case
 from nccldoctor.model import CauseClass, Finding, SourceKind
+from nccldoctor.parsers.event_details import gloo_limit_ms
 from nccldoctor.prescribe.conditions.environment import version_tuple
 from nccldoctor.prescribe.conditions.inputs import backends_of
 from nccldoctor.prescribe.setting_table import BLOCKING_WAIT
@@ -153,10 +154,9 @@ def _stacks(case: Case, is_torch: bool) -> list[str]:
     """Stacks of every rank: the only record of what a rank does outside a collective."""
     if case.world and {e.rank for e in case.events if e.kind == "stack"} >= set(case.world):
         return []
-    known = (
-        min((e.timeout_ms for e in case.of(CallTimeout) if e.timeout_ms), default=600_000 if is_torch else 0) // 1000
-    )
-    seconds = max(30, int(known * 0.8))
+    printed = [e.timeout_ms for e in case.of(CallTimeout)] + [gloo_limit_ms(e) for e in case.of(ExceptionRaised)]
+    known = min(filter(None, printed), default=600_000 if is_torch else 0) // 1000
+    seconds = max(1, int(known * 0.8)) if known else 30
     limit = f"the {known} s timeout" if known else "the timeout; choose fewer seconds than it has"
     return [
         f"faulthandler.dump_traceback_later({seconds}, repeat=True)  # in the training script, re-armed each step: "

@@ -22,6 +22,7 @@ from nccldoctor.model import CauseClass, Finding, Link, Role
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.stack_frames import innermost
 from nccldoctor.model.standings import Involvement, Standing, WaitedCall
+from nccldoctor.parsers.event_details import is_gloo_timeout
 from nccldoctor.words.lists import or_list
 
 ROWS = 24
@@ -244,7 +245,11 @@ def _folded(facts: Facts, members: list[_RankStanding]) -> Standing:
         end=_ends([one.end for one in members]),
         distance=min((one.distance for one in members if one.distance is not None), default=None),
         since=min(since, default=None),
-        until=max(_known_times(_until(facts, one) for one in ending), default=None),
+        until=max(
+            _known_times(_until(facts, one) for one in ending)
+            or _known_times(_calculated_until(facts, one) for one in members),
+            default=None,
+        ),
         ended=max(_known_times(_time_of_exit(facts, one) for one in ending), default=None),
         is_calculated=bool(since) and not recorded,
     )
@@ -302,6 +307,16 @@ def _until(facts: Facts, activity: RankActivity) -> float:
     """When the rank first gave up, else when its process ended; NaN where neither has a time."""
     gave_up = _known_times(facts.liveness.time(e) for e in (*activity.alarms, *activity.secondary_errors))
     return min(gave_up) if gave_up else _time_of_exit(facts, activity)
+
+
+def _calculated_until(facts: Facts, one: _RankStanding) -> float:
+    """When the limit of its call was over, of a rank that says so without a time: gloo raises an exception, which has none."""
+    activity = facts.liveness.activity(one.rank)
+    own = facts.progress.by_group_rank.get((one.call.group, one.rank)) if one.call is not None else None
+    if own is None or own.row < 0 or not any(map(is_gloo_timeout, (*activity.alarms, *activity.secondary_errors))):
+        return math.nan
+    limit = int(facts.case.calls.timeout_ms[own.row])
+    return _since(facts, one) + limit / 1e3 if limit > 0 else math.nan
 
 
 def _time_of_exit(facts: Facts, activity: RankActivity) -> float:
