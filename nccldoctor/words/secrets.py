@@ -34,7 +34,7 @@ SHAPES: Mapping[str, str] = {
     "Dropbox": r"sl\.[\w-]{60,300}",
     "Figma": r"figd_[\w-]{30,60}",
     "Fly.io": r"fo1_[\w-]{40,60}|FlyV1 fm\d?_[\w+/=,-]{40,400}",
-    "GitHub": r"gh[opsur]_[A-Za-z0-9]{12,251}|github_pat_\w{22,255}",
+    "GitHub": r"gh[opsur]_[A-Za-z0-9]{12,251}|github_pat_\w{10,255}",
     "GitLab": r"gl(?:pat|dt|rt|cbt|ptt|oas|ft|soat|imt|agent|ffct)-[\w.-]{16,80}",
     "Google": r"AIza[\w-]{35}|ya29\.[\w-]{20,300}|GOCSPX-[\w-]{24,40}|1//0[\w-]{30,200}",
     "Grafana": r"gl(?:c|sa)_[A-Za-z0-9+/=_]{24,300}",
@@ -111,7 +111,7 @@ _URL = lazy(
 )
 _URL_AS_VALUE = lazy(r"(?i)(%3a%2f%2f)(?:(?!%2f|%40)[^\s\"'<>]){1,300}%40")
 """``https://user:password@host`` inside the query of another URL."""
-_WEBHOOK = lazy(r"((?:/api/webhooks/\d{15,22}|webhook\.office\.com/webhookb2)/)[\w@/.-]{20,300}")
+_WEBHOOK = lazy(r"((?:webhooks/\d{15,22}|webhook\.office\.com/webhookb2)/)[\w@/.-]{20,300}")
 _LOGIN = lazy(
     r"(?<![\w/.-])([\w.-]{1,60}:)(?=[^\s@]{0,100}\d)(?=[^\s@]{0,100}[A-Za-z])[^\s@:/\"'<>,()]{8,100}(?=@[\w-]{1,80}\.[A-Za-z0-9])"
 )
@@ -150,7 +150,7 @@ _WORD = (
 )
 _NAMED = lazy(
     rf"(?P<word>{_WORD}"
-    r"|KEY|(?<=[?&;])(?i:sig|signature|pwd)|(?<=, )Signature(?==)|(?<=_)(?:PASS|PW)(?![A-Za-z])|(?<![A-Za-z])(?i:otp|psk)(?=\s{0,4}[:=])"
+    r"|KEY|(?<=[?&;])(?i:sig|signature|pwd)|(?<![A-Za-z])Signature(?==)|(?<=_)(?:PASS|PW)(?![A-Za-z])|(?<![A-Za-z])(?i:otp|psk)(?=\s{0,4}[:=])"
     r"|(?<=[-_])(?i:signature|auth|pat|pwd)(?![A-Za-z])|(?:(?<=[\"'])|(?<=&quot;))auth(?=\\{0,3}(?:[\"']|&quot;)\s{0,4}:))"
     r"(?P<tail>[\w.-]{0,40})"
     r"(?P<sign>(?:[\\\"'\]]|%2[27]|"
@@ -168,7 +168,7 @@ _OPTION = lazy(
 )
 """``--hf-token x`` of a command line, and ``login x password y`` of a ``.netrc``."""
 _SPOKEN = lazy(
-    r"(?i)(?<![\w.-])(pass(?:word|wd|phrase)\s{1,40}(?:(?:is|was|of)\s{1,4})?)"
+    r"(?i)(?<![\w.-])(pass(?:word|wd|phrase)(?:\s{1,40}|[`!$](?=\S{0,40}\d))(?:(?:is|was|of)\s{1,4})?)"
     r"(?:(?P<quote>[\"'`]|&(?:quot|#x?[2-3][0-9]);)(?P<quoted>(?:(?!(?P=quote))[^\n]){4,400})(?P=quote)|(?=[^\s\"',;)}\]<>]{0,400}\d)[^\s\"'`,;)}\]<>=:/\\]{6,400})"
 )
 """``Invalid password 'x'`` of a message, ``password  x`` of a table or a ``.netrc``."""
@@ -265,7 +265,9 @@ def masked(text: str) -> str:
         if _BASE64.search(text):
             text = _PREFIXED_PEM_LINE.sub(MASK, text)
     if "://" in text:
-        text = _WEBHOOK.sub(rf"\1{MASK}", _URL.sub(lambda url: f"{url[1] or url[2]}{MASK}@", text))
+        text = _URL.sub(lambda url: f"{url[1] or url[2]}{MASK}@", text)
+    if "webhook" in text:
+        text = _WEBHOOK.sub(rf"\1{MASK}", text)
     if "%40" in text:
         text = _URL_AS_VALUE.sub(rf"\1{MASK}%40", text)
     if "@" in text:

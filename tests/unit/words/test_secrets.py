@@ -121,6 +121,19 @@ def test_a_long_text_is_masked_like_each_part_of_it(form: str) -> None:
     assert masked_lines(text) == masked(text)
 
 
+@pytest.mark.parametrize(
+    "torn",
+    [
+        "Signature={}",
+        "login user password`{}",
+        "os.environ['Awebhooks/123456789012345678/{}-staple-magnet",
+        "V1=github_pat_{}V0=",
+    ],
+)
+def test_the_value_of_a_torn_line_is_masked(torn: str) -> None:
+    assert "72horsebattery" not in masked(torn.format("72horsebattery"))
+
+
 TOKENS = [
     "AKIAIOSFODNN7EXAMPLE",
     "ghp_" + "a1B2" * 9,
