@@ -310,7 +310,10 @@ def _until(facts: Facts, activity: RankActivity) -> float:
 
 
 def _calculated_until(facts: Facts, one: _RankStanding) -> float:
-    """When the limit of its call was over, of a rank that says so without a time: gloo raises an exception, which has none."""
+    """When the limit of a rank's call was over, where it says so without a time.
+
+    Gloo raises an exception, which has none.
+    """
     activity = facts.liveness.activity(one.rank)
     own = facts.progress.by_group_rank.get((one.call.group, one.rank)) if one.call is not None else None
     if own is None or own.row < 0 or not any(map(is_gloo_timeout, (*activity.alarms, *activity.secondary_errors))):
