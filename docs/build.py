@@ -42,4 +42,6 @@ def main(target: Path) -> int:
 
 
 if __name__ == "__main__":
+    if any(word.startswith("-") for word in sys.argv[1:]):
+        sys.exit(__doc__)
     sys.exit(main(Path(sys.argv[1]) if len(sys.argv) > 1 else DEFAULT))
