@@ -205,7 +205,7 @@ class Incident:
 
     @property
     def waits(self) -> pd.DataFrame:
-        """The calls that stalled: who never made them, and who waited how long for whom."""
+        """One row per rank of each stalled call: whether it made the call, whom it waits for, how long."""
         return self._frame("waits", self.unquoted)
 
     @property

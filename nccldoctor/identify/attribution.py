@@ -8,7 +8,7 @@ that content contradicts is overruled, and the contradiction is kept as a Gap. E
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 
 from nccldoctor.dataclass import dataclass, replace
@@ -67,21 +67,7 @@ def attribute(parsed: Sequence[Parsed], dumps: Sequence[DumpHead]) -> Attributed
     read_processes(events, processes)
     parsed = [_with_host_in_name(one, processes) for one in parsed]
     files, gaps = _file_ranks(parsed, processes)
-    by_tools = _by_stack_tools(events)
-    for one in parsed:
-        rank, source = files.rank[one.source.id], one.source
-        if rank is not None and source.host:
-            processes.learn(rank, source.host, *_process_told(source), None)
-        for event in by_tools.get(source.id, ()) if rank is not None and not _is_of_worker(source) else ():
-            host = event.host or source.host
-            if event.pid is None or rank is None:
-                continue
-            if (other := _other_rank_of(event.pid, rank, host, processes)) is None:
-                processes.learn(rank, host, event.pid, None, None)
-            elif files.rank[source.id] != other:
-                files.rank[source.id], files.why[source.id] = other, "its process"
-                what, why = f"{source.path} is named for rank {rank}", f"its process {event.pid} is rank {other}"
-                gaps.append(Gap(what, why, Ranks([rank, other]), source.id, odd=True))
+    gaps += _learn_processes(parsed, files, processes, _by_stack_tools(events))
     merged = {one.source.id for one in parsed if files.rank[one.source.id] is None}
     known = {e.rank for e in events if e.rank is not None} | set(processes.host)
     local = find_local_lines(events, merged, known)
@@ -100,6 +86,31 @@ def attribute(parsed: Sequence[Parsed], dumps: Sequence[DumpHead]) -> Attributed
     dump_rank, dump_gaps = _dump_ranks(dumps, {one.source.id: one.source.rank for one in parsed})
     looked = with_looks(named, {source.id: source for source in sources})
     return Attributed(looked, sources, dump_rank, processes, (*gaps, *dump_gaps))
+
+
+def _learn_processes(
+    parsed: Sequence[Parsed], files: _FileRanks, processes: ProcessTable, by_tools: Mapping[int, Sequence[Event]]
+) -> Iterator[Gap]:
+    """Learn where each file's rank runs, from the stacks in it.
+
+    A stack of a process of another rank gives the file to that rank.
+    """
+    for one in parsed:
+        source, rank = one.source, files.rank[one.source.id]
+        if rank is None:
+            continue
+        if source.host:
+            processes.learn(rank, source.host, *_process_told(source), None)
+        for event in () if _is_of_worker(source) else by_tools.get(source.id, ()):
+            if event.pid is None:
+                continue
+            host = event.host or source.host
+            if (other := _other_rank_of(event.pid, rank, host, processes)) is None:
+                processes.learn(rank, host, event.pid, None, None)
+            elif files.rank[source.id] != other:
+                files.rank[source.id], files.why[source.id] = other, "its process"
+                what, why = f"{source.path} is named for rank {rank}", f"its process {event.pid} is rank {other}"
+                yield Gap(what, why, Ranks([rank, other]), source.id, odd=True)
 
 
 def _without_ranks_of_pids(parsed: Sequence[Parsed]) -> Sequence[Parsed]:

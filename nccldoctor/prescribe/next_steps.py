@@ -173,8 +173,8 @@ def _open(scene: _Scene) -> Step | None:
         detail = f"{capitalized(who)} made the call there. Look for a branch or a shape that only some ranks have."
     else:
         ranks = scene.finding.ranks or scene.finding.suspects
-        several = len(ranks) > 1 and frame.worker is None
-        detail = capitalized(_MOTIONS[motion_of(ranks, scene.survey), several].format(who=who))
+        is_one = len(ranks) == 1 or frame.worker is not None
+        detail = capitalized(_what_to_look_for(motion_of(ranks, scene.survey), who, is_one=is_one))
     return Step(StepKind.OPEN, f"Open {code_span(frame.place)} ({code_span(frame.function)}).", detail)
 
 
@@ -185,15 +185,16 @@ TWO_LOOKS = (
 """How to read two looks at one process."""
 _LATE = (CauseClass.NOT_ARRIVED, CauseClass.FROZEN, CauseClass.STRAGGLER)
 """Classes of a rank that is still there, so that its stack tells more."""
-_MOTIONS = {
-    (Motion.COMPUTING, False): "{who} computes there while its peers wait. Find why only {who} does.",
-    (Motion.COMPUTING, True): "{who} compute there while their peers wait. Find why only {who} do.",
-    (Motion.BLOCKED, False): "{who} is blocked there. Look for a lock, file or network call that only {who} makes.",
-    (Motion.BLOCKED, True): "{who} are blocked there. Look for a lock, file or network call that only {who} make.",
-    (Motion.UNKNOWN, False): "Look for a lock, file or network call, or a long computation, that only {who} makes.",
-    (Motion.UNKNOWN, True): "Look for a lock, file or network call, or a long computation, that only {who} make.",
-}
-"""What to look for in the open file, by what two looks or the state of the thread show, for one rank and for several."""
+
+
+def _what_to_look_for(motion: Motion, who: str, *, is_one: bool) -> str:
+    """What to look for in the open file, by what the looks at ``who`` show."""
+    are, do, compute, make = ("is", "does", "computes", "makes") if is_one else ("are", "do", "compute", "make")
+    if motion is Motion.COMPUTING:
+        return f"{who} {compute} there while other ranks wait. Find why only {who} {do}."
+    if motion is Motion.BLOCKED:
+        return f"{who} {are} blocked there. Look for a lock, file or network call that only {who} {make}."
+    return f"Look for a lock, file or network call, or a long computation, that only {who} {make}."
 
 
 def _looks_now(scene: _Scene) -> Iterator[Step]:

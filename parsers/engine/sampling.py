@@ -222,9 +222,10 @@ class Sampler:
         candidates = _Candidates.searched(self._literals, buffer, 0, buffer.high)
         chosen = candidates.chosen(self._most_of_small)
         if self._first and len(chosen) < len(candidates.offsets):
-            low, high = (bisect_left(candidates.offsets, at) for at in _before(buffer, self._first[0]))
-            more = candidates.part(low, high).chosen(self._most_before_event)
-            chosen = sorted({*chosen, *(low + index for index in more)})
+            low, high = _before(buffer, self._first[0])
+            skipped = bisect_left(candidates.offsets, low)
+            more = candidates.within(low, high).chosen(self._most_before_event)
+            chosen = sorted({*chosen, *(skipped + index for index in more)})
         self._parse_chosen(buffer, candidates, chosen, 1)
 
     def _parse_regions(self, buffer: Buffer, regions: Sequence[_Region]) -> None:
@@ -233,7 +234,7 @@ class Sampler:
             low, high = several[0].low, max(region.high for region in several)
             candidates = _Candidates.searched(self._literals, buffer, low, high)
             for region in several:
-                own = candidates.within(region)
+                own = candidates.within(region.low, region.high)
                 number = region.number - buffer.count_line_ends(region.low, region.at)
                 self._parse_chosen(buffer, own, own.chosen(self._most), number)
 
@@ -339,14 +340,10 @@ class _Candidates:
                 offsets[-1], kinds[-1] = at, kind
         return cls(low, offsets, kinds)
 
-    def part(self, first: int, last: int) -> _Candidates:
-        """Those with indices in ``[first, last)``."""
-        return _Candidates(self.low, self.offsets[first:last], self.kinds[first:last])
-
-    def within(self, region: _Region) -> _Candidates:
-        """Those in a region."""
-        first, last = (bisect_left(self.offsets, at) for at in (region.low, region.high))
-        return _Candidates(region.low, self.offsets[first:last], self.kinds[first:last])
+    def within(self, low: int, high: int) -> _Candidates:
+        """Those in the bytes ``[low, high)``."""
+        first, last = bisect_left(self.offsets, low), bisect_left(self.offsets, high)
+        return _Candidates(low, self.offsets[first:last], self.kinds[first:last])
 
     def chosen(self, most: int) -> list[int]:
         """The indices of at most ``most`` of them.

@@ -57,11 +57,9 @@ def _one_of_dumps(read: Ingested) -> Ingested:
             if _folder_at(s.path, depth) in foreign and s.id not in kept and s.id not in left_out
         ]
         left_out |= {source.id for source in beside}
-        gaps += (
-            [_gap([source.path for source in beside], "it lies in the folder of the dumps of a different run")]
-            if beside
-            else []
-        )
+        if beside:
+            why = "it lies in the folder of the dumps of a different run"
+            gaps.append(_gap([source.path for source in beside], why))
     return without_sources(read, left_out, gaps)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 import gc
 import gzip
 import io
@@ -87,10 +88,10 @@ def test_what_is_missing_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_file_has_no_name_and_is_for_its_user_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    made, really = [], tempfile.TemporaryFile
+    made, really = [], functools.partial(tempfile.TemporaryFile, dir=tmp_path)
 
-    def make(**options: int) -> object:
-        made.append(really(dir=tmp_path, **options))  # type: ignore[call-overload]
+    def make(*, buffering: int) -> object:
+        made.append(really(buffering=buffering))
         return made[0]
 
     monkeypatch.setattr(tempfile, "TemporaryFile", make)
