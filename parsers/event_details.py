@@ -16,7 +16,9 @@ BARRIER_COUNTS = lazy(r"world_size=(?P<all>\d{1,9}), (?:worker_count|num_workers
 _CLIENTS = lazy(r"\b\d{1,7}/(\d{1,7}) clients joined")
 _CALL = lazy(r"\bOpType=(\w{1,40}), NumelIn=(\d{1,18}), NumelOut=(\d{1,18})\b")
 _GROUP_SIZE = lazy(r"\bsize=(\d{1,9})\b")
-_OPERATION = lazy(r"Failed to execute operation (?:Connect|Setup|SharedInit|Init|Register)\b")
+_OPERATION = lazy(
+    r"Failed to execute operation (?:Connect|Setup|SharedInit|Init|Register)\b|\bncclCommInit\w{1,30}(?:\(.{0,300})? failed\b"
+)
 _GPU_FULL = lazy(r"(?:CUDA|HIP)(?: error:)? out of memory")
 _HOST_FULL = lazy(r"DefaultCPUAllocator: (?:can't|not enough)|Cannot allocate memory")
 _REQUESTED = lazy(r"[Tt]ried to allocate (\d[\d.]{0,12} [KMGT]?i?B|\d{1,20} bytes)")
@@ -137,7 +139,7 @@ def group_size(detail: str) -> int | None:
 
 
 def is_failed_set_up(message: str) -> bool:
-    """True of an NCCL warning about an operation that only the making of a communicator needs."""
+    """True of a warning or an error of NCCL in an operation that only the making of a communicator needs."""
     return _OPERATION.search(message) is not None
 
 

@@ -132,7 +132,7 @@ def _hardware(case: Case, liveness: Liveness, hosts: Hosts) -> Iterator[Failure]
         if gpu.is_of_board and can_precede_alarm(liveness, gpu):
             by_device[str(gpu.rank if gpu.rank is not None else (gpu.host, gpu.device))].append(gpu)
     for cuda in case.of(CudaError):
-        if not cuda.software and can_precede_alarm(liveness, cuda):
+        if not cuda.software and not cuda.topic and can_precede_alarm(liveness, cuda):
             by_device[str(cuda.rank if cuda.rank is not None else (cuda.host, cuda.pid))].append(cuda)
     slots = slots_of_hosts(case, hosts) if by_device else {}
     for events in by_device.values():

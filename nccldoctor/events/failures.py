@@ -194,7 +194,7 @@ class NcclError(Event):
     """An NCCL call failed, as PyTorch prints it; ``last_error`` is NCCL's own last warning and may be older.
 
     ``topic`` is what could not be set up, as in *nccl-warn*, or leftover (a process of the last run still
-    holds the device) or oneccl (its own set-up).
+    holds the device), or oneccl or nvshmem (their own set-up).
     """
 
     code: str | None = None
@@ -207,7 +207,7 @@ class NcclError(Event):
 class NcclWarn(Event):
     """A warning in NCCL's own log.
 
-    ``topic`` is what could not be set up: shared-memory, interface, multicast (of NVLink), fabric (of several
+    ``topic`` is what could not be set up: shared-memory, interface, multicast (of NVLink), fabric-manager, fabric (of several
     nodes), peer-access, duplicate-gpu, version, driver, plugin, topology, limits (threads or memory), checked-in (a rank that came twice).
     """
 

@@ -30,7 +30,7 @@ _FRONT = re.compile(
 )
 """Labels, local ranks and processes in front of a line: where they matter, lines with other ones are another form."""
 
-_ODD = re.compile(rb"[\x00\x1b]|\xef\xbb\xbf|\^\[\[|\[0{1,2}(?:;0{1,3}){0,4}m|^\{")
+_ODD = re.compile(rb"[\x00\x1b]|\xef\xbb\xbf|\^\[\[|#000\[|\[0{1,2}(?:;0{1,3}){0,4}m|^\{")
 """What changes a line before it is parsed: colours, and records in JSON."""
 
 

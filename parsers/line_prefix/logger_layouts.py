@@ -65,6 +65,12 @@ RAY_NATIVE = Layout(
     ),
     before_message=True,
 )
+UCX = Layout(  # ucs/debug/log.c: the process and the thread that writes
+    lazy(
+        r"\[(?P<host>[A-Za-z0-9][\w.-]{0,62}):(?P<pid>\d{1,10}):[0-9a-f]{1,4}(?::\d{1,10})?\] {1,40}"
+        r"(?=[a-z_]\w{1,60}\.cc?:\d|Caught signal )"
+    )
+)
 STAMP = Layout(lazy(r"\[?" + _DATE + _ZONE + r"\]?(?=[\s,:|\[\]-]|$)[:,]? ?"))
 SGLANG = Layout(  # the time, and the place of a scheduler among all of the engine
     lazy(r"\[" + _DATE + r"(?P<place>(?: (?:DP|TP|PP|EP|CP)\d{1,5}){1,5})\] ?"), _note_place

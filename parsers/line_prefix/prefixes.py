@@ -19,12 +19,12 @@ SEPARATOR = " / "
 
 _CODES = lazy(
     r"\x1b(?:\[[0-9;:?]{0,40}[ -/]{0,4}[@-~]|\][^\x07\x1b]{0,2000}(?:\x07|\x1b\\)|[@-Z\\^_=>()][0-9A-B]?)"
-    r"|\^\[\[[0-9;?]{0,12}[A-Za-z]|\[(?:0|1|[39]\d|\d{1,2}(?:;\d{1,3}){1,4})m"
+    r"|(?:\^\[|#033)\[[0-9;?]{0,12}[A-Za-z]|\[(?:0|1|[39]\d|\d{1,2}(?:;\d{1,3}){1,4})m"
 )
 _COLOUR = lazy(r"\[\d{1,2}(?:;\d{1,3}){0,4}m")  # a code whose escape character was lost in a copy
 _BY_FIRST = {
     "[": (
-        lo.NATIVE, la.RANK, la.ROLE, la.USER_RANK, la.PRINTED_RANK, la.POD, lo.RAY_NATIVE, lo.SGLANG, lo.TENSORRT, lo.STAMP,
+        lo.NATIVE, la.RANK, la.ROLE, la.USER_RANK, la.PRINTED_RANK, la.POD, lo.RAY_NATIVE, lo.UCX, lo.SGLANG, lo.TENSORRT, lo.STAMP,
         lo.EPOCH, la.TAGGED, la.STREAM, la.TAG, la.VIEWER, lo.HUGGING_FACE, lo.BARE_LEVEL, lo.KERNEL_DATE, lo.NEMO,
     ),
     "(": (la.WORKER,),
@@ -62,8 +62,11 @@ _AGENT = "torch/distributed/elastic/"
 
 
 def without_codes(text: str) -> str:
-    """The text without colour, cursor and title codes of terminals (also as ``^[[A``) and without NUL characters."""
-    if "\x1b" in text or "^[[" in text or _COLOUR.search(text):
+    """The text without codes of terminals (colour, cursor, title) and without NUL characters.
+
+    A code may also be written ``^[[A`` (by viewers) or ``#033[0m`` (by rsyslog).
+    """
+    if "\x1b" in text or "^[[" in text or "#033[" in text or _COLOUR.search(text):
         text = _CODES.sub("", text)
     return text.replace("\x00", "").replace("\ufeff", "") if "\x00" in text or "\ufeff" in text else text
 

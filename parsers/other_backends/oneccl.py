@@ -22,7 +22,8 @@ class OneCcl(RowParser):
         Row(
             "CCL_ERROR|",
             _HEAD
-            + r"(?P<message>(?:global|env|atl_\w{1,40}|comm\w{0,30}|pmi\w{0,60}|\w{0,20}kvs\w{0,20})\.[ch]pp:\d{1,6} .{1,300})",
+            + r"(?P<message>(?:global|env|atl_\w{1,40}|comm\w{0,30}|pmi\w{0,60}|\w{0,20}kvs\w{0,20}|base_thread)\.[ch]pp:\d{1,6} .{1,300}"
+            + r"|exec\.cpp:\d{1,6} start_workers.{1,300})",
             NcclError,
             topic="oneccl",
         ),

@@ -1,6 +1,8 @@
 """NCCL errors as PyTorch prints them: a few lines, in an exception, a watchdog's last words or ``what()``.
 
-pytorch ``torch/csrc/distributed/c10d/NCCLUtils.cpp`` and ``.hpp`` (1.8 to 2.13); strings from NCCL ``src/init.cc``.
+pytorch ``torch/csrc/distributed/c10d/NCCLUtils.cpp`` and ``.hpp`` (1.8 to 2.13); strings from NCCL ``src/init.cc``. Others name
+the function that failed: horovod ``common/ops/nccl_operations.cc``, xla ``backends/gpu/collectives/nccl_errors.h``; TensorFlow
+(``core/nccl/nccl_manager.cc``) only says ``NCCL: …``.
 The errors of ``raised the following async exception`` are told where the watchdog's lines are read.
 """
 
@@ -22,7 +24,12 @@ _MESSAGE = 400
 _BEGINS = lazy(
     r"NCCL (?:error|timeout)(?: in)?:\s{1,3}(?P<text>\S.{0,2000})|NCCL timeout in communicator init\w*"
     r"|NCCL Error \d{1,2}: \S.{0,300}"
+    r"|(?:\bNCCL operation .{1,300}? failed|\bnccl[A-Z]\w{2,40} failed|\bNCCL): (?:unhandled (?:cuda|system) error"
+    r"|internal error|invalid (?:argument|usage)|remote process exited).{0,300}"
 )
+_LAST = lazy(r"Last NCCL warning\(error\) log entry \(may be unrelated\) '(?P<last>[^']{1,300})'")
+"""The last warning of the process, as XLA adds it to its error."""
+
 _HEADLESS = lazy(r"\bnccl(?:UnhandledCuda|System|Internal|InvalidArgument|InvalidUsage|Remote)(?:Error)?: (?=[A-Z])")
 """The second line of an error, where the first one is cut off."""
 
@@ -46,6 +53,8 @@ class NcclErrors(LineParser):
         if match is None or _is_told(line) or _is_repeated(line, match[0]):
             return
         code, last = code_and_last_error(line)
+        if last is None and (added := _LAST.search(line.body)):
+            last = added["last"]
         here = _CODE.search(match[0])
         if code is None:
             code = here[0] if here else code_of_words(match[0])

@@ -14,6 +14,7 @@ _TOPICS = {
     "peer-access": "peer access between GPUs",
     "shared-memory": "shared memory",
     "fabric": "the multi-node NVLink fabric",
+    "fabric-manager": "NVLink (its fabric manager isn't running)",
 }
 
 
@@ -96,9 +97,14 @@ def framework_waits(who: str, by: str, *, began_late: bool, many: bool) -> str:
     return f"{who} did not join {joined} in time{',' + late if late else ''}"
 
 
-def communicator_failed(who: str, error: str, why: str) -> Headline:
+_OTHER_LIBRARIES = {"nvshmem": "NVSHMEM", "oneccl": "Intel oneCCL"}
+"""Libraries of collectives other than NCCL, by the topic of their errors."""
+
+
+def communicator_failed(error_of: Event, who: str, error: str, why: str) -> Headline:
     """NCCL could not create a communicator on rank 0: connect to 169.254.3.77 was refused."""
-    return Headline("NCCL", f"could not create a communicator ({who})", error + (f" ({why})" if why else ""), hedge="")
+    library = _OTHER_LIBRARIES.get(getattr(error_of, "topic", ""), "NCCL")
+    return Headline(library, f"could not create a communicator ({who})", error + (f" ({why})" if why else ""), hedge="")
 
 
 def share_a_gpu(ranks: Ranks) -> str:
@@ -117,6 +123,11 @@ def writer(event: Event) -> str:
         return f"rank {event.rank}"
     who = event.host or "a process"
     return f"{who}, pid {event.pid}" if event.pid is not None else who
+
+
+def writers(first: Event, ranks: Ranks) -> str:
+    """The ranks that wrote such a line, else the process that wrote the first."""
+    return ranks_phrase(ranks) if len(ranks) > 1 else writer(first)
 
 
 def error_words(event: Event) -> str:

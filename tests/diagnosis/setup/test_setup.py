@@ -318,3 +318,63 @@ def test_a_start_that_tore_another_away_leaves_its_rank_unsure() -> None:
     assert ruling.ranks == "2,4", str(ruling)
     assert ruling.verdict["confidence"] != "high" and ruling.verdict["confidence_in"]["ranks"] != "high", str(ruling)
     assert "contradict" in " ".join(ruling.verdict["doubts"])
+
+
+@pytest.mark.parametrize(
+    ("error", "library"),
+    [
+        ("x.UnknownError: ncclCommInitRank failed: unhandled system error", "NCCL"),
+        (
+            "jaxlib.xla_extension.XlaRuntimeError: INTERNAL: NCCL operation ncclCommInitRank(a, b) failed: unhandled system error",
+            "NCCL",
+        ),
+        (
+            "2026:01:23-00:02:21:(1225) |CCL_ERROR| exec.cpp:134 start_workers: condition start == success failed",
+            "Intel oneCCL",
+        ),
+        ("/opt/nvshmem/init.cu:1007: non-zero status: 7 nvshmem setup connections failed", "NVSHMEM"),
+    ],
+)
+def test_a_library_that_cannot_set_up_accuses_no_rank_of_its_exception(error: str, library: str) -> None:
+    """Every rank that makes the communicator raises: what they lack is the host's or the job's."""
+    above = 'Traceback (most recent call last):\n  File "/app/train.py", line 9, in main\n    comm = start()\n'
+    ruling = read({f"rank_{r}.log": f"rank {r} of 2\n{above}{error}\n" for r in range(2)})
+    assert (ruling.cause, ruling.ranks) == ("init", ""), str(ruling)
+    assert ruling.verdict["confidence"] != "high"
+    assert ruling.verdict["headline"].startswith(f"{library} could not create a communicator"), str(ruling)
+
+
+def test_an_exception_of_a_library_in_the_middle_of_a_job_accuses_no_rank() -> None:
+    above = 'Traceback (most recent call last):\n  File "/app/train.py", line 9, in main\n    step()\n'
+    for error in (
+        "RuntimeError: DeepEP error: timeout (combine CPU)",
+        "NcclError: NCCL_ERROR_SYSTEM_ERROR: unhandled system error",
+    ):
+        ruling = read(
+            {
+                "rank_1.log": f"{step_line(1, 40, '10:00:01')}{above}{error}\n",
+                "rank_0.log": step_line(0, 40, "10:00:01"),
+            }
+        )
+        assert (ruling.cause, ruling.ranks) == ("undetermined", ""), str(ruling)
+
+
+def test_all_ranks_that_report_the_same_lack_are_named() -> None:
+    full = (
+        "n0:30{r}:40{r} [0] include/shm.h:28 NCCL WARN Call to posix_fallocate failed : No space left on device\n"
+        "n0:30{r}:40{r} [0] include/shm.h:48 NCCL WARN Error while creating shared memory segment /dev/shm/nccl-Zq (size 9637888)\n"
+    )
+    logs = {f"rank_{r}.log": f"rank {r} of 4\n" + (full.format(r=r) if r in (1, 2) else "") for r in range(4)}
+    ruling = read(logs)
+    assert (ruling.cause, ruling.ranks) == ("init", "1-2"), str(ruling)
+    assert "(ranks 1-2)" in ruling.verdict["headline"], str(ruling)
+
+
+def test_a_fabric_manager_that_is_not_running_is_no_broken_gpu_of_the_first_rank_that_says_so() -> None:
+    error = (
+        "[rank{r}]: torch.distributed.DistBackendError: NCCL error in: NCCLUtils.cpp:77, unhandled cuda error, NCCL version 2.26.2\n"
+        "[rank{r}]: ncclUnhandledCudaError: Call to CUDA function failed.\n[rank{r}]: Last error:\n"
+        "[rank{r}]: Cuda failure 802 'system not yet initialized'\n"
+    )
+    ruling = read({"job.log": "world_size=4\n" + error.format(r=2) + error.format(r=0)})
+    assert (ruling.cause, ruling.ranks) == ("init", ""), str(ruling)

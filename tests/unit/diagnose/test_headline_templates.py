@@ -10,7 +10,7 @@ from builders.remedies import fixtures_conditions
 from nccldoctor.diagnose.rules import load
 from nccldoctor.diagnose.sentences import absent, disagree, ends, inside, setup, slow, undetermined
 from nccldoctor.diagnose.sentences.headline import Headline
-from nccldoctor.events import ExceptionRaised, ProcessExit
+from nccldoctor.events import ExceptionRaised, NcclError, ProcessExit
 from nccldoctor.model import CauseClass
 from nccldoctor.model.ranks import Ranks
 
@@ -22,6 +22,8 @@ KILLED = ProcessExit(place=fixtures_conditions.at(), text="exitcode: -9", signal
 RAISED = ExceptionRaised(
     place=fixtures_conditions.at(), text="x", type="KeyError", message="'labels'", frame="step (train.py:40)"
 )
+
+REFUSED = NcclError(place=fixtures_conditions.at(), text="Connection refused")
 
 HEADLINES: Mapping[CauseClass, tuple[Headline, ...]] = {
     CauseClass.NOT_ARRIVED: (
@@ -96,7 +98,7 @@ HEADLINES: Mapping[CauseClass, tuple[Headline, ...]] = {
     CauseClass.INIT: (
         setup.never_joined(ONE, 8, 7),
         setup.waits_for_group(REST, MANY_RANKS),
-        setup.communicator_failed("a process", "Connection refused", ""),
+        setup.communicator_failed(REFUSED, "a process", "Connection refused", ""),
     ),
     CauseClass.STRAGGLER: (
         slow.still_working(ONE, ONE_RANK, CALL, "writing a checkpoint"),

@@ -128,20 +128,28 @@ def _communicator_failed(facts: Facts) -> Hypothesis | None:
         r for e in reasons if getattr(e, "topic", "") == "duplicate-gpu" for r in ranks_on_one_gpu(words.error_words(e))
     )
     doubled = Ranks(r for e in reasons if (r := rank_checked_in_twice(words.error_words(e))) is not None)
+    reporters = Ranks(e.rank for e in reasons or signs if e.rank is not None and _is_same_lack(e, first))
     is_cause_known = bool(reasons) and not (isinstance(first, SocketError) and (first.echo or first.how == "reset"))
     evidence: list[Citation] = [
         Line(e, words.FIRST_ERROR if e is first else words.ANOTHER_ERROR) for e in (reasons or signs)[:3]
     ]
     evidence += [Line(e, words.FAILED_HERE) for e in signs[:3]]
     return Hypothesis(
-        words.communicator_failed(_who_clashes(sharing, doubled) or words.writer(first), words.error_words(first), why),
+        words.communicator_failed(
+            first,
+            _who_clashes(sharing, doubled) or words.writers(first, reporters),
+            words.error_words(first),
+            why,
+        ),
         evidence,
         (
             Doubt.at_most(Confidence.MEDIUM, words.MAY_FOLLOW)
             if is_cause_known
             else Doubt.at_most(Confidence.LOW, words.NO_REASON),
         ),
-        ranks=Ranks([first.rank] if is_cause_known and first.rank is not None and _is_of_one_process(first) else []),
+        ranks=reporters
+        if is_cause_known and _is_of_one_process(first) and _is_of_a_part(facts, reporters)
+        else Ranks(),
         suspects=sharing | doubled,
         refuted_by=words.COMPLETED_CALL,
     )
@@ -154,11 +162,21 @@ def _who_clashes(sharing: Ranks, doubled: Ranks) -> str:
     return words.came_twice(doubled) if doubled else ""
 
 
+def _is_same_lack(event: Event, first: Event) -> bool:
+    """True of two events that name the same lack."""
+    return event.kind == first.kind and getattr(event, "topic", "") == getattr(first, "topic", "")
+
+
+def _is_of_a_part(facts: Facts, reporters: Ranks) -> bool:
+    """False where all of several ranks lack the same: then the job does, and no rank stands out."""
+    return len(reporters) == 1 or bool(facts.case.world - reporters)
+
+
 def _is_of_one_process(event: Event) -> bool:
     """True of what one process lacks.
 
-    A driver, an interface or a version is the same in all processes of a host or a job, one GPU is shared by two, and that two came
-    under one number is seen by a third.
+    A driver, a fabric manager, an interface or a version is the same in all processes of a host or a job, one GPU is shared by two, and
+    that two came under one number is seen by a third.
     """
     shared = (
         "duplicate-gpu",
@@ -170,6 +188,7 @@ def _is_of_one_process(event: Event) -> bool:
         "plugin",
         "topology",
         "fabric",
+        "fabric-manager",
     )
     return not isinstance(event, SocketError) and getattr(event, "topic", "") not in shared
 
@@ -177,6 +196,7 @@ def _is_of_one_process(event: Event) -> bool:
 def _startup_errors(facts: Facts, unreachable: Sequence[SocketError]) -> Iterator[Event]:
     """Lines that only a failing start-up writes."""
     yield from (e for e in facts.case.of(NcclWarn) if e.topic or is_failed_set_up(e.message))
+    yield from (e for e in facts.case.of(NcclError) if is_failed_set_up(e.message))
     yield from (e for e in facts.case.of(Note) if e.what == "nccl-trail" and e.detail.startswith(_WAY))
     yield from (e for e in facts.case.of(SocketError) if e.how in ("stranger", "setup"))
     yield from unreachable

@@ -402,6 +402,7 @@ def test_labels() -> None:
 
 
 def test_terminal_codes_go_also_as_text() -> None:
+    assert without_codes("#033[34mNCCL#033[0m #033 #0331") == "NCCL #033 #0331"
     assert without_codes("\x1b[36m(a)\x1b[0m b\x1b]0;title\x07c^[[A^[[Ad\x00e\ufefff") == "(a) bcdef"
 
 

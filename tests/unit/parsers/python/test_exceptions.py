@@ -244,6 +244,18 @@ def test_the_launchers_table_is_no_message() -> None:
         "reset by peer",
         "RuntimeError: DataLoader worker (pid 551) is killed by signal: Terminated.",
         "KeyboardInterrupt",
+        "tensorflow.python.framework.errors_impl.UnknownError: ncclCommInitRank failed: unhandled system error",
+        "jaxlib.xla_extension.XlaRuntimeError: INTERNAL: NCCL operation ncclGroupEnd() failed: unhandled cuda error.",
+        "jaxlib.xla_extension.XlaRuntimeError: UNAVAILABLE: Socket closed. Additional GRPC error information from "
+        "remote target coordination_service while calling /tensorflow.CoordinationService/PollForError",
+        "cupy_backends.cuda.libs.nccl.NcclError: NCCL_ERROR_UNHANDLED_CUDA_ERROR: unhandled cuda error",
+        "RuntimeError: oneCCL: atl_ofi_comm.cpp:212 init_transport: EXCEPTION: failed to initialize ATL",
+        "RuntimeError: CNCL error in: ProcessGroupCNCL.cpp:431, system error",
+        "RuntimeError: DeepEP error: timeout (combine CPU)",
+        "mpi4py.MPI.Exception: MPI_ERR_PROC_FAILED: Process Failure",
+        "ray.exceptions.RayChannelTimeoutError: System error: Timed out waiting for object available to read.",
+        "ray.exceptions.GetTimeoutError: Get timed out: some object(s) not ready.",
+        "TimeoutError: timed out waiting for the other ranks",
     ],
 )
 def test_echoes(last: str) -> None:
