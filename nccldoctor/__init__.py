@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from nccldoctor.cli.demo import demo
     from nccldoctor.history.comparison import Comparison, compare
     from nccldoctor.history.saved_report import SavedReport, load
     from nccldoctor.incident import Incident
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "analyze": "nccldoctor.pipeline",
     "compare": "nccldoctor.history.comparison",
+    "demo": "nccldoctor.cli.demo",
     "load": "nccldoctor.history.saved_report",
     "Comparison": "nccldoctor.history.comparison",
     "SavedReport": "nccldoctor.history.saved_report",
@@ -47,6 +49,7 @@ __all__ = [
     "__version__",
     "analyze",
     "compare",
+    "demo",
     "load",
 ]
 

@@ -8,7 +8,7 @@ is imported when a frame is asked for.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from operator import attrgetter
@@ -21,12 +21,14 @@ import numpy.typing as npt
 from nccldoctor.dataclass import dataclass
 from nccldoctor.identify.case import Case
 from nccldoctor.identify.event_times import YEARLESS
-from nccldoctor.model import Diagnosis, Place
+from nccldoctor.model import Diagnosis, Family, Finding, Place, SourceKind, Stalled
 from nccldoctor.model.errors import OutputError
+from nccldoctor.model.operations import OP_TYPES, op_type
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import STATES, Frame, Shape
 from nccldoctor.model.stack_frames import is_library
-from nccldoctor.model.standings import Standing
+from nccldoctor.model.standings import RankWait, WaitedCall, WaitEnd, WaitTimes
+from nccldoctor.words.names import call_title
 from nccldoctor.words.sanitize import encodable
 from nccldoctor.words.secrets import masked, masked_fields
 
@@ -83,6 +85,12 @@ def _series(values: Iterable[Any], dtype: str) -> Any:
     import pandas as pd
 
     return pd.Series([_storable_text(v) if isinstance(v, str) else v for v in values], dtype=dtype)
+
+
+def _rank_sets(sets: Sequence[Ranks]) -> Any:
+    """Rank sets as text; thousands of ranks that wait in one call share one set."""
+    texts = {ranks: str(ranks) or None for ranks in set(sets)}
+    return _series((texts[ranks] for ranks in sets), "string")
 
 
 def _masked_field(value: Any) -> Any:
@@ -189,7 +197,8 @@ def _category(codes: npt.NDArray[Any], names: Sequence[str]) -> Any:
 def calls(case: Case) -> pd.DataFrame:
     """One row per recorded call.
 
-    ``global_rank`` Int64 · ``group`` category, as people call it · ``seq``, ``p2p_seq`` Int64 · ``op`` category · ``sizes``,
+    ``global_rank`` Int64 · ``group`` category, as people call it · ``seq``, ``p2p_seq`` Int64 · ``op`` category, as the watchdog calls
+    it and all frames do (``ALLREDUCE``) · ``recorded_op`` category, as the dump has it (``all_reduce``, ``send 0->1``) · ``sizes``,
     ``data_types`` category, inputs -> outputs · ``numel_in``, ``numel_out`` Int64 · ``state`` category · ``retired`` bool ·
     ``created``, ``started``, ``completed`` UTC · ``lateness_ms`` float, how long after the first member it was issued · ``wait_ms``
     float, how long it waited for the last member that issued it · ``duration_ms`` float · ``timeout_ms`` Int64 · ``frame`` category, the
@@ -205,7 +214,8 @@ def calls(case: Case) -> pd.DataFrame:
             "group": _category(case.call_group, [group.label for group in case.groups]),
             "seq": _integers(table.seq),
             "p2p_seq": _integers(table.p2p_seq),
-            "op": _category(table.op, words.ops),
+            "op": _category(table.op, [op_type(name) for name in words.ops]),
+            "recorded_op": _category(table.op, words.ops),
             "sizes": _category(table.sizes, [_pair(_shape(a), _shape(b)) for a, b in words.sizes]),
             "data_types": _category(table.dtypes, [_pair(", ".join(a), ", ".join(b)) for a, b in words.dtypes]),
             "numel_in": _integers(table.numel_in),
@@ -260,23 +270,22 @@ def ranks(diagnosis: Diagnosis) -> pd.DataFrame:
     """One row per rank.
 
     ``global_rank`` Int64 · ``role`` category, culprit, suspect, waiting or not-involved · ``host``, ``device`` text · ``pid`` Int64 ·
-    ``group`` text, that in which it waits, else its first · ``completed``, ``enqueued`` Int64, the numbers of its last calls there ·
-    ``waits_in`` text, the call · ``waits_for`` text, the ranks that this call misses · ``waited_ms`` float, from when it began to wait
-    until it gave up or ended, or was last looked at; of ranks that wait alike, since the first began until the last ended ·
-    ``last_sign`` text, what was seen of it last · ``path``, ``line``, ``entry`` its place.
+    ``group`` text, that in which it waits, else its first · ``completed``, ``enqueued`` Int64, the numbers of its last collectives
+    there · ``waits_in`` text, the call · ``waits_for`` text, the ranks that this call misses · ``waited_ms`` float, from when this rank
+    began to wait until it timed out or ended, or was last looked at · ``last_sign`` text, what was seen of it last · ``path``, ``line``,
+    ``entry`` its place.
     """
     import pandas as pd
 
     items = diagnosis.ranks
-    standings = {rank: standing for standing in diagnosis.standings for rank in standing.ranks}
-    own, seen = [standings.get(state.rank) for state in items], _newest_look(diagnosis)
+    own, seen = [state.wait for state in items], _newest_look(diagnosis)
     columns = _columns(items, _RANKS)
     last_sign = columns.pop("last_sign")
     return pd.DataFrame(
         {
             **columns,
-            "waits_for": _series((str(one.waits_for) or None if one else None for one in own), "string"),
-            "waited_ms": _series((_waited_ms(one, seen) for one in own), "float64"),
+            "waits_for": _rank_sets([one.waits_for if one else Ranks() for one in own]),
+            "waited_ms": _series((one.times.waited_ms(seen) if one else None for one in own), "float64"),
             "last_sign": last_sign,
             **_place_columns([state.where for state in items]),
         }
@@ -291,14 +300,6 @@ def _newest_look(diagnosis: Diagnosis) -> float | None:
     return (seen if seen.tzinfo is not None else seen.replace(tzinfo=UTC)).timestamp()
 
 
-def _waited_ms(standing: Standing | None, seen: float | None) -> float | None:
-    """From when it began to wait until it gave up, or until ``seen`` where the job still ran."""
-    if standing is None or standing.distance == 0 or standing.since is None:
-        return None
-    until = standing.until if standing.until is not None else seen
-    return round((until - standing.since) * 1e3, 3) if until is not None and until >= standing.since else None
-
-
 class Arrival(StrEnum):
     """Whether a rank made a call: it *entered*, it is *missing*, or nothing shows which (*unseen*)."""
 
@@ -309,90 +310,168 @@ class Arrival(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class _Wait:
-    """One rank of a call that stalled; ``finding`` is None of a call that only waits for another one."""
+    """One rank of a call that stalled.
+
+    ``finding`` is None of a call that only waits for another one. ``own`` is what the rank waits in where that is this call, and
+    ``elsewhere`` where it is an earlier one.
+    """
 
     finding: str | None
     group: str | None
     op: str | None
     seq: int | None
+    timeout_ms: int | None
     rank: int
     arrival: Arrival
     waits_for: Ranks
-    standing: Standing | None
+    own: RankWait | None
+    elsewhere: RankWait | None
     seen: float | None
 
     @property
     def since(self) -> float | None:
         """When it began to wait, in seconds of the job's clock."""
-        return self.standing.since if self.standing is not None and self.arrival is Arrival.ENTERED else None
+        return self.own.times.since if self.own is not None else None
 
     @property
     def waited_ms(self) -> float | None:
         """How long it waited."""
-        return _waited_ms(self.standing, self.seen) if self.arrival is Arrival.ENTERED else None
+        return self.own.times.waited_ms(self.seen) if self.own is not None else None
 
     @property
     def remark(self) -> str | None:
-        """Why values are missing in its row."""
+        """Why values are missing in its row, or less sure."""
         if self.arrival is Arrival.MISSING:
             return "did not make this call, and waits for no rank in it"
         if self.arrival is Arrival.UNSEEN:
             return "no file tells if it made this call"
-        unknown = ["nothing shows for which rank it waits"] if not self.waits_for else []
-        if self.since is None:
-            unknown.append("nothing shows when it began to wait")
-        elif self.waited_ms is None:
-            unknown.append("nothing shows until when it waited")
-        elif self.standing is not None and self.standing.until is None:
-            unknown.append("it still waits: waited_ms is until the newest look")
-        return "; ".join(unknown) or None
+        remarks = ["no file names the call"] if self.op is None and self.seq is None else []
+        if not self.waits_for:
+            remarks.append("nothing shows for which rank it waits")
+        if self.elsewhere is not None:
+            remarks.append(f"its own wait is in {call_title(self.elsewhere.call.op, self.elsewhere.call.seq)}")
+        else:
+            remarks += self._remarks_on_times()
+        return "; ".join(remarks) or None
+
+    def _remarks_on_times(self) -> Iterator[str]:
+        times = self.own.times if self.own is not None else WaitTimes()
+        if times.since is None:
+            yield "nothing shows when it began to wait"
+        elif times.is_calculated:
+            yield "since is calculated from its timeout"
+        if self.waited_ms is None:
+            yield "nothing shows until when it waited"
+        elif times.ran_ms is None and times.until is None:
+            yield "it still waits: waited_ms is until the newest look"
+        elif times.ran_ms is None and times.end is WaitEnd.TIMEOUT:
+            yield "its line about the timeout has no time: waited_ms is the timeout"
+        elif times.ran_ms is None and times.end is WaitEnd.BEFORE_EXIT:
+            yield "its line about the error has no time: waited_ms is until its process ended"
 
 
 def waits(diagnosis: Diagnosis) -> pd.DataFrame:
     """One row per rank of each call that stalled, also for a rank that never made the call.
 
-    ``finding`` text, of which this is the stalled call; ``<NA>`` of a call whose ranks wait for ranks that wait themselves ·
-    ``group``, ``op`` text, ``seq`` Int64, the call · ``global_rank`` Int64 · ``arrival`` category, entered, missing (it did not make the
-    call, or not before its peers gave up) or unseen (nothing shows which) · ``waits_for`` text, the ranks that it waits for · ``since``
-    UTC, when it began to wait · ``waited_ms`` float, as in the frame of ranks · ``remark`` text, why a value is ``<NA>``, or open.
+    ``finding`` text, of which this is the stalled call; ``<NA>`` of a call whose ranks wait for ranks that wait themselves, and of a call
+    in which a rank timed out · ``group``, ``op`` text, ``seq`` Int64, the call · ``global_rank`` Int64 · ``arrival`` category, entered,
+    missing (it did not make the call, or not before its peers timed out) or unseen (nothing shows which) · ``waits_for`` text, the ranks
+    that it waits for · ``timeout_ms`` Int64, the limit of the call · ``since`` UTC, when it began to wait · ``waited_ms`` float, until
+    it timed out or ended, or was last looked at · ``remark`` text, why a value is ``<NA>``, open or calculated.
+
+    ``incident.waits.attrs["remark"]`` says why the frame is empty, or what was not collected; it is "" where nothing lacks.
     """
     import pandas as pd
 
     rows = _waits(diagnosis)
-    return pd.DataFrame(
+    frame = pd.DataFrame(
         {
             **_columns(rows, "finding:string group:string op:string seq:Int64 rank:Int64 arrival.value:category"),
-            "waits_for": _series((str(row.waits_for) or None for row in rows), "string"),
+            "waits_for": _rank_sets([row.waits_for for row in rows]),
+            **_columns(rows, "timeout_ms:Int64"),
             "since": _moments(np.array([row.since for row in rows], dtype=np.float64)),
             **_columns(rows, "waited_ms:float64 remark:string"),
         }
     )
+    frame.attrs["remark"] = _remark_on_waits(diagnosis, bool(rows))
+    return frame
 
 
 def _waits(diagnosis: Diagnosis) -> list[_Wait]:
-    """The stalled calls of the findings, then the other calls that ranks wait in."""
-    standings = {rank: standing for standing in diagnosis.standings for rank in standing.ranks}
-    rows, seen = [], _newest_look(diagnosis)
-    for finding in diagnosis.findings:
-        if (call := finding.stalled) is None:
-            continue
-        of_arrival = ((Arrival.ENTERED, call.entered), (Arrival.MISSING, call.missing), (Arrival.UNSEEN, call.unseen))
-        for rank, arrival in sorted((rank, arrival) for arrival, ranks in of_arrival for rank in ranks):
-            own = standings.get(rank)
-            is_own = own is not None and own.call is not None and own.call.seq == call.seq
-            waits_for = call.missing or (own.waits_for if own is not None and is_own else Ranks())
-            waits_for = waits_for if arrival is Arrival.ENTERED else Ranks()
-            rows.append(_Wait(finding.id, call.group, call.op, call.seq, rank, arrival, waits_for, own, seen))
-    told = {(row.group, row.seq, row.rank) for row in rows}
-    for state in diagnosis.ranks:
-        own = standings.get(state.rank)
-        if own is None or own.call is None:
-            continue
-        group = own.call.groups[0] if len(own.call.groups) == 1 else state.group
-        if (group, own.call.seq, state.rank) not in told:
-            entered = Arrival.ENTERED
-            rows.append(_Wait(None, group, own.call.op, own.call.seq, state.rank, entered, own.waits_for, own, seen))
-    return rows
+    """The stalled calls of the findings, each once, then the other calls that ranks wait in."""
+    waits = {state.rank: state.wait for state in diagnosis.ranks}
+    seen = _newest_look(diagnosis)
+    calls = {(f.stalled.group, f.stalled.op, f.stalled.seq): f for f in reversed(diagnosis.findings) if f.stalled}
+    rows = [row for f in diagnosis.findings if f in calls.values() for row in _of_finding(f, waits, seen)]
+    told = {row.rank for row in rows if row.own is not None}
+    others = [(rank, wait) for rank, wait in waits.items() if wait is not None and rank not in told]
+    return rows + [
+        _Wait(
+            finding=None,
+            group=next(iter(wait.call.groups), None),
+            op=_op(wait.call.op),
+            seq=wait.call.seq,
+            timeout_ms=wait.times.timeout_ms,
+            rank=rank,
+            arrival=Arrival.ENTERED,
+            waits_for=wait.waits_for,
+            own=wait,
+            elsewhere=None,
+            seen=seen,
+        )
+        for rank, wait in others
+    ]
+
+
+def _of_finding(finding: Finding, waits: Mapping[int, RankWait | None], seen: float | None) -> Iterator[_Wait]:
+    """The members of the stalled call of a finding, by rank."""
+    call = finding.stalled
+    if call is None:
+        return
+    of_arrival = ((Arrival.ENTERED, call.entered), (Arrival.MISSING, call.missing), (Arrival.UNSEEN, call.unseen))
+    for rank, arrival in sorted((rank, arrival) for arrival, ranks in of_arrival for rank in ranks):
+        is_in = arrival is Arrival.ENTERED
+        wait = waits.get(rank) if is_in else None
+        own = wait if wait is not None and _is_in(wait.call, call) else None
+        needs = call.missing or (own.waits_for if own is not None else Ranks())
+        limit = own.times.timeout_ms if own is not None else None
+        yield _Wait(
+            finding=finding.id,
+            group=call.group,
+            op=_op(call.op),
+            seq=call.seq,
+            timeout_ms=limit or call.timeout_ms,
+            rank=rank,
+            arrival=arrival,
+            waits_for=needs if is_in else Ranks(),
+            own=own,
+            elsewhere=wait if own is None else None,
+            seen=seen,
+        )
+
+
+def _op(name: str | None) -> str | None:
+    """The operation as all frames spell it; a stack names the function instead, ``all_reduce``."""
+    return OP_TYPES.get(name, name) if name is not None else None
+
+
+def _is_in(own: WaitedCall, call: Stalled) -> bool:
+    """True where a rank waits in a call that it entered: its own wait names this call, or none."""
+    is_group = not own.groups or call.group is None or call.group in own.groups
+    return is_group and (own.seq == call.seq or (own.seq is None and own.op in (None, call.op)))
+
+
+def _remark_on_waits(diagnosis: Diagnosis, has_rows: bool) -> str:
+    """Why the frame of waits is empty, or what it lacks."""
+    if diagnosis.verdict.family is Family.NONE and not has_rows:
+        return "no rank waits: nothing hangs"
+    has_dumps = any(source.kind is SourceKind.RECORDER for source in diagnosis.sources)
+    lacks = "" if has_dumps else "no flight recorder dump: a rank is known by its own lines alone"
+    if has_rows:
+        return lacks
+    if not diagnosis.ranks:
+        return "no line shows of which rank it is"
+    return f"no file names a call that ranks wait in{'; ' if lacks else ''}{lacks}"
 
 
 def findings(diagnosis: Diagnosis) -> pd.DataFrame:
@@ -409,7 +488,7 @@ def findings(diagnosis: Diagnosis) -> pd.DataFrame:
     return pd.DataFrame(
         {
             **_columns(items, _FINDINGS),
-            "op": _series((call.op if call else None for call in calls), "string"),
+            "op": _series((_op(call.op) if call else None for call in calls), "string"),
             "seq": _series((call.seq if call else None for call in calls), "Int64"),
             "group": _series((call.group if call else None for call in calls), "string"),
             "agree": _series((sum(e.supports for e in finding.evidence) for finding in items), "Int64"),

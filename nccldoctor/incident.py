@@ -32,8 +32,7 @@ class Incident:
     """The answer of :func:`nccldoctor.analyze`: the diagnosis, and the case that it rests on.
 
     >>> import nccldoctor as nd
-    >>> from importlib.resources import files
-    >>> incident = nd.analyze(files("nccldoctor.samples") / "died")
+    >>> incident = nd.analyze(nd.demo("died"))
     >>> incident.verdict.headline
     'Rank 3 (node0, pid 17558) was killed by SIGKILL before ALLREDUCE #9 of DP 10.'
     >>> incident.verdict.ranks, incident.verdict.confidence.value

@@ -77,10 +77,10 @@ def analyze(
     """Diagnose the job whose logs and dumps are under ``paths``.
 
     >>> import nccldoctor as nd
-    >>> from importlib.resources import files
-    >>> nd.analyze(files("nccldoctor.samples") / "missed-call")
+    >>> nd.analyze(nd.demo("missed-call"))
     <Incident missed-call, confidence high: Rank 5 (node1, pid 18362) skipped ALLREDUCE #7 and is one step ahead of its peers.>
-    >>> nd.analyze([files("nccldoctor.samples") / "died" / "node0", files("nccldoctor.samples") / "died" / "dumps"]).verdict.ranks
+    >>> logs = nd.demo("died")
+    >>> nd.analyze([logs / "node0", logs / "dumps"]).verdict.ranks
     Ranks('3')
 
     ``rank_from`` is a regular expression with a group ``rank`` for file names that no rule knows; ``catalogue`` names folders
@@ -151,7 +151,6 @@ def _diagnosis(judged: Judged, known: Collected, attempts: Attempts) -> Diagnosi
     verdict, draw = findings[0], attempts.get
     advice = _prescription(judged, known, attempts)
     rows = draw("the table of ranks", lambda: rank_table(facts, findings), ())
-    roles = {row.rank: row.role for row in rows}
     diff = draw("the calls side by side", lambda: call_diff(facts, findings), None)
     proof = draw("the proof", lambda: prove(facts, verdict, diff), Proof((), ()))
     fields = draw("the fields that differ", lambda: field_diff(facts, verdict), None)
@@ -176,7 +175,7 @@ def _diagnosis(judged: Judged, known: Collected, attempts: Attempts) -> Diagnosi
         story=draw("the events in order", lambda: event_sequence(facts, findings), ()),
         notices=notices(facts),
         proposals=judged.proposals,
-        standings=draw("where ranks stand", lambda: standings(facts, findings, roles), ()),
+        standings=draw("where ranks stand", lambda: standings(facts, rows), ()),
         proof=proof.exhibits,
         unshown=proof.unshown,
         fields=fields,

@@ -15,6 +15,7 @@ from nccldoctor.align.facts import Facts
 from nccldoctor.align.nccl_counter_evidence import counters_of, stalled_from_counters
 from nccldoctor.align.progress.from_lines import group_of
 from nccldoctor.align.wait_graph import StuckCall
+from nccldoctor.align.wait_times import complaints, wait_times
 from nccldoctor.events import CallTimeout, WorkStatus
 from nccldoctor.model import Stalled
 from nccldoctor.model.operations import op_type
@@ -26,9 +27,6 @@ from nccldoctor.words.numbers import plural
 
 MOST_ASKED = 64
 """Members of a call whose lines are searched for when they gave up."""
-
-LATE = 840.0
-"""Seconds after the limit within which a job is taken down; time zones differ by more."""
 
 
 def recorded_state(calls: Calls, row: int) -> str:
@@ -70,7 +68,7 @@ def _duration(facts: Facts, call: StuckCall) -> tuple[datetime | None, datetime 
     issued = [ns for row in rows if row >= 0 and (ns := int(facts.case.calls.created_ns[row])) > 0]
     if issued:
         began = min(issued) / 1e9
-        ends = [at for e in lines if not math.isnan(at := facts.liveness.time(e))] or _gave_up(facts, call, began)
+        ends = [at for e in lines if not math.isnan(at := facts.liveness.time(e))] or _timed_out(facts, call, began)
         return datetime.fromtimestamp(began, UTC), datetime.fromtimestamp(min(ends), UTC) if ends else None
     printed = [(facts.liveness.time(e), n, e) for n, e in enumerate(lines) if e.time is not None]
     timed = sorted(p for p in printed if not math.isnan(p[0]))
@@ -84,20 +82,11 @@ def _duration(facts: Facts, call: StuckCall) -> tuple[datetime | None, datetime 
     return min(starts)[2] if starts else None, timed[0][2].time
 
 
-def _gave_up(facts: Facts, call: StuckCall, began: float) -> list[float]:
-    """When members of a call complained, raised or ended after it began, where no timeout line names the call.
-
-    The clock of such lines may not be the recorder's: one without a zone counts when it follows within the limit, or a little
-    later.
-    """
-    signs = [facts.liveness.activity(rank) for rank in list(call.entered)[:MOST_ASKED]]
-    recorded = int(facts.case.calls.timeout_ms[call.row]) if call.row >= 0 else 0
-    limit = recorded if recorded > 0 else _printed_limit(facts, call)
-    latest = began + limit / 1e3 + LATE if limit else math.inf
-    lines = ((facts.liveness.time(e), e.time) for s in signs for e in (*s.alarms, *s.secondary_errors, *s.exits))
-    return [
-        at for at, time in lines if at >= began and (at <= latest or (time is not None and time.tzinfo is not None))
-    ]
+def _timed_out(facts: Facts, call: StuckCall, began: float) -> list[float]:
+    """When members of a call timed out, raised or ended after it began, where no timeout line names the call."""
+    members = list(call.entered)[:MOST_ASKED]
+    ends = (wait_times(facts, rank, call, complaints(facts, rank, call), began).until for rank in members)
+    return [at for at in ends if at is not None and at >= began]
 
 
 def _without_times(facts: Facts, call: StuckCall) -> Stalled:

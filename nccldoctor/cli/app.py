@@ -216,8 +216,7 @@ def demo(
         terminal.out("".join(f"{s.name:<24} {s.kind:<10} {s.about}\n" for s in bundled.samples()))
         return
     name = name or bundled.DEFAULT
-    folder = to or Path("incident", name)
-    written = bundled.write(name, folder)
+    folder, written = bundled.demo(name, to), bundled.contents(name)
     report = folder.with_name(f"{folder.name}.html")
     click.echo(
         f"{len(written)} files are in {folder}; the same as: nccldoctor analyze {folder} -o {report}\n", err=True

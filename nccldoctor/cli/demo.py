@@ -52,6 +52,25 @@ def contents(name: str) -> dict[str, bytes]:
     return {path: entry.read_bytes() for path, entry in _walk(_sample_folder(name), "") if path != EXPECTED}
 
 
+def demo(name: str = DEFAULT, to: str | Path | None = None) -> Path:
+    """Write the files of a bundled incident, and return their folder.
+
+    >>> import nccldoctor as nd
+    >>> nd.demo("died").as_posix()
+    'incident/died'
+    >>> nd.analyze(nd.demo("died", to="logs")).verdict.cause.value
+    'died'
+
+    They go to ``to``, else to ``incident/NAME`` in the working directory; nothing is overwritten, and the same call again gives the same
+    folder. The names are in the list of ``nccldoctor demo --list`` and in the message about a wrong one: raises
+    :class:`~nccldoctor.model.errors.InputError` for that, and :class:`~nccldoctor.model.errors.OutputError` where the folder holds other
+    files or cannot be written.
+    """
+    folder = Path("incident", name) if to is None else Path(to)
+    write(name, folder)
+    return folder
+
+
 def write(name: str, folder: Path) -> tuple[str, ...]:
     """Write the files of one sample into ``folder``, made if it is missing; their paths inside it.
 

@@ -43,8 +43,7 @@ def compare(a: Incident | SavedReport, b: Incident | SavedReport) -> Comparison:
     """Lay two incidents side by side: answers of :func:`nccldoctor.analyze`, or reports that :func:`nccldoctor.load` read.
 
     >>> import nccldoctor as nd
-    >>> from importlib.resources import files
-    >>> a, b = (nd.analyze(files("nccldoctor.samples") / name) for name in ("died", "missed-call"))
+    >>> a, b = (nd.analyze(nd.demo(name)) for name in ("died", "missed-call"))
     >>> nd.compare(a, b).is_same_defect
     False
     >>> [row.what for row in nd.compare(a, b).rows if row.is_different][:2]

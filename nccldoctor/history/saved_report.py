@@ -131,9 +131,8 @@ def load(path: str | Path) -> SavedReport:
     """Read a report that ``nccldoctor analyze`` or ``Incident.to_json`` wrote: ``.json``, ``.html`` or ``.zip``.
 
     >>> import nccldoctor as nd, pathlib, tempfile
-    >>> from importlib.resources import files
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "report.html"
-    >>> _ = path.write_text(nd.analyze(files("nccldoctor.samples") / "died").to_html(), encoding="utf-8")
+    >>> _ = path.write_text(nd.analyze(nd.demo("died")).to_html(), encoding="utf-8")
     >>> report = nd.load(path)
     >>> report.verdict["class"], report.accused[0].host
     ('died', 'node0')

@@ -22,7 +22,7 @@ from nccldoctor.model.figures import (
 from nccldoctor.model.findings import Avoid, Condition, ConfidenceIn, Finding, RemedyAdvice
 from nccldoctor.model.inputs import Group, Place, Source
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.model.standings import Standing
+from nccldoctor.model.standings import RankWait, Standing
 from nccldoctor.model.steps import UNKNOWN_END, JobEnd, Step
 
 
@@ -82,7 +82,8 @@ class RankState:
     """One row of *progress by rank*: a rank in the group that it waits in, or in its first group.
 
     ``completed`` and ``enqueued`` are the numbers of its last completed and enqueued calls in ``group`` (None: not known);
-    ``waits_in`` is the call it waits in; ``last_sign`` the last thing seen of it, in words, with ``where``.
+    ``waits_in`` is the call it waits in, in words, and ``wait`` the same with whom it waits for and how long; ``last_sign`` is the last
+    thing seen of it, in words, with ``where``.
     """
 
     rank: int
@@ -96,6 +97,7 @@ class RankState:
     waits_in: str | None = None
     last_sign: str = ""
     where: Place | None = None
+    wait: RankWait | None = None
 
 
 class AlarmOrder(StrEnum):

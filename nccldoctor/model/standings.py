@@ -36,6 +36,61 @@ class WaitedCall:
     groups: tuple[str, ...] = ()
 
 
+class WaitEnd(StrEnum):
+    """How the end of a wait is known.
+
+    ``timed-out``: a line with a time says so. ``timeout``: the line has none, so it is when the timeout was over. ``exit``: the process
+    ended without a word. ``before-exit``: it timed out in a line without a time, and ended then at the latest.
+    """
+
+    TIMED_OUT = "timed-out"
+    TIMEOUT = "timeout"
+    EXIT = "exit"
+    BEFORE_EXIT = "before-exit"
+
+
+@dataclass(frozen=True, slots=True)
+class WaitTimes:
+    """Since when and until when one rank waited, in seconds on the job's clock; None where unknown.
+
+    ``is_calculated``: no line holds ``since``; it is the time of a timeout less what the call ran. ``ran_ms`` is how long the call ran as
+    the rank's own line prints it, ``timeout_ms`` its limit.
+    """
+
+    since: float | None = None
+    until: float | None = None
+    end: WaitEnd | None = None
+    is_calculated: bool = False
+    ran_ms: float | None = None
+    timeout_ms: int | None = None
+
+    def waited_ms(self, seen: float | None = None) -> float | None:
+        """How long it waited; None where unknown.
+
+        Of a job that still ran when it was looked at, at ``seen``, it is until then.
+        """
+        if self.ran_ms is not None:
+            return self.ran_ms
+        until = self.until if self.until is not None else seen
+        if self.since is None or until is None or until < self.since:
+            return None
+        return round((until - self.since) * 1e3, 3)
+
+
+@dataclass(frozen=True, slots=True)
+class RankWait:
+    """The call that one rank waits in, or in which it timed out: for whom, and when.
+
+    Example: rank 3 issued ALLREDUCE #9 at 12.0 s, rank 1 never did, and rank 3 timed out at 20.0 s: it waited 8 s for rank 1.
+
+    ``call`` has no operation and no number where no file names them; ``waits_for`` is empty where nothing shows it.
+    """
+
+    call: WaitedCall
+    waits_for: Ranks = Ranks()
+    times: WaitTimes = WaitTimes()
+
+
 @dataclass(frozen=True, slots=True)
 class Standing:
     """Ranks that stand alike: involved alike, in the same call.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from nccldoctor.align.descriptions import describe
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.first_pending import Key
@@ -11,6 +13,9 @@ from nccldoctor.identify.event_times import YEARLESS
 from nccldoctor.model import Alarm, CauseClass, Confidence, Finding, Job, Place, RankState, Role
 from nccldoctor.model.diagnosis import AlarmOrder
 from nccldoctor.model.ranks import Ranks
+from nccldoctor.model.standings import RankWait
+from nccldoctor.summarise.rank_waits import rank_waits
+from nccldoctor.words.names import call_title, group_title
 
 NOTICES = 3
 """Gaps that a report names at the top."""
@@ -28,13 +33,25 @@ def rank_table(facts: Facts, findings: tuple[Finding, ...]) -> tuple[RankState, 
     stalled = call.group if call is not None and case.groups else None
     texts: dict[Key, str] = {}
     is_clear = findings[0].cause is CauseClass.NONE and findings[0].confidence is not Confidence.LOW
-    rows = []
     for rank in case.world:
         counts = progress.get(rank, [])
         idle = _is_well(facts, rank, counts) if is_clear else _is_idle(facts, rank, counts)
-        role = roles.get(rank, Role.UNINVOLVED if idle and rank not in uncertain else Role.UNKNOWN)
-        rows.append(_rank_state(facts, rank, role, counts, stalled, texts))
-    return tuple(rows)
+        roles.setdefault(rank, Role.UNINVOLVED if idle and rank not in uncertain else Role.UNKNOWN)
+    waits = rank_waits(facts, findings, roles)
+    states = (_rank_state(facts, rank, roles[rank], progress.get(rank, []), stalled, texts) for rank in case.world)
+    return tuple(_with_wait(state, waits.get(state.rank)) for state in states)
+
+
+def _with_wait(state: RankState, wait: RankWait | None) -> RankState:
+    """The row with the wait of its rank.
+
+    A finding or a line may name a call that is in no graph.
+    """
+    if wait is None or state.waits_in is not None or (wait.call.op is None and wait.call.seq is None):
+        return replace(state, wait=wait)
+    group = group_title(wait.call.groups[0]) if wait.call.groups else ""
+    title = call_title(wait.call.op, wait.call.seq)
+    return replace(state, wait=wait, waits_in=f"{title} of {group}" if group not in ("", "default group") else title)
 
 
 def _is_well(facts: Facts, rank: int, progress: list[GroupProgress]) -> bool:
@@ -64,10 +81,13 @@ def _rank_state(
     if role is Role.UNINVOLVED:  # its dump may be older than its end
         waits_in = ()
     call = facts.wait_graph.calls.get(waits_in[0]) if waits_in else None
-    own = next((p for p in progress if call is not None and p.group == call.group), None)
-    if own is None:
+    if call is not None:
+        group: int | None = call.group
+        own = next((p for p in progress if p.group == group), None)
+    else:
         first = progress[0] if progress else None
         own = next((p for p in progress if case.groups[p.group].label == stalled), first) if stalled else first
+        group = own.group if own is not None else None
     if call is not None and call.key not in texts:
         texts[call.key] = describe(facts, call)
     sign, where = _last_sign(facts, rank, bool(progress))
@@ -77,7 +97,7 @@ def _rank_state(
         host=case.rank_host.get(rank),
         device=case.rank_device.get(rank),
         pid=case.rank_pid.get(rank),
-        group=case.groups[own.group].label if own is not None else None,
+        group=case.groups[group].label if group is not None else None,
         completed=own.completed if own is not None else None,
         enqueued=own.enqueued if own is not None else None,
         waits_in=texts[call.key] if call is not None else None,

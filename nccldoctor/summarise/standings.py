@@ -6,36 +6,26 @@ data-parallel groups behind them. 512 ranks make four rows.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache, partial
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from nccldoctor.align.descriptions import op_of
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.first_pending import Key
-from nccldoctor.align.liveness import RankActivity
 from nccldoctor.align.stack_activity import wait_of
-from nccldoctor.align.wait_graph import StuckCall
+from nccldoctor.align.wait_times import known_times, last_issued, time_of_exit, timed_out_or_ended
 from nccldoctor.dataclass import dataclass
-from nccldoctor.events import CallTimeout, Stack
-from nccldoctor.model import CauseClass, Finding, Link, Role
+from nccldoctor.events import Stack
+from nccldoctor.model import RankState, Role
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.stack_frames import innermost
-from nccldoctor.model.standings import Involvement, Standing, WaitedCall
-from nccldoctor.parsers.event_details import is_gloo_timeout
+from nccldoctor.model.standings import Involvement, RankWait, Standing, WaitedCall
 from nccldoctor.words.lists import or_list
 
 ROWS = 24
 """Rows at most; with more, ranks that differ in their stack, then those that differ in their call, share a row."""
 
-COUNTED_BY_NCCL = ("ras", "inspector", "comm-dump")
-
 ENDS = 2
 """Ends of a row that are named one by one."""
-
-
-_Kind = tuple[str, str | None, int | None]
-"""What call a rank waits in: the kind of its group, the operation, the sequence number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,23 +35,26 @@ class _RankStanding:
     rank: int
     host: str
     involvement: Involvement
-    call: StuckCall | None
-    kind: _Kind | None
-    needs: Ranks
+    call: WaitedCall | None
+    wait: RankWait | None
     frame: str
     end: str
     distance: int | None
 
+    @property
+    def call_kind(self) -> tuple[str, str | None, int | None] | None:
+        """What call it waits in: the kind of its group, the operation, the sequence number."""
+        return (self.call.kind, self.call.op, self.call.seq) if self.call is not None else None
 
-def standings(facts: Facts, findings: tuple[Finding, ...], roles: Mapping[int, Role]) -> tuple[Standing, ...]:
-    """The rows, culprits first, then by distance from them; ``roles`` are those of the rank table."""
-    culprits = Ranks(r for r, role in roles.items() if role in (Role.CULPRIT, Role.SUSPECT))
+
+def standings(facts: Facts, states: Sequence[RankState]) -> tuple[Standing, ...]:
+    """The rows, culprits first, then by distance from them; ``states`` are the rows of the rank table."""
+    culprits = Ranks(state.rank for state in states if state.role in (Role.CULPRIT, Role.SUSPECT))
     unrecorded = _unrecorded_waits(facts, culprits)
     distances = _distances(facts, culprits, unrecorded)
-    links = {rank: link for finding in findings for link in _links(finding) for rank in link.waiting}
-    kind_of = cache(partial(_call_kind, facts))
+    known = {state.rank: state for state in states}
     ranks = [
-        _rank_standing(facts, rank, roles.get(rank, Role.UNKNOWN), distances, unrecorded, links.get(rank), kind_of)
+        _rank_standing(facts, known.get(rank) or RankState(rank, Role.UNKNOWN), distances, unrecorded)
         for rank in facts.case.world
     ]
     for likeness in (_by_all, _by_call, _by_part):
@@ -84,16 +77,6 @@ def standings(facts: Facts, findings: tuple[Finding, ...], roles: Mapping[int, R
     )
 
 
-def _links(finding: Finding) -> tuple[Link, ...]:
-    """Who waits for whom as the finding has it.
-
-    Before the first call, its victims wait in init for its culprits.
-    """
-    if finding.chain or finding.cause is not CauseClass.INIT:
-        return finding.chain
-    return (Link(finding.victims, finding.ranks, "", "init", None),)
-
-
 def _by_all(one: _RankStanding) -> object:
     """Ranks in the same call stand together, and so do culprits of one host.
 
@@ -104,15 +87,15 @@ def _by_all(one: _RankStanding) -> object:
     return (
         one.involvement,
         one.distance,
-        one.kind,
+        one.call_kind,
         "" if is_waiting else one.end,
-        "" if is_waiting and one.kind is not None else one.frame,
+        "" if is_waiting and one.call_kind is not None else one.frame,
         apart,
     )
 
 
 def _by_call(one: _RankStanding) -> object:
-    return one.involvement, one.distance, one.kind
+    return one.involvement, one.distance, one.call_kind
 
 
 def _by_part(one: _RankStanding) -> object:
@@ -160,47 +143,30 @@ _WAITS = (Involvement.WAITING, Involvement.BLOCKED)
 _PARTS = {Role.CULPRIT: Involvement.CULPRIT, Role.SUSPECT: Involvement.SUSPECT, Role.UNINVOLVED: Involvement.UNINVOLVED}
 
 
-def _rank_standing(
-    facts: Facts,
-    rank: int,
-    role: Role,
-    distances: Mapping[Key, int],
-    unrecorded: Ranks,
-    link: Link | None,
-    kind_of: Callable[[Key], _Kind],
-) -> _RankStanding:
+def _rank_standing(facts: Facts, state: RankState, distances: Mapping[Key, int], unrecorded: Ranks) -> _RankStanding:
+    rank, role, wait = state.rank, state.role, state.wait
     keys = facts.wait_graph.waits_in.get(rank, ()) if role is not Role.UNINVOLVED else ()
-    call = facts.wait_graph.calls[keys[0]] if keys else None
     stack = _main_stack(facts, rank)
     part = Involvement.WAITING if rank in unrecorded else _PARTS.get(role)
     distance = (
         {Involvement.CULPRIT: 0, Involvement.SUSPECT: 0, Involvement.WAITING: 1}.get(part) if part is not None else None
     )
-    if part is None and call is not None:
-        distance = _one_more(distances.get(call.key))
+    if part is None and keys:
+        distance = _one_more(distances.get(keys[0]))
         part = Involvement.WAITING if distance == 1 else Involvement.BLOCKED
     if part is None and role is Role.WAITING:
         part, distance = Involvement.WAITING, 1
-    kind = kind_of(keys[0]) if keys else None
-    if kind is None and part in _WAITS and link is not None and (link.op or link.seq is not None):
-        kind = (link.group, link.op, link.seq)
+    is_in_call = wait is not None and (keys or (part in _WAITS and (wait.call.op or wait.call.seq is not None)))
     return _RankStanding(
         rank=rank,
         host=facts.case.rank_host.get(rank) or facts.hosts.around(rank),
         involvement=part or Involvement.UNKNOWN,
-        call=call,
-        kind=kind,
-        needs=link.for_ if link is not None and part in _WAITS else Ranks(),
+        call=wait.call if wait is not None and is_in_call else None,
+        wait=wait,
         frame=innermost(stack.frames) if stack is not None else "",
         end=_end(facts, rank),
         distance=distance,
     )
-
-
-def _call_kind(facts: Facts, key: Key) -> _Kind:
-    call = facts.wait_graph.calls[key]
-    group = facts.case.groups[call.group]
-    return group.desc or group.label, op_of(facts, call), call.seq
 
 
 def _one_more(distance: int | None) -> int | None:
@@ -226,107 +192,36 @@ def _ends(ends: Sequence[str]) -> str:
 
 def _folded(facts: Facts, members: list[_RankStanding]) -> Standing:
     ranks = Ranks(one.rank for one in members)
-    calls = {one.call.key: one.call for one in members if one.call is not None}
     frames = {one.frame for one in members}
     function, _, place = (frames.pop() if len(frames) == 1 else "").partition(" (")
     hosts = dict.fromkeys(one.host for one in members)
+    waits = [one.wait for one in members if one.wait is not None]
+    others = [one.rank for one in members if one.wait is None]
+    times = [wait.times for wait in waits]
+    begun = [one.since for one in times if one.since is not None and not one.is_calculated]
+    recorded = begun + known_times(last_issued(facts, rank) for rank in others)
+    calculated = [one.since for one in times if one.since is not None and one.is_calculated]
+    since = recorded or calculated or known_times(last_issued(facts, rank) for rank in ranks)
+    until = [one.until for one in times if one.until is not None]
     left = (facts.liveness.activity(rank) for rank in ranks)
-    ending = [one for one in left if one.alarms or one.secondary_errors or one.exits]
-    recorded = _known_times(_since(facts, one) for one in members)
-    since = recorded or _known_times(_calculated_since(facts, one) for one in members)
     return Standing(
         ranks=ranks,
         involvement=members[0].involvement,
         hosts=() if "" in hosts else tuple(hosts),
-        call=_waited_call(facts, calls.values(), members[0].kind),
-        waits_for=(Ranks(r for call in calls.values() for r in _waited_for(facts, call)) or _needs(members)) - ranks,
+        call=_common_call([one.call for one in members]),
+        waits_for=Ranks(r for needed in {wait.waits_for for wait in waits} for r in needed) - ranks,
         frame=function,
         frame_at=place.rstrip(")"),
         end=_ends([one.end for one in members]),
         distance=min((one.distance for one in members if one.distance is not None), default=None),
         since=min(since, default=None),
-        until=max(
-            _known_times(_until(facts, one) for one in ending)
-            or _known_times(_calculated_until(facts, one) for one in members),
-            default=None,
-        ),
-        ended=max(_known_times(_time_of_exit(facts, one) for one in ending), default=None),
-        is_calculated=bool(since) and not recorded,
+        until=max(until + known_times(timed_out_or_ended(facts, rank) for rank in others), default=None),
+        ended=max(known_times(time_of_exit(facts, activity) for activity in left), default=None),
+        is_calculated=bool(calculated) and not recorded,
     )
 
 
-def _waited_for(facts: Facts, call: StuckCall) -> Ranks:
-    """The ranks that hold a call up.
-
-    NCCL's counters give no order between communicators: a rank that counted the call and lags in another one did arrive.
-    """
-    counted = (facts.progress.by_group_rank.get((call.group, rank)) for rank in call.queued)
-    arrived = Ranks(own.rank for own in counted if own is not None and own.known_by in COUNTED_BY_NCCL)
-    return call.blockers - arrived
-
-
-def _needs(members: Iterable[_RankStanding]) -> Ranks:
-    """Whom the finding names where the calls of the ranks miss nobody.
-
-    Rank 3 stands in the same call, with another size.
-    """
-    return Ranks(r for one in members for r in one.needs)
-
-
-def _waited_call(
-    facts: Facts, calls: Iterable[StuckCall], kind: tuple[str, str | None, int | None] | None
-) -> WaitedCall | None:
-    if kind is None:
-        return None
-    groups = tuple(dict.fromkeys(facts.case.groups[call.group].label for call in calls))
-    return WaitedCall(*kind, groups or ((kind[0],) if kind[0] else ()))
-
-
-def _since(facts: Facts, one: _RankStanding) -> float:
-    """When the rank issued the call that it waits in, else its last recorded call; NaN if unknown."""
-    calls = facts.case.calls
-    if one.call is not None:
-        own = facts.progress.by_group_rank.get((one.call.group, one.rank))
-        if own is not None and own.row >= 0 and calls.created_ns[own.row] > 0:
-            return float(calls.created_ns[own.row]) / 1e9
-    row = facts.progress.last_row.get(one.rank)
-    return float(calls.created_ns[row]) / 1e9 if row is not None and calls.created_ns[row] > 0 else math.nan
-
-
-def _calculated_since(facts: Facts, one: _RankStanding) -> float:
-    """When the rank began to wait by its own timeout.
-
-    That is its time less what the call ran; NaN without such a line.
-    """
-    alarms = (e for e in facts.liveness.activity(one.rank).alarms if isinstance(e, CallTimeout) and e.ran_ms)
-    began = (facts.liveness.time(e) - (e.ran_ms or 0) / 1e3 for e in alarms)
-    return min((at for at in began if not math.isnan(at)), default=math.nan)
-
-
-def _until(facts: Facts, activity: RankActivity) -> float:
-    """When the rank first gave up, else when its process ended; NaN where neither has a time."""
-    gave_up = _known_times(facts.liveness.time(e) for e in (*activity.alarms, *activity.secondary_errors))
-    return min(gave_up) if gave_up else _time_of_exit(facts, activity)
-
-
-def _calculated_until(facts: Facts, one: _RankStanding) -> float:
-    """When the limit of a rank's call was over, where it says so without a time.
-
-    Gloo raises an exception, which has none.
-    """
-    activity = facts.liveness.activity(one.rank)
-    own = facts.progress.by_group_rank.get((one.call.group, one.rank)) if one.call is not None else None
-    if own is None or own.row < 0 or not any(map(is_gloo_timeout, (*activity.alarms, *activity.secondary_errors))):
-        return math.nan
-    limit = int(facts.case.calls.timeout_ms[own.row])
-    return _since(facts, one) + limit / 1e3 if limit > 0 else math.nan
-
-
-def _time_of_exit(facts: Facts, activity: RankActivity) -> float:
-    """When its process ended; NaN where no record has a time."""
-    times = (facts.liveness.time(e) for e in activity.exits)
-    return min((at for at in times if not math.isnan(at)), default=math.nan)
-
-
-def _known_times(times: Iterable[float]) -> list[float]:
-    return [at for at in times if not math.isnan(at)]
+def _common_call(calls: Sequence[WaitedCall | None]) -> WaitedCall | None:
+    """The call of the first rank, with the groups of all: each waits in one of its own."""
+    groups = dict.fromkeys(group for call in calls if call is not None for group in call.groups)
+    return replace(calls[0], groups=tuple(groups)) if calls[0] is not None else None

@@ -18,8 +18,19 @@ ROWS = 48
 
 
 @dataclass(frozen=True, slots=True)
+class Waited:
+    """The shortest and the longest wait of some ranks, in milliseconds."""
+
+    shortest: float
+    longest: float
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
-    """Ranks that stand alike; a field is None (``last_sign`` empty) where they differ or it is unknown."""
+    """Ranks that stand alike; a field is None (``last_sign`` empty) where they differ or it is unknown.
+
+    ``waits_for`` are the ranks that any of them waits for.
+    """
 
     ranks: Ranks
     role: Role
@@ -30,6 +41,8 @@ class Row:
     completed: int | None
     enqueued: int | None
     waits_in: str | None
+    waits_for: Ranks
+    waited_ms: Waited | None
     last_sign: str
     where: Place | None
 
@@ -65,7 +78,7 @@ def _order(row: Row) -> tuple[int, int]:
 def _singled_out(states: tuple[RankState, ...]) -> Ranks:
     """The culprits, and the suspects of which something different was read: those of which nothing is known share a row."""
     culprits = [state.rank for state in states if state.role is Role.CULPRIT]
-    alike = _classes((state for state in states if state.role is Role.SUSPECT), lambda state: replace(state, rank=0))
+    alike = _classes((s for s in states if s.role is Role.SUSPECT), lambda state: replace(state, rank=0, wait=None))
     suspects = [same[0].rank for same in alike if len(same) == 1]
     return Ranks(culprits[:SINGLES] + suspects[:SINGLES])
 
@@ -99,10 +112,14 @@ def _row(states: list[RankState]) -> Row:
         for name in ("device", "pid", "group", "completed", "enqueued", "waits_in", "where")
     }
     signs = dict.fromkeys(state.last_sign for state in states)
+    waits = [state.wait for state in states if state.wait is not None]
+    waited = [length for wait in waits if (length := wait.times.waited_ms()) is not None]
     return Row(
         ranks=Ranks(state.rank for state in states),
         role=first.role,
         hosts=tuple(dict.fromkeys(state.host for state in states if state.host)),
+        waits_for=Ranks(rank for needed in {wait.waits_for for wait in waits} for rank in needed),
+        waited_ms=Waited(min(waited), max(waited)) if waited else None,
         last_sign=first.last_sign if len(signs) == 1 else "",
         **shared,
     )

@@ -15,7 +15,7 @@ from nccldoctor.summarise.standings import ROWS, standings
 
 def rows(found: Facts) -> tuple[Standing, ...]:
     findings = diagnose(found).findings
-    return standings(found, findings, {row.rank: row.role for row in rank_table(found, findings)})
+    return standings(found, rank_table(found, findings))
 
 
 def late(*logs: Log) -> Facts:

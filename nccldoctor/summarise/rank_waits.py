@@ -1,0 +1,95 @@
+"""Says of each rank in which call it waits, for whom, since when and until when.
+
+Example: ranks 0 and 2 wait in ALLREDUCE #9 for rank 1. Rank 0 issued it at 12.0 s and timed out at 20.0 s, rank 2 at 12.4 s and 20.4 s:
+each has its own values here, and the row that both share in a picture lasts from 12.0 s to 20.4 s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
+
+from nccldoctor.align.descriptions import op_of
+from nccldoctor.align.facts import Facts
+from nccldoctor.align.first_pending import Key
+from nccldoctor.align.progress.from_lines import group_of
+from nccldoctor.align.wait_graph import StuckCall
+from nccldoctor.align.wait_times import complaints, wait_times
+from nccldoctor.events import CallTimeout
+from nccldoctor.model import CauseClass, Finding, Link, Role
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.model.standings import RankWait, WaitedCall
+
+COUNTED_BY_NCCL = ("ras", "inspector", "comm-dump")
+
+
+def rank_waits(facts: Facts, findings: tuple[Finding, ...], roles: Mapping[int, Role]) -> dict[int, RankWait]:
+    """The wait of each rank that waits or timed out; ``roles`` are those of the rank table."""
+    links = {rank: link for finding in findings for link in _links(finding) for rank in link.waiting}
+    known = cache(partial(_known_of, facts))
+    waits = {rank: _rank_wait(facts, rank, role, links.get(rank), known) for rank, role in roles.items()}
+    return {rank: wait for rank, wait in waits.items() if wait is not None}
+
+
+def _links(finding: Finding) -> tuple[Link, ...]:
+    """Who waits for whom as the finding has it.
+
+    Before the first call, its victims wait in init for its culprits.
+    """
+    if finding.chain or finding.cause is not CauseClass.INIT:
+        return finding.chain
+    return (Link(finding.victims, finding.ranks, "", "init", None),)
+
+
+def _rank_wait(
+    facts: Facts, rank: int, role: Role, link: Link | None, known: Callable[[Key], tuple[WaitedCall, Ranks]]
+) -> RankWait | None:
+    """The wait of one rank.
+
+    ``known`` gives what all ranks in a stuck call share: thousands wait in the same one.
+    """
+    keys = facts.wait_graph.waits_in.get(rank, ()) if role is not Role.UNINVOLVED else ()
+    stuck = facts.wait_graph.calls[keys[0]] if keys else None
+    link = link if role not in (Role.CULPRIT, Role.SUSPECT) else None
+    said = complaints(facts, rank, stuck, link.seq if link is not None else None)
+    waits_for = Ranks()
+    if stuck is not None:
+        call, waits_for = known(stuck.key)
+    elif link is not None:
+        call = WaitedCall(link.group, link.op, link.seq, (link.group,) if link.group else ())
+    elif said.about or said.gloo is not None:
+        call = _named_by(facts, said.about)
+    else:
+        return None
+    if not waits_for and link is not None:
+        waits_for = link.for_
+    others = waits_for - {rank} if rank in waits_for else waits_for
+    return RankWait(call, others, wait_times(facts, rank, stuck, said))
+
+
+def _known_of(facts: Facts, key: Key) -> tuple[WaitedCall, Ranks]:
+    """The name of a stuck call, and the ranks that hold it up."""
+    call = facts.wait_graph.calls[key]
+    group = facts.case.groups[call.group]
+    name = WaitedCall(group.desc or group.label, op_of(facts, call), call.seq, (group.label,))
+    return name, _waited_for(facts, call)
+
+
+def _named_by(facts: Facts, lines: Sequence[CallTimeout]) -> WaitedCall:
+    """The call as a line of the watchdog names it; without operation and number where none does, as with gloo."""
+    if not lines:
+        return WaitedCall("", None, None)
+    index = group_of(facts.case, lines[0])
+    group = facts.case.groups[index] if index is not None else None
+    kind = (group.desc or group.label) if group is not None else ""
+    return WaitedCall(kind, lines[0].op, lines[0].seq, (group.label,) if group is not None else ())
+
+
+def _waited_for(facts: Facts, call: StuckCall) -> Ranks:
+    """The ranks that hold a call up.
+
+    NCCL's counters give no order between communicators: a rank that counted the call and lags in another one did arrive.
+    """
+    counted = (facts.progress.by_group_rank.get((call.group, rank)) for rank in call.queued)
+    arrived = Ranks(own.rank for own in counted if own is not None and own.known_by in COUNTED_BY_NCCL)
+    return call.blockers - arrived
