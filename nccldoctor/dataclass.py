@@ -1,7 +1,8 @@
 """Dataclasses that cost little to declare: a run declares three hundred, and makes instances of a third of them.
 
 The standard library writes up to ten methods for each class and compiles each; together that takes longer than importing
-numpy. Here the methods that have to be fast are compiled when they are first called, and all classes share the others.
+numpy. Here the methods that have to be fast are compiled when they are called, ``__init__`` when it is called often, and all classes
+share the others.
 """
 
 from __future__ import annotations
@@ -26,12 +27,13 @@ else:
 
         def declare(cls: _C) -> _C:
             made = dataclasses.dataclass(init=False, repr=False, eq=False, **options)(cls)
-            compiled = {"__init__": _init}
+            compiled: dict[str, _Source] = {}
             if eq:
                 compiled |= {"__eq__": _comparison("__eq__", "=="), "__hash__": _hash}
             if order:
                 compiled |= {name: _comparison(name, sign) for name, sign in _ORDER.items()}
             methods = {name: _when_called(made, name, source) for name, source in compiled.items()}
+            methods["__init__"] = _when_often_called(made)
             methods |= _SHARED | (_FROZEN if frozen else {"__hash__": None} if eq else {})
             for name, method in methods.items():
                 if vars(made).get(name) is None:
@@ -99,6 +101,47 @@ def _when_called(cls: Any, name: str, source: _Source) -> Callable[..., Any]:
         return compiled(self, *values, **named)
 
     return method
+
+
+_RARE = 8
+"""Instances that are made without compiled code: of most classes a run makes fewer."""
+
+
+def _when_often_called(cls: Any) -> Callable[..., Any]:
+    """An ``__init__`` that sets field by field at first, and compiles itself for a class of many instances."""
+    compiled, made = _when_called(cls, "__init__", _init), 0
+
+    def method(self: Any, /, *values: Any, **named: Any) -> None:
+        nonlocal made
+        made += 1
+        if made > _RARE or not _are_set(cls, self, values, named):
+            compiled(self, *values, **named)
+        elif hasattr(cls, "__post_init__"):
+            self.__post_init__()
+
+    return method
+
+
+def _are_set(cls: Any, instance: Any, values: tuple[Any, ...], named: dict[str, Any]) -> bool:
+    """Set the fields one by one; false where the arguments do not fit them, which the compiled code words."""
+    own = fields(cls)
+    by_place = [field.name for field in own if field.init and not field.kw_only]
+    given = dict(zip(by_place, values, strict=False)) | named
+    if len(given) < len(values) + len(named):
+        return False
+    for field in own:
+        if field.init and field.name in given:
+            value = given.pop(field.name)
+        elif field.default_factory is not MISSING:
+            value = field.default_factory()
+        elif field.default is not MISSING:
+            value = field.default
+        elif field.init:
+            return False
+        else:
+            continue  # ``__post_init__`` sets it
+        object.__setattr__(instance, field.name, value)
+    return not given
 
 
 def _thawed(cls: Any) -> Any:

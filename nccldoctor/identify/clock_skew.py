@@ -15,6 +15,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from nccldoctor.arrays import distinct, median
 from nccldoctor.events import Event
 from nccldoctor.identify.case import Skew
 from nccldoctor.model import Gap
@@ -45,7 +46,7 @@ def find_skews(
         by.setdefault(rank_host.get(rank, round(offset * 2)), []).append(rank)
     out = []
     for place, ranks in by.items():
-        offset = float(np.median([offsets[r][0] for r in ranks]))
+        offset = median([offsets[r][0] for r in ranks])
         if abs(offset) >= NOTICED:
             host = place if isinstance(place, str) else None
             out.append(Skew(Ranks(ranks), host, round(offset, 3), min(offsets[r][1] for r in ranks)))
@@ -127,7 +128,7 @@ def lower_medians(values: npt.NDArray[np.float64], sizes: npt.NDArray[np.integer
     """
     starts = np.cumsum(sizes) - sizes
     out = np.empty(len(sizes))
-    for size in np.unique(sizes).tolist():
+    for size in distinct(sizes).tolist():
         runs = np.flatnonzero(sizes == size)
         table = values[starts[runs][:, None] + np.arange(size)]
         table.sort(axis=1)

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 import numpy as np
 import numpy.typing as npt
 
+from nccldoctor.arrays import median
 from nccldoctor.events import CollectiveTimeout, Event, Events, ProcessExit
 from nccldoctor.model.recorded_calls import Batch
 
@@ -96,7 +97,7 @@ def _zone(
         untimed = [at for _, at in _expected_timeouts(events, np.isnan(raw), batch, dump_rank)] if ended else []
         zone = _zone_by_end(min(untimed), min(ended)) if untimed else None
         return _usual_offset(events) if zone is None else zone
-    guess = float(np.median(np.array(offsets)))
+    guess = median(offsets)
     rounded = round(guess / QUARTER) * QUARTER
     return rounded if abs(rounded) <= FARTHEST and abs(guess - rounded) < 120 else 0.0
 

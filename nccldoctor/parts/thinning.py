@@ -15,6 +15,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from nccldoctor.arrays import distinct
 from nccldoctor.dataclass import dataclass
 from nccldoctor.model.recorded_calls import COMPLETED
 from nccldoctor.parts.dump_slices import Columns, StoredDump
@@ -56,7 +57,7 @@ class GroupFronts:
                     self.low[name] = min(self.low.get(name, number), number)
                     self.high[name] = max(self.high.get(name, number), number)
         pending = _is_unfinished(dump.columns) & (created > 0)
-        for code in np.unique(dump.columns["group"][pending]).tolist():
+        for code in distinct(dump.columns["group"][pending]).tolist():
             first = int(created[pending & (dump.columns["group"] == code)].min())
             self.since[names[code]] = min(self.since.get(names[code], first), first)
 

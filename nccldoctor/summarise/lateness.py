@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nccldoctor.align.facts import Facts
+from nccldoctor.arrays import distinct, median, medians
 from nccldoctor.dataclass import dataclass
 from nccldoctor.model import Finding, Group
 from nccldoctor.model.figures import NEVER, UNKNOWN, Lateness, RankLateness, level
@@ -96,7 +97,7 @@ def _window(facts: Facts, group: int, seq: int) -> _Window | None:
     lookup[list({*group_of.values(), group})] = True
     is_timed = facts.progress.collective & lookup[case.call_group] & (calls.seq <= seq) & (calls.created_ns > 0)
     rows = np.flatnonzero(is_timed)
-    seqs = np.unique(calls.seq[rows[case.call_group[rows] == group]])[-CALLS:]
+    seqs = distinct(calls.seq[rows[case.call_group[rows] == group]])[-CALLS:]
     if len(seqs) < 2:
         return None
     ranks = np.array(sorted(group_of), dtype=np.int64)
@@ -132,29 +133,29 @@ def _sisters(groups: Sequence[Group], group: int) -> list[int]:
 def _corrections(facts: Facts, window: _Window) -> Floats:
     """Milliseconds by which each rank's clock is ahead of common completions; one value for all ranks of a host."""
     ahead = np.full(len(window.ranks), np.nan)
-    for group in np.unique(window.group).tolist():
+    for group in distinct(window.group).tolist():
         members = np.flatnonzero(window.group == group)
         done = window.completed[members]
         both = done[:, np.isfinite(done).sum(axis=0) >= 2]
         if both.shape[1]:
-            apart = both - np.nanmedian(both, axis=0)
+            apart = both - medians(both, 0)
             enough = np.isfinite(apart).sum(axis=1) >= COMMON
-            ahead[members[enough]] = np.nanmedian(apart[enough], axis=1)
+            ahead[members[enough]] = medians(apart[enough], 1)
     hosts: dict[str, list[int]] = {}
     for at, rank in enumerate(window.ranks.tolist()):
         hosts.setdefault(facts.case.rank_host.get(rank, f"={rank}"), []).append(at)
     out = np.zeros(len(window.ranks))
     for places in hosts.values():
         values = ahead[places][np.isfinite(ahead[places])]
-        if len(values) and abs(float(np.median(values))) >= CLOCK_NOISE:
-            out[places] = float(np.median(values))
+        if len(values) and abs(median(values)) >= CLOCK_NOISE:
+            out[places] = median(values)
     return out
 
 
 def _lateness(window: _Window, created: Floats) -> Floats:
     """Milliseconds behind the first rank of its own group, :data:`NEVER` or :data:`UNKNOWN`."""
     late = np.full(created.shape, UNKNOWN)
-    for group in np.unique(window.group).tolist():
+    for group in distinct(window.group).tolist():
         members = np.flatnonzero(window.group == group)
         part = created[members]
         some = np.isfinite(part).any(axis=0)
@@ -203,7 +204,7 @@ def _times_last(window: _Window, late: Floats) -> npt.NDArray[np.int64]:
     A rank that never issued a call was last in it, too.
     """
     out = np.zeros(len(window.ranks), dtype=np.int64)
-    for group in np.unique(window.group).tolist():
+    for group in distinct(window.group).tolist():
         members = np.flatnonzero(window.group == group)
         value: Floats = np.where(late[members] == NEVER, np.inf, late[members])
         worst: Floats = value.max(axis=0)

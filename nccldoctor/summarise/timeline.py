@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 import numpy as np
 
 from nccldoctor.align.facts import Facts
+from nccldoctor.arrays import distinct
 from nccldoctor.dataclass import dataclass
 from nccldoctor.events import CallTimeout, DumpNote, Event, Stack
 from nccldoctor.identify.event_times import QUARTER, YEARLESS
@@ -152,7 +153,7 @@ def _time_frame(facts: Facts, findings: tuple[Finding, ...], ranks: Sequence[int
             return None
         stall = float(recorded.max()) / 1e9 if len(recorded) else min(known)
     wanted = np.isin(case.call_rank, ranks) & (calls.created_ns > 0) if len(calls) else np.empty(0, dtype=bool)
-    before = np.unique(calls.created_ns[wanted])
+    before = distinct(calls.created_ns[wanted])
     before = before[before / 1e9 < stall]
     start = float(before[-min(len(before), CALLS * max(len(ranks), 1))]) / 1e9 if len(before) else stall - MARGIN
     late = [t for t in known if stall <= t <= stall + LONGEST]

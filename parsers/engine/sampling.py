@@ -94,6 +94,8 @@ def _thread(data: bytearray, low: int, at: int) -> bytes:
 WHOLE = 4 << 20
 """Files up to this size are read whole."""
 HEAD, TAIL, BEFORE = 256 << 10, 1 << 20, 1 << 20
+OF_ONE_RANK = 120
+"""Lines looked at in a small file of one rank: more of them tell its pace no better."""
 MOST_EVENTS = 2_000
 """Events kept of one source; of more, the first and the last of every writer and some between."""
 
@@ -125,8 +127,8 @@ class Sampler:
         one_writer: bool = False,
     ) -> None:
         self._most = most
-        self._most_of_small = most // 2 if one_writer else 3 * most
-        self._most_before_event = min(most, max(most // 2, SAMPLED_AT_LEAST)) if one_writer else most
+        self._most_of_small = min(most // 2, OF_ONE_RANK) if one_writer else 3 * most
+        self._most_before_event = min(most, max(most // 2, SAMPLED_AT_LEAST), OF_ONE_RANK) if one_writer else most
         self._literals = literals_of(parsers)
         self._offer = offer
         self._found: list[_Found] = []

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nccldoctor.arrays import distinct
 from nccldoctor.dataclass import dataclass
 from nccldoctor.parsers.flight_recorder.pickled_entry import Ints, Layout, Words, layout_of, words_of
 from nccldoctor.patterns import lazy
@@ -138,7 +139,7 @@ class RepeatFinder:
         entries = len(starts) - 1  # the last one stays: where it ends is not known
         found = _Found(entries)
         lengths, layouts = np.diff(starts), 0
-        for length in np.unique(lengths).tolist():
+        for length in distinct(lengths).tolist():
             rows = np.flatnonzero(lengths == length)
             table = _table(data, starts[rows], length)
             while True:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from statistics import median
 
+from nccldoctor.arrays import median
 from nccldoctor.model import Diagnosis
 from nccldoctor.model.figures import NEVER, Lateness, RankLateness
 from nccldoctor.model.ranks import Ranks

@@ -26,7 +26,7 @@ FOLDERS = {"nccldoctor": ROOT / "nccldoctor", "parsers": ROOT / "parsers", "repo
 
 STAGES = (
     "dataclass",
-    ("model", "patterns", "version", "plugins", "attempts", "tables", "rehearsal"),
+    ("model", "patterns", "version", "plugins", "arrays", "attempts", "tables", "rehearsal"),
     "words",
     ("events", "collect", "capture"),
     "parsers",

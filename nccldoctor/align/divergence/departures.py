@@ -20,6 +20,7 @@ import numpy.typing as npt
 from nccldoctor.align.call_sequences import ROLE_BITS, CallSequences
 from nccldoctor.align.divergence.mismatches import Mismatch
 from nccldoctor.align.progress.table import ProgressTable
+from nccldoctor.arrays import distinct
 from nccldoctor.dataclass import dataclass
 from nccldoctor.identify.case import Case
 from nccldoctor.model.operations import has_varying_sizes, plain_op
@@ -113,7 +114,7 @@ def _checked_by_other_groups(sequences: CallSequences, found: Departure, before:
     """
     rows = sequences.rows(found.rank)
     first, last = (sequences.position(found.rank, row) for row in (before, found.row))
-    if first is None or last is None or len(np.unique(sequences.case.call_group[rows])) < 2:
+    if first is None or last is None or len(distinct(sequences.case.call_group[rows])) < 2:
         return found
     stream = _aspects(sequences, rows[: last + MOST_FOLLOWED])
     past = _Past(stream[: first + 1])

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nccldoctor.align.progress.table import ProgressTable
+from nccldoctor.arrays import distinct
 from nccldoctor.dataclass import dataclass
 from nccldoctor.identify.case import Case
 from nccldoctor.model.operations import has_varying_sizes, plain_op
@@ -148,4 +149,4 @@ def _cells_that_differ(cell: npt.NDArray[np.int64], signature: npt.NDArray[np.in
     """The cells that hold more than one signature."""
     reference = np.zeros(int(cell.max(initial=0)) + 1, dtype=np.int64)
     reference[cell] = signature
-    return set(np.unique(cell[reference[cell] != signature]).tolist())
+    return set(distinct(cell[reference[cell] != signature]).tolist())

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nccldoctor.align.progress.table import ProgressTable
+from nccldoctor.arrays import distinct
 from nccldoctor.dataclass import dataclass
 from nccldoctor.identify.case import Case
 from nccldoctor.identify.clock_skew import lower_medians
@@ -73,7 +74,7 @@ def rows_to_compare(case: Case, progress: ProgressTable) -> Ints:
         group = case.call_group[rows]
         newest = np.full(len(case.groups), -1, dtype=np.int64)
         np.maximum.at(newest, group, calls.seq[rows])
-        ranks = len(np.unique(case.call_rank[rows]))
+        ranks = len(distinct(case.call_rank[rows]))
         rows = rows[calls.seq[rows] > newest[group] - max(FEWEST_CALLS, MOST_ROWS // ranks)]
     order = np.lexsort((case.call_rank[rows], calls.seq[rows], case.call_group[rows]))
     return rows[order]

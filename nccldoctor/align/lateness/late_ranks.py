@@ -26,6 +26,7 @@ from nccldoctor.align.lateness.call_times import (
     without_clocks,
 )
 from nccldoctor.align.progress.table import ProgressTable
+from nccldoctor.arrays import distinct, median
 from nccldoctor.dataclass import dataclass
 from nccldoctor.identify.case import Case
 from nccldoctor.identify.clock_skew import lower_medians
@@ -130,7 +131,7 @@ def _late_pairs(case: Case, times: CallTimes, measure: Measure) -> list[LateRank
     share = cost / np.maximum(_span(case, times), LEAST)
     found = _is_late_to_the_end(times, fresh, late) & (share >= SHARE)
     dearest = np.flatnonzero(found)[np.argsort(-cost[found], kind="stable")][:CANDIDATES]
-    seconds = {pair: float(np.median(times.behind[late & (times.pair == pair)])) for pair in dearest.tolist()}
+    seconds = {pair: median(times.behind[late & (times.pair == pair)]) for pair in dearest.tolist()}
     found[:] = False
     found[[pair for pair, typical in seconds.items() if _is_more_often(times, group, pair, typical)]] = True
     out: list[LateRank] = []
@@ -249,7 +250,7 @@ def _origins(case: Case, found: list[LateRank]) -> list[LateRank]:
     if not found:
         return found
     late_in = {(late.group, late.rank) for late in found}
-    transfers = np.unique(case.call_group[np.flatnonzero(case.calls.is_p2p & (case.call_group >= 0))]).tolist()
+    transfers = distinct(case.call_group[np.flatnonzero(case.calls.is_p2p & (case.call_group >= 0))]).tolist()
     members = {g.index: g.members for g in case.groups}
     staged = {late.group for late in found if any(len(members[t] & members[late.group]) > 1 for t in transfers)}
     out: list[LateRank] = []

@@ -12,9 +12,9 @@ import itertools
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from statistics import median
 
 from nccldoctor.align.liveness import RankActivity
+from nccldoctor.arrays import median
 from nccldoctor.dataclass import dataclass
 from nccldoctor.events import Event, Heartbeat, Progress
 from nccldoctor.parsers.event_details import wording_of

@@ -20,6 +20,7 @@ from nccldoctor.align.progress.from_dumps import (
 )
 from nccldoctor.align.progress.from_lines import add_watchdog_lines
 from nccldoctor.align.progress.group_progress import GroupProgress
+from nccldoctor.arrays import distinct
 from nccldoctor.dataclass import dataclass
 from nccldoctor.identify.case import Case
 from nccldoctor.model.recorded_calls import COMPLETED, UNKNOWN_STATE
@@ -78,7 +79,7 @@ def build_progress_table(case: Case) -> ProgressTable:
 def _with_nameless_groups(case: Case, p2p: Mask) -> frozenset[int]:
     """The ranks that recorded collectives without naming their group: each may be the call that a group misses."""
     nameless = (case.call_rank >= 0) & (case.call_group < 0) & ~p2p
-    return frozenset(np.unique(case.call_rank[nameless]).tolist())
+    return frozenset(distinct(case.call_rank[nameless]).tolist())
 
 
 def _add_nccl_counters(case: Case, progress: dict[tuple[int, int], GroupProgress]) -> None:

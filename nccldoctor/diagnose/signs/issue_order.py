@@ -18,6 +18,7 @@ import numpy.typing as npt
 from nccldoctor.align.call_sequences import ROLE_BITS
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.wait_graph import StuckCall
+from nccldoctor.arrays import distinct
 from nccldoctor.dataclass import dataclass
 from nccldoctor.model.ranks import Ranks
 
@@ -150,7 +151,7 @@ def _stream(facts: Facts, rank: int) -> _Stream:
     rows = rows[facts.progress.collective[rows]]
     roles, groups = facts.sequences.labels[rows] >> ROLE_BITS, facts.case.call_group[rows]
     seqs = facts.case.calls.seq[rows].astype(np.int64)
-    alone = [role for role in np.unique(roles).tolist() if len(np.unique(groups[roles == role])) == 1]
+    alone = [role for role in distinct(roles).tolist() if len(distinct(groups[roles == role])) == 1]
     return _Stream(roles, seqs, rows, {}).since({role: int(seqs[roles == role].min()) for role in alone})
 
 

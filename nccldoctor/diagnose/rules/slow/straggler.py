@@ -11,14 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 
-import numpy as np
-
 from nccldoctor.align.descriptions import describe
 from nccldoctor.align.divergence.mismatches import rows_at
 from nccldoctor.align.divergence.step_counters import ENDS
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import StallKind
 from nccldoctor.align.wait_graph import StuckCall
+from nccldoctor.arrays import median
 from nccldoctor.diagnose.citations import Citation, Entry, Line, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
@@ -64,7 +63,7 @@ def _late_entry(facts: Facts, call: StuckCall) -> Hypothesis | None:
     limit = max((int(facts.case.calls.timeout_ms[row]) for row in rows.values()), default=-1) / 1e3
     if len(times) < 3 or limit <= 0:
         return None
-    usual = float(np.median(np.array(list(times.values()))))
+    usual = median(list(times.values()))
     late = Ranks(r for r, t in times.items() if t - usual > 0.5 * limit)
     if not late or len(late) * 2 >= len(times):
         return None
