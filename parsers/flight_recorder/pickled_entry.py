@@ -63,13 +63,14 @@ class Layout:
 
     An entry has this layout where its words under ``frame_mask`` are ``frame`` and its ``keys`` (memo number, name) are those of its file.
     Two such entries are alike where their words under ``alike_mask`` are equal: they differ in numbers that columns hold, in numbers
-    that nobody reads, and in the memo numbers that they give out (``puts``). ``texts`` are the places of strings, each with that of its
-    memo number.
+    that nobody reads, and in the memo numbers that they give out (``puts``). Under ``fixed_mask`` stands all but those numbers. ``texts``
+    are the places of strings, each with that of its memo number.
     """
 
     frame_mask: Words
     frame: Words
     alike_mask: Words
+    fixed_mask: Words
     keys: tuple[tuple[int, str | None], ...]
     integers: _Operands
     floats: tuple[tuple[str, int], ...]
@@ -239,14 +240,15 @@ def layout_of(entry: bytes, names: Mapping[int, str]) -> Layout | None:
         elif name not in KNOWN:
             unread.append(value)
     puts = [("", item) for item in reader.operands if item.op in _PUTS]
-    free = [item for _, item in (*integers, *puts)]
+    read = [*(item for _, item in integers), *(_Item(_FLOAT, at, 8) for _, at in floats)]
     pickled = np.frombuffer(entry.ljust(8 * words_of(len(entry)), b"\0"), dtype=np.uint64)
     frame_mask = _mask(len(entry), reader.operands, [key for key, _ in reader.fields])
-    alike_mask = _mask(len(entry), [*free, *unread, *(_Item(_FLOAT, at, 8) for _, at in floats)], [])
+    alike_mask = _mask(len(entry), [*read, *unread, *(item for _, item in puts)], [])
     return Layout(
         frame_mask,
         pickled & frame_mask,
         alike_mask,
+        _mask(len(entry), [*read, *unread], []),
         tuple(keys),
         _Operands.standing(integers, len(entry)),
         tuple(floats),
@@ -268,3 +270,12 @@ def _mask(length: int, free: Sequence[_Item], fixed: Sequence[_Item]) -> Words:
 def words_of(length: int) -> int:
     """The words that hold so many bytes and a zero behind them."""
     return length // 8 + 1
+
+
+def words_at(data: bytes, starts: Ints, length: int) -> Words:
+    """The words of several entries of one length, one row for each; none of them is the last of the file."""
+    width = 8 * words_of(length)
+    windows = np.ndarray(len(data) - width + 1, f"V{width}", data, strides=(1,))
+    table = windows[starts].view(np.uint8).reshape(len(starts), width)
+    table[:, length:] = 0
+    return table.view(np.uint64)

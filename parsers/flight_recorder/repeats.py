@@ -11,7 +11,7 @@ are those of every entry before it. Whatever is unusual stays in, and where much
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
@@ -20,7 +20,8 @@ import numpy.typing as npt
 
 from nccldoctor.arrays import distinct
 from nccldoctor.dataclass import dataclass
-from nccldoctor.parsers.flight_recorder.pickled_entry import Ints, Layout, Words, layout_of, words_of
+from nccldoctor.parsers.flight_recorder.outlines import MOST, Numbers, Outline, outline_of
+from nccldoctor.parsers.flight_recorder.pickled_entry import Ints, Layout, Words, layout_of, words_at
 from nccldoctor.patterns import lazy
 
 LARGEST = 16 << 20
@@ -58,7 +59,7 @@ class Repeats:
 
     rest: bytes
     like: Ints
-    numbers: tuple[tuple[Ints, str, npt.NDArray[Any]], ...]
+    numbers: tuple[Numbers, ...]
 
     @property
     def sorts(self) -> int:
@@ -105,6 +106,7 @@ class RepeatFinder:
 
     def __init__(self) -> None:
         self.small = TOO_SHORT
+        self._outlines: list[Outline] = []
         self._layouts: dict[int, list[Layout]] = {}
         self._remembered = 0
 
@@ -128,7 +130,7 @@ class RepeatFinder:
         if len(starts) < FEWEST:
             return None
         length = int(starts[1] - starts[0])
-        first = self._layout(_table(data, starts[:1], length)[0], length, {})
+        first = self._layout(words_at(data, starts[:1], length)[0], length, {})
         return (
             None
             if first is None
@@ -136,12 +138,25 @@ class RepeatFinder:
         )
 
     def _without_repeats(self, data: bytes, starts: Ints, names: dict[int, str]) -> Repeats | None:
-        entries = len(starts) - 1  # the last one stays: where it ends is not known
-        found = _Found(entries)
+        for outline in self._outlines:
+            if outline.is_of(data, starts):
+                return _repeats(data, starts, outline.like, outline.numbers(data, starts))
+        found = self._look_at_entries(data, starts, names)
+        like = None if found is None else found.like_earlier()
+        if found is None or like is None or (like == np.arange(len(like))).mean() > WORTH:
+            return None
+        if len(self._outlines) < MOST and found.is_whole:
+            learned = outline_of(data, starts, found.layouts, like)
+            self._outlines += [learned] if learned is not None else []
+        return _repeats(data, starts, like, found.numbers)
+
+    def _look_at_entries(self, data: bytes, starts: Ints, names: dict[int, str]) -> _Found | None:
+        """The entries by their layouts; None where these are too many."""
+        found = _Found(len(starts) - 1)  # the last one stays: where it ends is not known
         lengths, layouts = np.diff(starts), 0
         for length in distinct(lengths).tolist():
             rows = np.flatnonzero(lengths == length)
-            table = _table(data, starts[rows], length)
+            table = words_at(data, starts[rows], length)
             while True:
                 layout = self._layout(table[0], length, names)
                 layouts += 1
@@ -155,16 +170,7 @@ class RepeatFinder:
                     break
                 found.include(layout, table[same], rows[same])
                 table, rows = table[~same], rows[~same]
-        like = found.like_earlier()
-        if like is None:
-            return None
-        kept = like == np.arange(entries + 1)
-        if kept.mean() > WORTH:
-            return None
-        edges = np.flatnonzero(np.diff(kept, prepend=False, append=False)).tolist()
-        ends = [*starts.tolist(), len(data)]
-        parts = [data[ends[first] : ends[after]] for first, after in zip(edges[::2], edges[1::2], strict=True)]
-        return Repeats(b"".join((data[: starts[0]], *parts)), (np.cumsum(kept) - 1)[like], tuple(found.numbers))
+        return found
 
     def _layout(self, entry: Words, length: int, names: dict[int, str]) -> Layout | None:
         """The layout of an entry, remembered or new; None where the entry is not understood."""
@@ -185,15 +191,22 @@ class _Found:
     def __init__(self, entries: int) -> None:
         self.like = np.arange(entries + 1)
         self.understood = np.zeros(entries + 1, dtype=bool)
-        self.numbers: list[tuple[Ints, str, npt.NDArray[Any]]] = []
+        self.numbers: list[Numbers] = []
+        self.layouts: list[tuple[Layout, Ints]] = []
         self.first_put = np.full(entries + 1, -1, dtype=np.int64)
         self.last_put = self.first_put.copy()
         self.in_order = True
+
+    @property
+    def is_whole(self) -> bool:
+        """True when every entry but the last is understood."""
+        return bool(self.understood[:-1].all())
 
     def include(self, layout: Layout, table: Words, rows: Ints) -> None:
         """Add the entries of one layout: their words as a table, and their places in the file."""
         self.understood[rows] = True
         self.like[rows] = rows[_first_alike(table & layout.alike_mask)]
+        self.layouts.append((layout, rows))
         self.numbers.extend((rows, name, values) for name, values in layout.numbers(table))
         if layout.puts.names:
             put = layout.puts.values(table)
@@ -217,21 +230,28 @@ class _Found:
         return self.like
 
 
-def _table(data: bytes, starts: Ints, length: int) -> Words:
-    """The words of several entries of one length, one row for each."""
-    table = np.zeros((len(starts), 8 * words_of(length)), dtype=np.uint8)
-    table[:, :length] = np.ndarray((len(data) - length + 1, length), np.uint8, data, strides=(1, 1))[starts]
-    return table.view(np.uint64)
+def _repeats(data: bytes, starts: Ints, like: Ints, numbers: Iterable[Numbers]) -> Repeats:
+    """The file without the entries that are like an earlier one."""
+    kept = like == np.arange(len(like))
+    edges = np.flatnonzero(np.diff(kept, prepend=False, append=False)).tolist()
+    ends = [*starts.tolist(), len(data)]
+    parts = [data[ends[first] : ends[after]] for first, after in zip(edges[::2], edges[1::2], strict=True)]
+    return Repeats(b"".join((data[: starts[0]], *parts)), (np.cumsum(kept) - 1)[like], tuple(numbers))
 
 
 def _first_alike(table: Words) -> Ints:
     """For each row the first row that is equal to it, or itself."""
-    if len(table) == 1:
+    count = len(table)
+    if count == 1:
         return np.zeros(1, dtype=np.int64)
     sums = (table * _factors(table.shape[1])).sum(axis=1)
-    _, first, sort = np.unique(sums, return_index=True, return_inverse=True)
-    alike = first[sort.ravel()]
-    return np.where((table == table[alike]).all(axis=1), alike, np.arange(len(table)))
+    order = sums.argsort(kind="stable")
+    ordered = sums[order]
+    is_first = np.ones(count, dtype=bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
+    alike = np.empty(count, dtype=np.int64)
+    alike[order] = order[is_first][is_first.cumsum() - 1]
+    return np.where((table == table[alike]).all(axis=1), alike, np.arange(count))
 
 
 @cache

@@ -8,6 +8,7 @@ import pytest
 
 from nccldoctor.model.recorded_calls import Batch
 from nccldoctor.parsers.flight_recorder.child import load_dump
+from nccldoctor.parsers.flight_recorder.outlines import MOST
 from nccldoctor.parsers.flight_recorder.repeats import RepeatFinder
 from nccldoctor.parsers.flight_recorder.wire import Packed, Unpacker, pack
 
@@ -161,5 +162,53 @@ def test_a_changed_byte_gives_what_the_whole_file_gives(seed: int) -> None:
         place = chance.randrange(len(data))
         data[place] = chance.choice([chance.randrange(256), data[chance.randrange(len(data))]])
     read = by_sorts(bytes(data))
+    if read is not None:
+        assert_same(read, whole(bytes(data)))
+
+
+def of_rank(rank: int, **changes: Any) -> bytes:
+    """The dump of a rank that issues the same calls as the others, at times of its own."""
+    own = [
+        {
+            "time_created_ns": 1_780_000_000_000_000_000 + n * 1_000_003 + rank,
+            "duration_ms": rank + n / 7,
+            "op_id": 70_000 + rank,
+        }
+        for n in range(300)
+    ]
+    rows = [entry(n, random.Random(n), time_discovered_started_ns=None, **own[n]) for n in range(300)]
+    rows[200] |= changes
+    return dump(rows)
+
+
+def test_a_dump_like_that_of_another_rank_is_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    finder = RepeatFinder()
+    assert by_sorts(of_rank(0), finder) is not None
+    monkeypatch.setattr(RepeatFinder, "_look_at_entries", lambda *_: None)
+    for rank in range(1, 4):
+        read = by_sorts(of_rank(rank), finder)
+        assert read is not None
+        assert_same(read, whole(of_rank(rank)))
+    assert by_sorts(of_rank(4, state="started"), finder) is None
+    assert by_sorts(of_rank(4, profiling_name="nccl:all_gather"), finder) is None
+
+
+def test_only_some_outlines_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    finder = RepeatFinder()
+    names = [f"nccl:{letter}ll_reduce" for letter in "abcdefghij"]
+    for name in names:
+        assert by_sorts(of_rank(0, profiling_name=name), finder) is not None
+    monkeypatch.setattr(RepeatFinder, "_look_at_entries", lambda *_: None)
+    known = [by_sorts(of_rank(1, profiling_name=name), finder) is not None for name in names]
+    assert known == [True] * MOST + [False] * (len(names) - MOST)
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_a_changed_byte_is_not_taken_for_that_of_another_rank(seed: int) -> None:
+    chance, finder = random.Random(seed), RepeatFinder()
+    assert by_sorts(of_rank(0), finder) is not None
+    data = bytearray(of_rank(1))
+    data[chance.randrange(len(data))] = chance.randrange(256)
+    read = by_sorts(bytes(data), finder)
     if read is not None:
         assert_same(read, whole(bytes(data)))
