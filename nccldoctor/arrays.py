@@ -22,9 +22,9 @@ def distinct(values: NDArray[_T]) -> NDArray[_T]:
 
 
 def median(values: ArrayLike) -> float:
-    """The middle of some numbers, or the mean of the two in the middle; NaN where one of them is NaN.
+    """The middle of some numbers, or the mean of the two in the middle.
 
-    As ``np.median`` gives it, which imports ``numpy.ma`` too. Raises :class:`IndexError` where there are none.
+    It is NaN where one of them is NaN. As ``np.median`` gives it, which imports ``numpy.ma`` too. Raises :class:`IndexError` where there are none.
     """
     ordered = np.sort(np.asarray(values, dtype=np.float64), axis=None)
     middle = (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
@@ -32,7 +32,10 @@ def median(values: ArrayLike) -> float:
 
 
 def medians(values: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
-    """The median of each row or column without its NaN values, as ``np.nanmedian`` gives it; NaN where it has no other."""
+    """The median of each row or column without its NaN values, as ``np.nanmedian`` gives it.
+
+    It is NaN where there are no other values.
+    """
     ordered = np.sort(values, axis=axis)  # NaN comes last
     count = np.count_nonzero(~np.isnan(values), axis=axis, keepdims=True)
     last = max(values.shape[axis] - 1, 0)

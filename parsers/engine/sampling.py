@@ -93,7 +93,9 @@ def _thread(data: bytearray, low: int, at: int) -> bytes:
 
 WHOLE = 4 << 20
 """Files up to this size are read whole."""
-HEAD, TAIL, BEFORE = 256 << 10, 1 << 20, 1 << 20
+HEAD, WIDEST, NARROWEST = 256 << 10, 1 << 20, 128 << 10
+PER_LINE = 4 << 10
+"""Bytes of the end, and of what stands before an event, that are searched for each line that may be looked at."""
 OF_ONE_RANK = 120
 """Lines looked at in a small file of one rank: more of them tell its pace no better."""
 MOST_EVENTS = 2_000
@@ -127,6 +129,7 @@ class Sampler:
         one_writer: bool = False,
     ) -> None:
         self._most = most
+        self._width = min(WIDEST, max(NARROWEST, most * PER_LINE))
         self._most_of_small = min(most // 2, OF_ONE_RANK) if one_writer else 3 * most
         self._most_before_event = min(most, max(most // 2, SAMPLED_AT_LEAST), OF_ONE_RANK) if one_writer else most
         self._literals = literals_of(parsers)
@@ -190,11 +193,15 @@ class Sampler:
     def _regions(self, buffer: Buffer, number: int, first: bool, over: bool) -> Iterator[_Region]:
         """The regions of a block to look at."""
         if self._first:
-            yield _Region(*_before(buffer, self._first[0]), *self._first)
+            yield _Region(*self._before(buffer, self._first[0]), *self._first)
         if first:
             yield _Region(0, min(buffer.high, HEAD), 0, 1)
         if over:
-            yield _Region(max(0, buffer.high - TAIL), buffer.high, buffer.high, number)
+            yield _Region(max(0, buffer.high - self._width), buffer.high, buffer.high, number)
+
+    def _before(self, buffer: Buffer, at: int) -> tuple[int, int]:
+        """The surroundings of an event that matters: most of them before it."""
+        return max(buffer.low, at - self._width), min(buffer.high, at + REACH)
 
     def _keep_surroundings(self, buffer: Buffer) -> None:
         """Keep what stands around the last event of a block: it may be the last one in the file."""
@@ -224,7 +231,7 @@ class Sampler:
         candidates = _Candidates.searched(self._literals, buffer, 0, buffer.high)
         chosen = candidates.chosen(self._most_of_small)
         if self._first and len(chosen) < len(candidates.offsets):
-            low, high = _before(buffer, self._first[0])
+            low, high = self._before(buffer, self._first[0])
             skipped = bisect_left(candidates.offsets, low)
             more = candidates.within(low, high).chosen(self._most_before_event)
             chosen = sorted({*chosen, *(skipped + index for index in more)})
@@ -302,11 +309,6 @@ def _overlapping(regions: Iterable[_Region]) -> Iterator[list[_Region]]:
         several.append(region)
     if several:
         yield several
-
-
-def _before(buffer: Buffer, at: int) -> tuple[int, int]:
-    """The surroundings of an event that matters: most of them before it."""
-    return max(buffer.low, at - BEFORE), min(buffer.high, at + REACH)
 
 
 @dataclass(frozen=True, slots=True)

@@ -273,7 +273,10 @@ def words_of(length: int) -> int:
 
 
 def words_at(data: bytes, starts: Ints, length: int) -> Words:
-    """The words of several entries of one length, one row for each; none of them is the last of the file."""
+    """The words of several entries of one length, one row for each.
+
+    None of them is the last entry of the file.
+    """
     width = 8 * words_of(length)
     windows = np.ndarray(len(data) - width + 1, f"V{width}", data, strides=(1,))
     table = windows[starts].view(np.uint8).reshape(len(starts), width)
