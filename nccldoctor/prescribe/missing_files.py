@@ -8,12 +8,23 @@ from __future__ import annotations
 import shlex
 from dataclasses import replace
 
-from nccldoctor.events import CallTimeout, DumpSignal, HeartbeatStuck, Note, ProcessExit, SchedulerEvent, Setting
-from nccldoctor.model import Family, Finding
+from nccldoctor.events import (
+    CallTimeout,
+    DumpNote,
+    DumpSignal,
+    HeartbeatStuck,
+    Note,
+    ProcessExit,
+    SchedulerEvent,
+    Setting,
+    TearDown,
+)
+from nccldoctor.model import CauseClass, Confidence, Family, Finding
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.steps import JobState, Step, StepKind
 from nccldoctor.prescribe.conditions.environment import version_tuple
 from nccldoctor.prescribe.conditions.inputs import backends_of
+from nccldoctor.prescribe.conditions.motion import is_stopped
 from nccldoctor.prescribe.conditions.survey import Survey
 from nccldoctor.prescribe.under_capture import another_look, is_captured
 from nccldoctor.prescribe.values import job_id
@@ -52,6 +63,37 @@ def logs_of_culprits(finding: Finding, survey: Survey) -> tuple[Step, ...]:
     """The logs of culprits of which no line was read."""
     missing = finding.ranks - survey.logged
     return (_logs(survey, missing),) if missing else ()
+
+
+def has_unknown_end(finding: Finding, survey: Survey) -> bool:
+    """True where nothing shows whether the process of a silent rank was busy, frozen or gone.
+
+    No exit of any rank was read, and neither a stack nor a dump of this one nor its answer to a request for dumps.
+    """
+    surest = {CauseClass.FROZEN: Confidence.MEDIUM, CauseClass.NOT_ARRIVED: Confidence.LOW}.get(finding.cause)
+    is_silent = surest is not None and finding.confidence_in.cause.depth >= surest.depth
+    if not is_silent or not finding.ranks or is_stopped(finding.ranks, survey):
+        return False
+    answered = {e.rank for e in survey.case.events.of_kind(DumpSignal, DumpNote)}
+    seen = {*survey.stacks, *survey.case.dump_rank, *answered}
+    return not (any(survey.case.events.of_kind(ProcessExit, TearDown)) or seen & set(finding.ranks))
+
+
+def exits_of_culprits(finding: Finding, survey: Survey) -> tuple[Step, ...]:
+    """How the processes of silent ranks ended, by what started them; nothing where that is known."""
+    if not has_unknown_end(finding, survey):
+        return ()
+    who = ranks_phrase(finding.ranks, 4)
+    launcher = _launcher(survey)
+    if launcher == "slurm":
+        job = job_id(survey) or "JOBID"
+        command = f"sacct -j {shlex.quote(job)} -o JobID,State,ExitCode,NodeList > sacct.txt"
+        return (Step(StepKind.SEND, f"Ask Slurm how {who} ended.", "Its steps show exit codes and signals.", command),)
+    if launcher == "kubernetes":
+        command = f"for p in {_pod_words(survey)}; do kubectl describe pod $p > $p.txt; done"
+        return (Step(StepKind.SEND, f"Ask Kubernetes how {who} ended.", "Last State shows exit codes.", command),)
+    detail = f"It shows whether {who} exited, was killed or still ran, by exit codes and the line `Sending process … closing signal`."
+    return (Step(StepKind.SEND, "Collect the launcher's own output, such as torchrun's.", detail),)
 
 
 def then_analyze(steps: tuple[Step, ...]) -> tuple[Step, ...]:

@@ -16,7 +16,13 @@ from nccldoctor.prescribe.catalogue.words import as_text, code_span, fill_comman
 from nccldoctor.prescribe.conditions.motion import Motion, is_at_prompt, motion_of
 from nccldoctor.prescribe.conditions.survey import Survey
 from nccldoctor.prescribe.culprit_frame import culprit_frame, parting_of
-from nccldoctor.prescribe.missing_files import PY_SPY_RIGHTS, files_to_collect, logs_of_culprits, then_analyze
+from nccldoctor.prescribe.missing_files import (
+    PY_SPY_RIGHTS,
+    exits_of_culprits,
+    files_to_collect,
+    logs_of_culprits,
+    then_analyze,
+)
 from nccldoctor.prescribe.remote_commands import on_host, on_spot
 from nccldoctor.prescribe.under_capture import another_look, is_captured, wait_for_look
 from nccldoctor.prescribe.values import placeholder_values
@@ -118,7 +124,7 @@ def _steps_for_culprit(scene: _Scene, action: Action, restart: Step) -> tuple[St
         return (checks[0], drain, restart)
     known = [step for step in (drain, opened) if step is not None]
     if action.restart == "unknown" and not known:
-        known = list(logs_of_culprits(scene.finding, scene.survey))
+        known = [*logs_of_culprits(scene.finding, scene.survey), *exits_of_culprits(scene.finding, scene.survey)]
     if scene.best.is_certain and scene.finding.cause in (CauseClass.DIED, CauseClass.RAISED) and drain is None:
         known = [*fixes, *known]
     if scene.is_running and is_at_prompt(scene.finding.ranks, scene.survey):

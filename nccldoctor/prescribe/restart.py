@@ -34,6 +34,7 @@ from nccldoctor.prescribe.conditions.survey import Survey
 from nccldoctor.prescribe.conditions.work import work_of
 from nccldoctor.prescribe.culprit_frame import culprit_frame, frame_of_rank
 from nccldoctor.prescribe.job_end import job_end
+from nccldoctor.prescribe.missing_files import has_unknown_end
 from nccldoctor.prescribe.values import fault_hosts, placeholder_values
 from nccldoctor.tables import read_table
 
@@ -319,6 +320,7 @@ _SIGNS: dict[str, Callable[[Finding, Survey], bool]] = {
     "killed": _was_killed,
     "evidence-at-stake": _is_evidence_at_stake,
     "unheard": _is_unheard,
+    "end-unknown": has_unknown_end,
     "crashed": _has_crashed,
     "chose-to-exit": _has_chosen_to_exit,
     "stopped": _is_stopped,

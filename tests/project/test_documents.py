@@ -133,7 +133,11 @@ ROWS = {
         fixtures_conditions.finding(confidence="low"),
         OWN,
     ),
-    "anything else with low confidence": (fixtures_conditions.finding(confidence="low"), []),
+    "a rank fell silent, and neither an exit code nor a stack was kept": (
+        fixtures_conditions.finding("frozen", confidence="low"),
+        [HEARD],
+    ),
+    "anything else with low confidence": (fixtures_conditions.finding("unfinished", ranks=(), confidence="low"), []),
     "the program failed on a remote service": (
         fixtures_conditions.finding("raised"),
         [at_work(ExceptionRaised, rank=5, type="ReadTimeoutError", origin="own")],

@@ -108,6 +108,7 @@ SEVERAL_SILENT = "Several ranks are silent, and any of them may only be waiting.
 SIGTERM_ONLY = (
     "The launcher sent SIGTERM and no line says it needed SIGKILL, so the process may have been busy, not frozen."
 )
+STATE_UNKNOWN = "No exit code, stack or dump shows whether its process was busy, frozen or gone."
 NO_EXIT_RECORD = "No launcher record shows whether its process exited."
 UNCOLLECTED = "Its dump and its log are missing from the input, perhaps because they weren't collected."
 

@@ -244,8 +244,8 @@ def test_a_line_of_the_stall_is_a_sign_of_life_whatever_it_says() -> None:
     logs = {f"logs/rank_{r}.log": step_line(r, 49, "09:59:00") + gave_up(r, 50, at="10:30:00") for r in range(3)}
     silent = read(logs | {"logs/rank_3.log": early})
     busy = read(logs | {"logs/rank_3.log": early + "2026-01-11 10:25:01,123 botocore: retrying upload (attempt 9)\n"})
-    assert silent.cause != "not-arrived", str(silent)
-    assert (busy.cause, busy.ranks) == ("not-arrived", "3"), str(busy)
+    assert silent.verdict["confidence_in"]["class"] == "low", str(silent)
+    assert (busy.cause, busy.ranks, busy.sure) == ("not-arrived", "3", 3), str(busy)
 
 
 def test_a_job_that_the_scheduler_ended_at_its_limit_is_not_well() -> None:

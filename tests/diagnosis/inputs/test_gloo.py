@@ -69,8 +69,17 @@ def test_who_alone_did_not_give_up_but_lives_never_came() -> None:
     assert (ruling.cause, ruling.ranks, ruling.verdict["confidence"]) == ("not-arrived", "2", "high"), str(ruling)
 
 
-def test_who_alone_did_not_give_up_and_shows_no_life_is_frozen_and_no_more_than_likely() -> None:
+def test_without_exit_codes_and_stacks_a_silent_rank_may_be_busy_frozen_or_gone() -> None:
     ruling = alone("")
+    assert (ruling.cause, ruling.ranks) == ("not-arrived", "2"), str(ruling)
+    assert ruling.verdict["confidence_in"] == {"ranks": "medium", "class": "low"}
+    assert ruling.verdict["runner_up"]["class"] == "frozen"
+
+
+def test_where_the_launcher_recorded_ends_a_silent_rank_without_one_is_likely_frozen() -> None:
+    texts = {r: steps(r, 5) + raised(r, "RuntimeError", VAIN) for r in (0, 1, 3)}
+    ends = {"torchrun.log": torchrun(0, 1, {1: 1, 3: 1})}
+    ruling = read(logs({**texts, 2: steps(2, 5)}) | ends)
     assert (ruling.cause, ruling.ranks, ruling.verdict["confidence"]) == ("frozen", "2", "medium"), str(ruling)
 
 
@@ -193,7 +202,7 @@ def test_connections_that_break_when_others_give_up_and_leave_are_no_death() -> 
     errors = {0: VAIN, 1: CLOSED, 3: VAIN}
     texts = {r: steps(r, 5) + raised(r, "RuntimeError", e) for r, e in errors.items()}
     ruling = read(dumps(*recorded_ranks) | logs({**texts, 2: steps(2, 5)}))
-    assert (ruling.cause, ruling.ranks) == ("frozen", "2"), str(ruling)
+    assert (ruling.cause, ruling.ranks) == ("not-arrived", "2"), str(ruling)
 
 
 def test_in_a_merged_log_a_broken_connection_may_stand_before_the_exception_that_broke_it() -> None:
@@ -263,18 +272,28 @@ def test_an_exception_from_the_same_line_says_nothing_of_a_call_that_others_went
 # --- what dumps and lines tell together
 
 
-def stopped(*closed: int) -> Ruling:
-    """Rank 2 left no dump, its log simply ends; the others dumped and gave up, those in ``closed`` because a connection broke."""
+def stopped(*closed: int, ends: str = "") -> Ruling:
+    """Rank 2 left no dump, its log simply ends; the others dumped and gave up, those in ``closed`` because a connection broke.
+
+    ``ends`` is what the launcher wrote.
+    """
     recorded_ranks = [recorded(r).calls(3).call(done=False) for r in (0, 1, 3)]
     texts = {
         r: steps(r, 5) + own_dump(r) + raised(r, "RuntimeError", CLOSED if r in closed else VAIN) for r in (0, 1, 3)
     }
-    return read(dumps(*recorded_ranks) | logs({**texts, 2: steps(2, 5)}))
+    launcher: dict[str, str | bytes] = {"torchrun.log": ends} if ends else {}
+    return read(dumps(*recorded_ranks) | logs({**texts, 2: steps(2, 5)}) | launcher)
 
 
 def test_a_silent_rank_whose_connections_held_until_the_limit_is_frozen() -> None:
-    ruling = stopped()
+    ruling = stopped(ends=torchrun(0, 1, {1: 1, 3: 1}))
     assert (ruling.cause, ruling.ranks, ruling.verdict["confidence"]) == ("frozen", "2", "high"), str(ruling)
+
+
+def test_a_script_that_dumps_when_it_fails_says_nothing_of_a_rank_that_did_not_fail() -> None:
+    """Gloo has no watchdog that dumps: a rank that is busy leaves no dump either."""
+    ruling = stopped()
+    assert (ruling.cause, ruling.ranks, ruling.verdict["confidence_in"]["class"]) == ("not-arrived", "2", "low")
 
 
 def test_a_silent_rank_whose_connections_broke_is_gone() -> None:

@@ -285,6 +285,6 @@ def test_the_one_rank_that_left_out_a_batch_is_a_call_behind() -> None:
 def test_the_ranks_of_one_quiet_host_are_named_though_they_are_half_of_the_job() -> None:
     quiet = {f"node1/rank_{r}.log": step(r, 4, 5) for r in (2, 3)}
     ruling = read({f"node0/rank_{r}.log": gave_up(r) for r in (0, 1)} | quiet)
-    assert (ruling.cause, ruling.ranks) == ("frozen", "2-3"), str(ruling)
+    assert (ruling.cause, ruling.ranks) == ("not-arrived", "2-3"), str(ruling)
     mixed = {f"node{r % 2}/rank_{r}.log": gave_up(r) if r < 2 else step(r, 4, 5) for r in range(4)}
     assert not read(mixed).blamed, "each host has a rank that gave up"

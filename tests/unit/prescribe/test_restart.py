@@ -9,6 +9,7 @@ from builders.remedies import fixtures_conditions
 from builders.remedies.advice import BOTH, ask, event, kernel, raised
 
 from nccldoctor.events import (
+    DumpSignal,
     GpuError,
     IbError,
     KernelEvent,
@@ -147,6 +148,33 @@ def test_another_line_of_the_same_function_is_a_line_of_its_own():
     assert action("not-arrived", own, peer).restart == "after-fix"
 
 
+@pytest.mark.parametrize("cause", ["frozen", "not-arrived"])
+def test_a_silent_rank_is_not_restarted_before_it_is_known_how_its_process_ended(cause):
+    silent = action(cause, HEARD, confidence="low")
+    assert silent.restart == "unknown"
+    assert "exit code" in silent.why
+    assert "launcher" in silent.steps[0].text
+    ended = event(ProcessExit, 0, text="exitcode : 1 (pid: 7)", exitcode=1)
+    after = action(cause, HEARD, ended, confidence="low")
+    assert after.restart == "now"
+    assert not any("launcher" in step.text for step in after.steps)
+    answered = event(DumpSignal, 5, text="Received a dump signal", from_rank=0)
+    assert action(cause, HEARD, answered, confidence="low").restart == "now"
+
+
+@pytest.mark.parametrize(
+    ("seen", "tool"),
+    [
+        (event(SchedulerEvent, None, text="started", what="started", by="slurm"), "sacct"),
+        (event(SchedulerEvent, None, text="started", what="started", by="kubernetes"), "kubectl describe"),
+    ],
+)
+def test_how_a_silent_process_ended_is_asked_of_what_started_it(seen, tool):
+    first = action("not-arrived", HEARD, seen, confidence="low").steps[0]
+    assert tool in first.command
+    assert first.text.endswith("and run `nccldoctor analyze` again.")
+
+
 @pytest.mark.parametrize("cause", ["frozen", "device-stalled"])
 def test_the_host_of_a_process_that_stopped_by_itself_is_left_out(cause):
     got = action(cause)
@@ -219,7 +247,7 @@ def test_an_address_that_nobody_reaches_stays_unreached():
 
 
 def test_low_confidence_decides_only_what_does_not_hang_on_it():
-    assert action("frozen", HEARD, confidence="low").restart == "now"
+    assert action("unfinished", HEARD, confidence="low").restart == "now"
     assert action("size-mismatch", confidence="low").restart == "unknown"
     assert action("died", kernel(OutOfMemory, "Killed process", scope="host"), confidence="low").restart == "after-fix"
 

@@ -8,10 +8,8 @@ What would refute it: any line, dump or stack of that rank from after the stall 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Sequence
 
-from nccldoctor.align.exits import SLACK
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.liveness import is_manual_dump
 from nccldoctor.align.nccl_counter_evidence import no_ras_answer
@@ -26,35 +24,29 @@ from nccldoctor.diagnose.sentences import doubts as doubts_of
 from nccldoctor.diagnose.sentences.stacks import seen
 from nccldoctor.diagnose.sentences.who import who
 from nccldoctor.diagnose.signs.silence import show_kept_connections
-from nccldoctor.diagnose.signs.where_ranks_stand import show_asked_in_vain
-from nccldoctor.events import (
-    DumpNote,
-    DumpSignal,
-    ExceptionRaised,
-    OutOfMemory,
-    Phase,
-    ProcessExit,
-    Progress,
-    SchedulerEvent,
+from nccldoctor.diagnose.signs.silence_proof import (
+    can_have_obeyed,
+    doubts_of_silence,
+    is_cut_short,
+    is_telling,
+    ranks_with_damaged_dumps,
 )
+from nccldoctor.diagnose.signs.where_ranks_stand import show_asked_in_vain
+from nccldoctor.events import DumpNote, DumpSignal
 from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import Ranks
-
-AFTER_COMPLAINTS = (ProcessExit, Progress, Phase, SchedulerEvent)
-"""Events that a log shows only after all ranks had the time to complain."""
 
 
 @rule(CauseClass.FROZEN, refuted_by=absent.LIFE)
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """Concludes that the absent ranks froze: they are silent where the others are not."""
     if stall.kind in (StallKind.NOTHING, StallKind.CRASH):
-        return _quiet_without_life(stall)
+        return _quiet_without_life(facts, stall)
     if stall.kind is not StallKind.ABSENT or stall.call is None or stall.is_scattered:
         return None
-    dumps = zip(facts.case.dump_rank, facts.case.dumps, strict=True)
-    damaged = {rank for rank, dump in dumps if rank is not None and dump.problem}  # a rank that wrote one was alive
-    ranks = Ranks(r for r in stall.named if facts.liveness.activity(r).waiting_stack is None) - damaged
-    return _without_life(facts, stall, stall.call, ranks) if ranks else None
+    silent = Ranks(r for r in stall.named if facts.liveness.activity(r).waiting_stack is None)
+    ranks = silent - ranks_with_damaged_dumps(facts)
+    return _without_life(facts, stall, stall.call, ranks) if ranks and is_telling(facts, ranks) else None
 
 
 def _without_life(facts: Facts, stall: ObservedStall, call: StuckCall, ranks: Ranks) -> Hypothesis:
@@ -67,17 +59,17 @@ def _without_life(facts: Facts, stall: ObservedStall, call: StuckCall, ranks: Ra
     signs = _last_signs(facts, stall, ranks)
     citations = [*stopped, *signs, Waiting(call), *_dump_reply(facts, others), *exits, *connected]
     spoke = Ranks(r for r in facts.case.world - ranks if liveness.activity(r).is_alive)
-    is_cut = _is_cut_short(facts)
+    is_cut = is_cut_short(facts)
     has_records = bool(exits or stopped) or has_log
     if not has_records and (_can_be_uncollected(facts, spoke) or is_cut or not _is_only_stall(facts, call)):
         return _uncollected(facts, stall, call, ranks, citations)
-    doubts = [*_doubts_of_silence(facts, stall, ranks)]
+    doubts = [*doubts_of_silence(facts, stall, ranks)]
     if not (has_records and len(spoke) >= 2 and (exits or connected or stopped)):
         known = Confidence.HIGH if has_log and len(spoke) >= 2 and len(ranks) == 1 else Confidence.MEDIUM
         doubts.append(Doubt(doubts_of.NO_EXIT_RECORD, known, Confidence.MEDIUM))
     was_there = all(liveness.activity(r).last_event is not None or r in facts.progress.last_row for r in ranks)
     named = who(facts.case, ranks)
-    was_asked = any(_can_have_obeyed(facts, r) for r in ranks)
+    was_asked = any(can_have_obeyed(facts, r) for r in ranks)
     silent = absent.went_silent(named, stall.what, has_exits=bool(exits), was_asked_to_exit=was_asked)
     unseen = absent.no_sign_of_life(named, ranks, stall.what)
     return Hypothesis(
@@ -98,27 +90,12 @@ def _show_stopped(facts: Facts, ranks: Ranks) -> list[Line]:
     return shown[:3] if len(shown) == len(ranks) else []
 
 
-def _doubts_of_silence(facts: Facts, stall: ObservedStall, ranks: Ranks) -> Iterator[Doubt]:
-    """Doubts that the silence of the ranks means anything."""
-    if _is_cut_short(facts):
-        yield Doubt.at_most(Confidence.LOW, doubts_of.CUT_SHORT)
-    if not facts.liveness.logged:
-        yield Doubt.at_most(Confidence.LOW, doubts_of.NO_LOGS)
-    if _has_failure_without_rank(facts):
-        yield Doubt.at_most(Confidence.LOW, doubts_of.NAMELESS_END)
-    ended = Ranks(r for f in facts.failures if f.certain for r in f.ranks) - ranks
-    if ended and not stall.proven_absent:
-        yield Doubt.at_most(Confidence.LOW, doubts_of.may_wait_for(ended))
-    if len(ranks) > 1 and not stall.proven_absent:
-        yield Doubt.at_most(Confidence.LOW, doubts_of.SEVERAL_SILENT)
-    if any(_can_have_obeyed(facts, rank) for rank in ranks):
-        yield Doubt(doubts_of.SIGTERM_ONLY, cause=Confidence.MEDIUM)
-
-
-def _quiet_without_life(stall: ObservedStall) -> Hypothesis | None:
-    """Ranks that alone did not give up, and show no life."""
+def _quiet_without_life(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
+    """Ranks that alone did not give up, and show no life where it would show."""
     quiet = stall.quiet
     if quiet is None or quiet.connection_broke or any(stall.is_shown_alive(rank) for rank in quiet.ranks):
+        return None
+    if not is_telling(facts, quiet.ranks):
         return None
     return stall.conclude_quiet(quiet, absent.quiet_and_silent)
 
@@ -185,36 +162,6 @@ def _was_still_running(facts: Facts, rank: int) -> bool:
     if activity.exits:
         return all(e.exitcode in (None, -9, 137) for e in activity.exits)
     return any(t.what in ("forced-kill", "closing-signal") for t in activity.teardown)
-
-
-def _can_have_obeyed(facts: Facts, rank: int) -> bool:
-    """True when the launcher asked a process to end, and neither killed it nor reports how it ended."""
-    activity = facts.liveness.activity(rank)
-    what = {t.what for t in activity.teardown}
-    return not activity.exits and "closing-signal" in what and "forced-kill" not in what
-
-
-def _has_failure_without_rank(facts: Facts) -> bool:
-    """True when a process failed by itself in a line that names no rank: it may be this one."""
-    raised = (e for e in facts.case.of(ExceptionRaised) if e.rank is None and e.origin == "own" and not e.logged)
-    full = (e for e in facts.case.of(OutOfMemory) if e.rank is None and e.scope == "device")
-    return any(True for _ in chain(raised, full))
-
-
-def _is_cut_short(facts: Facts) -> bool:
-    """True when a single log ends amid the first complaints, and nothing else was read.
-
-    The complaint of the silent rank may have followed.
-    """
-    first, liveness = facts.liveness.first_alarm, facts.liveness
-    if first is None or liveness.dumped or liveness.exited or liveness.per_rank_logs:
-        return False
-    later = (
-        e
-        for e in facts.case.events
-        if e.place.source == first.place.source and (e.place.line or 0) > (first.place.line or 0)
-    )
-    return not any(isinstance(e, AFTER_COMPLAINTS) or liveness.time(e) > liveness.alarm + SLACK for e in later)
 
 
 def _can_be_uncollected(facts: Facts, spoke: Ranks) -> bool:

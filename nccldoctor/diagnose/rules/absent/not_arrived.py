@@ -9,7 +9,8 @@ What would refute it: a record of the call on that rank, or an earlier end of it
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import StallKind
@@ -24,6 +25,7 @@ from nccldoctor.diagnose.sentences.reports import framework_misses, framework_ow
 from nccldoctor.diagnose.sentences.who import who
 from nccldoctor.diagnose.signs.framework_reports import cite, end_of_chain, named_ranks
 from nccldoctor.diagnose.signs.log_endings import has_lost_its_end
+from nccldoctor.diagnose.signs.silence_proof import doubts_of_silence, is_telling, ranks_with_damaged_dumps
 from nccldoctor.events import DesyncReport, DumpSignal, ExceptionRaised, FrAnalysis, MonitoredBarrier
 from nccldoctor.model import CauseClass, Confidence, Doubt, Stalled
 from nccldoctor.model.ranks import Ranks
@@ -38,7 +40,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
             _named_by_report(facts, stall)
             or _named_by_framework(facts, stall)
             or _end_of_peers(facts, stall)
-            or _quiet_but_alive(stall)
+            or _quiet_and_not_gone(facts, stall)
         )
     if stall.is_scattered:
         return None
@@ -50,10 +52,26 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         if (stall.alive[rank] or rank in logged)
         and (rank in stall.proven_absent or not facts.liveness.activity(rank).waiting_stack)
     )
-    return _never_issued(facts, stall, alive) if alive else None
+    if alive:
+        return _never_issued(facts, stall, alive)
+    silent = _silent_for_unknown_reason(facts, stall)
+    return _never_issued(facts, stall, silent, _doubts_of_cause(facts, stall, silent)) if silent else None
 
 
-def _never_issued(facts: Facts, stall: ObservedStall, alive: Ranks) -> Hypothesis:
+def _silent_for_unknown_reason(facts: Facts, stall: ObservedStall) -> Ranks:
+    """Ranks that logged nothing during the stall, where a busy rank is as silent as one that froze or ended."""
+    activity = facts.liveness.activity
+    silent = Ranks(r for r in stall.named if activity(r).waiting_stack is None and not activity(r).is_alive)
+    silent -= ranks_with_damaged_dumps(facts)
+    return silent if silent and not is_telling(facts, silent) else Ranks()
+
+
+def _doubts_of_cause(facts: Facts, stall: ObservedStall, silent: Ranks) -> list[Doubt]:
+    """Doubts about ranks of which nothing shows whether they are busy, frozen or gone."""
+    return [Doubt(doubts_of.STATE_UNKNOWN, cause=Confidence.LOW), *doubts_of_silence(facts, stall, silent)]
+
+
+def _never_issued(facts: Facts, stall: ObservedStall, alive: Ranks, more_doubts: Sequence[Doubt] = ()) -> Hypothesis:
     citations: list[Citation] = []
     activity = ""
     for rank in list(alive)[:3]:
@@ -65,7 +83,7 @@ def _never_issued(facts: Facts, stall: ObservedStall, alive: Ranks) -> Hypothesi
         _is_split_evenly(facts, stall, alive) or _has_doubtful_group(facts, alive)
     )
     unknown = Ranks() if stall.is_accounted else (stall.ranks | _without_record(stall)) - alive
-    doubts = [*_doubts_of_absence(facts, stall, alive)]
+    doubts = [*more_doubts, *_doubts_of_absence(facts, stall, alive)]
     if unknown:
         doubts.append(Doubt.at_most(Confidence.MEDIUM, doubts_of.no_record_of(unknown)))
     if any(has_lost_its_end(e) for e in facts.case.of(ExceptionRaised) if e.rank in alive):
@@ -298,12 +316,17 @@ def _end_of_peers(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     )
 
 
-def _quiet_but_alive(stall: ObservedStall) -> Hypothesis | None:
-    """Ranks that alone did not give up, and show life."""
+def _quiet_and_not_gone(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
+    """Ranks that alone did not give up: they show life, or nothing would show whether they froze."""
     quiet = stall.quiet
-    if quiet is None or quiet.connection_broke or not all(stall.is_shown_alive(rank) for rank in quiet.ranks):
+    if quiet is None or quiet.connection_broke:
         return None
-    return stall.conclude_quiet(quiet, absent.quiet_but_alive)
+    found = stall.conclude_quiet(quiet, absent.quiet_but_alive)
+    if all(stall.is_shown_alive(rank) for rank in quiet.ranks):
+        return found
+    if any(stall.is_shown_alive(rank) for rank in quiet.ranks) or is_telling(facts, quiet.ranks):
+        return None
+    return replace(found, doubts=(*found.doubts, Doubt(doubts_of.STATE_UNKNOWN, cause=Confidence.LOW)))
 
 
 def _nothing_outstanding(facts: Facts) -> Hypothesis | None:

@@ -1,0 +1,91 @@
+"""Says what the silence of ranks proves.
+
+A rank in a data loader writes no line while its peers wait, and neither does one that was stopped or killed. Only records of ends, or
+answers of the others to a request that reaches every running process, tell them apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+
+from nccldoctor.align.exits import SLACK
+from nccldoctor.align.facts import Facts
+from nccldoctor.align.stalls import Stall
+from nccldoctor.diagnose.sentences import doubts as doubts_of
+from nccldoctor.diagnose.signs.still_running import has_hidden_transfers
+from nccldoctor.diagnose.signs.where_ranks_stand import show_asked_in_vain
+from nccldoctor.events import ExceptionRaised, OutOfMemory, Phase, ProcessExit, Progress, SchedulerEvent, TearDown
+from nccldoctor.model import Confidence, Doubt
+from nccldoctor.model.ranks import Ranks
+
+AFTER_COMPLAINTS = (ProcessExit, Progress, Phase, SchedulerEvent)
+"""Events that a log shows only after all ranks had the time to complain."""
+
+
+def is_telling(facts: Facts, ranks: Ranks) -> bool:
+    """True when an end of these ranks, or an answer of theirs, would stand in what was read.
+
+    A launcher that records one end records them all. NCCL's watchdog has every running process dump its calls; a process on gloo dumps
+    only where its own program does so. Ranks that logged nothing are not judged here: their files may be missing.
+    """
+    if not ranks & facts.liveness.logged or any(facts.case.events.of_kind(ProcessExit, TearDown)):
+        return True
+    if show_asked_in_vain(facts, ranks) or any(facts.liveness.activity(rank).stopped for rank in ranks):
+        return True
+    others = [facts.liveness.activity(rank) for rank in facts.case.world - ranks]
+    has_dumped = any(other.dump != "none" for other in others) and not has_hidden_transfers(facts)
+    return has_dumped or any(other.dump_replies for other in others)
+
+
+def ranks_with_damaged_dumps(facts: Facts) -> Ranks:
+    """Ranks that wrote a dump which cannot be read whole: they were alive."""
+    dumps = zip(facts.case.dump_rank, facts.case.dumps, strict=True)
+    return Ranks(rank for rank, dump in dumps if rank is not None and dump.problem)
+
+
+def doubts_of_silence(facts: Facts, stall: Stall, ranks: Ranks) -> Iterator[Doubt]:
+    """Doubts that the silence of the ranks means anything."""
+    if is_cut_short(facts):
+        yield Doubt.at_most(Confidence.LOW, doubts_of.CUT_SHORT)
+    if not facts.liveness.logged:
+        yield Doubt.at_most(Confidence.LOW, doubts_of.NO_LOGS)
+    if _has_failure_without_rank(facts):
+        yield Doubt.at_most(Confidence.LOW, doubts_of.NAMELESS_END)
+    ended = Ranks(r for f in facts.failures if f.certain for r in f.ranks) - ranks
+    if ended and not stall.proven_absent:
+        yield Doubt.at_most(Confidence.LOW, doubts_of.may_wait_for(ended))
+    if len(ranks) > 1 and not stall.proven_absent:
+        yield Doubt.at_most(Confidence.LOW, doubts_of.SEVERAL_SILENT)
+    if any(can_have_obeyed(facts, rank) for rank in ranks):
+        yield Doubt(doubts_of.SIGTERM_ONLY, cause=Confidence.MEDIUM)
+
+
+def can_have_obeyed(facts: Facts, rank: int) -> bool:
+    """True when the launcher asked a process to end, and neither killed it nor reports how it ended."""
+    activity = facts.liveness.activity(rank)
+    what = {t.what for t in activity.teardown}
+    return not activity.exits and "closing-signal" in what and "forced-kill" not in what
+
+
+def _has_failure_without_rank(facts: Facts) -> bool:
+    """True when a process failed by itself in a line that names no rank: it may be this one."""
+    raised = (e for e in facts.case.of(ExceptionRaised) if e.rank is None and e.origin == "own" and not e.logged)
+    full = (e for e in facts.case.of(OutOfMemory) if e.rank is None and e.scope == "device")
+    return any(True for _ in chain(raised, full))
+
+
+def is_cut_short(facts: Facts) -> bool:
+    """True when a single log ends amid the first complaints, and nothing else was read.
+
+    The complaint of the silent rank may have followed.
+    """
+    first, liveness = facts.liveness.first_alarm, facts.liveness
+    if first is None or liveness.dumped or liveness.exited or liveness.per_rank_logs:
+        return False
+    later = (
+        e
+        for e in facts.case.events
+        if e.place.source == first.place.source and (e.place.line or 0) > (first.place.line or 0)
+    )
+    return not any(isinstance(e, AFTER_COMPLAINTS) or liveness.time(e) > liveness.alarm + SLACK for e in later)
