@@ -133,6 +133,11 @@ class TearDown(Event):
     detail: str = ""
 
     @property
+    def is_by_launcher(self) -> bool:
+        """True where a launcher says that it closes or kills a process."""
+        return self.what in ("closing-signal", "forced-kill")
+
+    @property
     def written_by(self) -> Writer:
         """The launcher where it says that it was stopped, or that it closes or kills a rank."""
         return Writer.LAUNCHER if self.what in ("closing-signal", "death-signal", "forced-kill") else Writer.RANK

@@ -42,7 +42,7 @@ def run_hook(command: str, variables: Mapping[str, str], patience: float = PATIE
     try:
         code = process.wait(patience)
     except subprocess.TimeoutExpired:
-        return f"it didn't end in {patience:.0f} s"
+        return f"no end within {patience:.0f} s"
     finally:
         if process.poll() is None:
             with suppress(ProcessLookupError):

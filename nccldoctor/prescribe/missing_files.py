@@ -8,23 +8,13 @@ from __future__ import annotations
 import shlex
 from dataclasses import replace
 
-from nccldoctor.events import (
-    CallTimeout,
-    DumpNote,
-    DumpSignal,
-    HeartbeatStuck,
-    Note,
-    ProcessExit,
-    SchedulerEvent,
-    Setting,
-    TearDown,
-)
-from nccldoctor.model import CauseClass, Confidence, Family, Finding
+from nccldoctor.events import CallTimeout, DumpSignal, HeartbeatStuck, Note, ProcessExit, SchedulerEvent, Setting
+from nccldoctor.model import Family, Finding
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.steps import JobState, Step, StepKind
 from nccldoctor.prescribe.conditions.environment import version_tuple
+from nccldoctor.prescribe.conditions.findings import has_unknown_end
 from nccldoctor.prescribe.conditions.inputs import backends_of
-from nccldoctor.prescribe.conditions.motion import is_stopped
 from nccldoctor.prescribe.conditions.survey import Survey
 from nccldoctor.prescribe.under_capture import another_look, is_captured
 from nccldoctor.prescribe.values import job_id
@@ -63,20 +53,6 @@ def logs_of_culprits(finding: Finding, survey: Survey) -> tuple[Step, ...]:
     """The logs of culprits of which no line was read."""
     missing = finding.ranks - survey.logged
     return (_logs(survey, missing),) if missing else ()
-
-
-def has_unknown_end(finding: Finding, survey: Survey) -> bool:
-    """True where nothing shows whether the process of a silent rank was busy, frozen or gone.
-
-    No exit of any rank was read, and neither a stack nor a dump of this one nor its answer to a request for dumps.
-    """
-    surest = {CauseClass.FROZEN: Confidence.MEDIUM, CauseClass.NOT_ARRIVED: Confidence.LOW}.get(finding.cause)
-    is_silent = surest is not None and finding.confidence_in.cause.depth >= surest.depth
-    if not is_silent or not finding.ranks or is_stopped(finding.ranks, survey):
-        return False
-    answered = {e.rank for e in survey.case.events.of_kind(DumpSignal, DumpNote)}
-    seen = {*survey.stacks, *survey.case.dump_rank, *answered}
-    return not (any(survey.case.events.of_kind(ProcessExit, TearDown)) or seen & set(finding.ranks))
 
 
 def exits_of_culprits(finding: Finding, survey: Survey) -> tuple[Step, ...]:

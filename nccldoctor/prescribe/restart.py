@@ -29,12 +29,12 @@ from nccldoctor.model.hosts import host_key
 from nccldoctor.model.steps import JobState
 from nccldoctor.parsers.event_details import was_evicted_for_node, was_evicted_for_usage
 from nccldoctor.prescribe.catalogue.words import SHOWS_NODE, fill_in_words
+from nccldoctor.prescribe.conditions.findings import has_unknown_end
 from nccldoctor.prescribe.conditions.motion import is_stopped
 from nccldoctor.prescribe.conditions.survey import Survey
 from nccldoctor.prescribe.conditions.work import work_of
 from nccldoctor.prescribe.culprit_frame import culprit_frame, frame_of_rank
 from nccldoctor.prescribe.job_end import job_end
-from nccldoctor.prescribe.missing_files import has_unknown_end
 from nccldoctor.prescribe.values import fault_hosts, placeholder_values
 from nccldoctor.tables import read_table
 

@@ -174,12 +174,13 @@ def test_the_directives_of_the_batch_script_are_options_of_sbatch() -> None:
     assert "\n\n#SBATCH" not in _batch_script(), "sbatch ends reading directives at the first command"
 
 
-def test_the_batch_script_leaves_logs_of_each_rank_and_a_report(tmp_path: Path) -> None:
-    """Its own lines are run; ``srun`` and ``scontrol`` are stand-ins, and ``nccldoctor watch`` does nothing."""
+@pytest.mark.parametrize("watched", [0, 4])
+def test_the_batch_script_leaves_logs_of_each_rank_and_a_report(watched: int, tmp_path: Path) -> None:
+    """Its own lines are run; ``srun`` and ``scontrol`` are stand-ins, and ``nccldoctor watch`` only ends with a code."""
     programs, work = tmp_path / "bin", tmp_path / "work"
     programs.mkdir()
     work.mkdir()
-    watchless = SHIM.replace("# The command", '[ "$1" = watch ] && exit 0\n# The command')
+    watchless = SHIM.replace("# The command", f'[ "$1" = watch ] && exit {watched}\n# The command')
     shims = {
         "srun": SRUN,
         "nccldoctor": watchless.format(python=sys.executable),
@@ -209,3 +210,5 @@ def test_the_batch_script_leaves_logs_of_each_rank_and_a_report(tmp_path: Path) 
     assert (work / "logs-4711/ranks/rank_0.log").read_text().startswith("rank=0 pid=")
     assert "Rank 1" in (work / "logs-4711.txt").read_text()
     assert "FileNotFoundError: shard_00004.idx" in (work / "logs-4711.html").read_text()
+    says = "nccldoctor collect failed, so the stacks may be missing"
+    assert (says in (work / "train-4711.out").read_text()) is (watched == 4)

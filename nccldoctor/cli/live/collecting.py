@@ -53,7 +53,7 @@ def collect_job(options: Mapping[str, Any], output: Path | None, force: bool) ->
         terminal.out("\n".join(plan(way, node, options["python"])) + "\n")
         return ALL_ANSWERED
     result = ask_nodes(way, node, bundle_path(output, force), options["python"])
-    terminal.out("\n".join(summary(result)) + "\n")
+    terminal.out("\n".join([*summary(result), *_next(result)]) + "\n")
     return exit_code_of(result)
 
 
@@ -150,7 +150,7 @@ class _Progress:
 
 
 def summary(result: BundleResult) -> Iterator[str]:
-    """Who answered, who did not, what is missing and why, and what to do next."""
+    """Who answered, who did not, what is missing and why, and where the bundle is."""
     answered = [node for node in result.nodes if node.has_answered]
     failed = [node for node in result.nodes if node.error]
     files = plural(sum(node.files for node in result.nodes), "file")
@@ -170,7 +170,12 @@ def summary(result: BundleResult) -> Iterator[str]:
             yield f"  and {plural(len(missing) - SHOWN, 'more reason')}; manifest.json in the bundle has all"
     if answered:
         yield f"\nwrote {result.path} ({size(result.size)})"
-        yield f"next: nccldoctor analyze {shlex.quote(str(result.path))}"
+
+
+def _next(result: BundleResult) -> list[str]:
+    """To analyze the bundle, where a node answered."""
+    has_answer = any(node.has_answered for node in result.nodes)
+    return [f"next: nccldoctor analyze {shlex.quote(str(result.path))}"] if has_answer else []
 
 
 def _missing(result: BundleResult) -> list[str]:

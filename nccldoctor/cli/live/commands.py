@@ -31,7 +31,8 @@ Exit codes:
   0  the job ended well
   1  the job is stuck or failed
   2  usage error, or nothing to watch
-  3  RAS answers no more"""
+  3  RAS answers no more
+  4  the job is stuck or failed, and the command of --exec failed"""
 
 
 @click.command("collect", epilog=COLLECT_CODES)

@@ -19,6 +19,9 @@ from nccldoctor.live.watch import Observation, State, Wishes, watch_job
 CODES = {State.ENDED: 0, State.STUCK: 1, State.LOST: 3}
 """How the command exits when it stops watching."""
 
+HOOK_FAILED = 4
+"""The exit code of a watch that ended with a verdict and whose ``--exec`` failed."""
+
 
 def watch_source(
     source: str, *, every: float, behind: float, stall: float, hook: str | None, color: str, clock: Clock | None = None
@@ -36,7 +39,11 @@ def watch_source(
                 terminal.out(f"{datetime.fromtimestamp(seen.at):%H:%M:%S}  {sentence}\n")
             last = seen
     assert last is not None
-    _conclude(last, source, hook, color)
+    _show_report(last, color)
+    problem = _hook_problem(last, source, hook) if hook and last.state is State.STUCK else ""
+    if problem:
+        click.echo(f"error: the command of --exec failed with {problem}", err=True)
+        return HOOK_FAILED
     return CODES[last.state]
 
 
@@ -48,8 +55,8 @@ def _to_watch(source: str, stack: ExitStack, clock: Clock) -> Watched:
     return WatchedRas(host, port, Path(folder), clock)
 
 
-def _conclude(last: Observation, source: str, hook: str | None, color: str) -> None:
-    """The report of a job that is stuck, what to do next, and the user's command."""
+def _show_report(last: Observation, color: str) -> None:
+    """The report of a job that is stuck, and what to do next."""
     if last.state is State.LOST:
         terminal.out("RAS doesn't answer any more: the job ended, or its node is down.\n")
         return
@@ -61,7 +68,8 @@ def _conclude(last: Observation, source: str, hook: str | None, color: str) -> N
     terminal.out("\n" + last.incident.to_text(width=terminal.width(), color=has_color, ascii_only=ascii_only))
     if not last.is_verdict:
         click.echo("next: nccldoctor collect --help  (stacks of all ranks show who is missing)", err=True)
-    if hook:
-        problem = run_hook(hook, hook_variables(last.incident, source, CODES[last.state]))
-        if problem:
-            click.echo(f"--exec failed: {problem}", err=True)
+
+
+def _hook_problem(last: Observation, source: str, hook: str) -> str:
+    """Run the user's command; why it failed, or ""."""
+    return run_hook(hook, hook_variables(last.incident, source, CODES[last.state]))

@@ -87,6 +87,12 @@ def has_torch_mapped(pid: int) -> bool:
     return re.search(r"/lib(?:torch|nccl)[\w.+-]*\.so", proc_text(f"/proc/{pid}/maps", 16 << 20)) is not None
 
 
+def can_use_nccl(pid: int) -> bool:
+    """True where a process has a library in its memory that makes NCCL process groups, or those of another device."""
+    libraries = r"/lib(?:torch_(?:cuda|hip|xpu)|nccl|rccl)[\w.+-]*\.so"
+    return re.search(libraries, proc_text(f"/proc/{pid}/maps", 16 << 20)) is not None
+
+
 def threads_of(pid: int) -> dict[str, Any]:
     """State and wait channel of each thread of a process.
 

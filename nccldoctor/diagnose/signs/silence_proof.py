@@ -29,7 +29,8 @@ def is_telling(facts: Facts, ranks: Ranks) -> bool:
     A launcher that records one end records them all. NCCL's watchdog has every running process dump its calls; a process on gloo dumps
     only where its own program does so. Ranks that logged nothing are not judged here: their files may be missing.
     """
-    if not ranks & facts.liveness.logged or any(facts.case.events.of_kind(ProcessExit, TearDown)):
+    closes = (e.is_by_launcher for e in facts.case.of(TearDown))
+    if not ranks & facts.liveness.logged or any(facts.case.of(ProcessExit)) or any(closes):
         return True
     if show_asked_in_vain(facts, ranks) or any(facts.liveness.activity(rank).stopped for rank in ranks):
         return True

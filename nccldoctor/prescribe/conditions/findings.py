@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from nccldoctor.model import CauseClass, Evidence, Family
+from nccldoctor.events import DumpNote, DumpSignal, ProcessExit, TearDown
+from nccldoctor.model import CauseClass, Confidence, Evidence, Family, Finding
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.prescribe.conditions.base import (
     Answer,
@@ -18,6 +19,8 @@ from nccldoctor.prescribe.conditions.base import (
     predicate,
     quoted,
 )
+from nccldoctor.prescribe.conditions.motion import is_stopped
+from nccldoctor.prescribe.conditions.survey import Survey
 from nccldoctor.words.lists import and_list
 from nccldoctor.words.names import call_title, op_name, ranks_phrase, verb
 from nccldoctor.words.numbers import plural
@@ -31,13 +34,34 @@ def _first_place(evidence: tuple[Evidence, ...]) -> str | None:
     return next((str(e.where) for e in evidence if e.supports and e.where is not None), None)
 
 
+def has_unknown_end(finding: Finding, survey: Survey) -> bool:
+    """True where nothing shows whether the process of a silent rank was busy, frozen or gone.
+
+    No exit of any rank was read, and neither a stack nor a dump of this one nor its answer to a request for dumps.
+    """
+    surest = {CauseClass.FROZEN: Confidence.MEDIUM, CauseClass.NOT_ARRIVED: Confidence.LOW}.get(finding.cause)
+    is_silent = surest is not None and finding.confidence_in.cause.depth >= surest.depth
+    if not is_silent or not finding.ranks or is_stopped(finding.ranks, survey):
+        return False
+    if survey.events_of(ProcessExit) or any(end.is_by_launcher for end in survey.events_of(TearDown)):
+        return False
+    answered = {e.rank for e in survey.case.events.of_kind(DumpSignal, DumpNote)}
+    seen = {*survey.stacks, *survey.case.dump_rank, *answered}
+    return not seen & set(finding.ranks)
+
+
 @predicate(weight=0.3)
 def finding(context: Context, *, class_: tuple[ClassName, ...] = (), family: tuple[FamilyName, ...] = ()) -> Answer:
-    """The finding is of one of these classes or families. A remedy that asks this is offered for such findings only."""
+    """The finding is of one of these classes or families. A remedy that asks this is offered for such findings only.
+
+    A silent rank of which nothing shows whether it was busy or frozen counts as frozen, too.
+    """
     asked = f"the finding is {listed((*class_, *family), 8)}"
     cause = context.finding.cause
     if cause.value in class_ or cause.family.value in family:
         return Met(asked, f"{context.finding.id} is {cause.value}", _first_place(context.finding.evidence))
+    if CauseClass.FROZEN.value in class_ and has_unknown_end(context.finding, context.survey):
+        return Met(asked, "the rank may have frozen as well", _first_place(context.finding.evidence))
     return Unmet(asked, f"{context.finding.id} is {cause.value}")
 
 

@@ -12,6 +12,7 @@ from functools import partial
 
 from nccldoctor.collect.on_node.children import MOST_REPORT, READ_SECONDS, Child, each, reader, run_all
 from nccldoctor.collect.on_node.inside import NotItsOwn, open_inside
+from nccldoctor.collect.on_node.proc_files import can_use_nccl
 from nccldoctor.collect.on_node.process import Process
 from nccldoctor.collect.on_node.process_tree import ProcessTree, folder
 from nccldoctor.collect.on_node.tar_answer import TarAnswer
@@ -138,14 +139,27 @@ def trigger_dumps(answer: TarAnswer, tree: ProcessTree) -> dict[int, float]:
         elif why != NO_PIPE:
             answer.lacks(f"a new flight recorder dump of {ranks[pid].name}", why or "its file system does not answer")
     if not has_any and tree.ranks:
-        is_captured = all(rank.capture is not None for rank in tree.ranks)
-        answer.lacks("new flight recorder dumps", NOT_OPEN if is_captured else NOT_SET)
+        answer.lacks("new flight recorder dumps", _why_no_pipe(tree))
     return asked
 
 
-NOT_SET = "the job has no TORCH_NCCL_DEBUG_INFO_PIPE_FILE (set it with TORCH_FR_BUFFER_SIZE=2000 next time)"
+def _why_no_pipe(tree: ProcessTree) -> str:
+    """Why no rank has a pipe, with what brings dumps next time: the variable on NCCL, capture on gloo."""
+    if all(rank.capture is not None for rank in tree.ranks):
+        return NOT_OPEN
+    has_nccl = any(is_loaded or is_loaded is None for _, is_loaded in each([r.pid for r in tree.ranks], can_use_nccl))
+    return NOT_SET if has_nccl else NOT_NCCL
+
+
+NOT_SET = (
+    "the job has no TORCH_NCCL_DEBUG_INFO_PIPE_FILE (on NCCL set it with TORCH_FR_BUFFER_SIZE=2000 next time; on gloo only "
+    "nccldoctor.capture takes dumps)"
+)
+NOT_NCCL = "no rank has NCCL loaded, and gloo dumps on request only under nccldoctor.capture"
 NOT_OPEN = "no rank has the pipe that capture names open; only NCCL process groups open it"
 
+
+NOT_READ = "no rank reads its pipe, which only NCCL process groups open"
 
 NO_PIPE = "no pipe"
 """What :func:`_why_not_asked` says of a rank without any."""
@@ -160,7 +174,7 @@ def _why_not_asked(rank: Process) -> str:
         try:
             descriptor = opened(os.O_WRONLY | os.O_NONBLOCK)
         except OSError as error:
-            why = "no rank reads its pipe" if error.errno == errno.ENXIO else f"its pipe {path}: {error.strerror}"
+            why = NOT_READ if error.errno == errno.ENXIO else f"its pipe {path}: {error.strerror}"
             continue
         try:
             if stat.S_ISFIFO(os.fstat(descriptor).st_mode):

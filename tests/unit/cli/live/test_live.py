@@ -62,6 +62,8 @@ def test_one_look_is_analysed_and_reported(state: Path, tmp_path: Path) -> None:
     result = CliRunner().invoke(cli, ["live", "--slurm", "4711", "-o", str(bundle), "--report", str(report)])
     assert result.exit_code == 3, result.output
     assert "1 of 1 node answered" in result.stderr
+    assert f"wrote {bundle}" in result.stderr
+    assert "next: nccldoctor analyze" not in result.output, "it is analysed already"
     assert result.stdout.startswith(("warning", "error", "note", "undetermined")) or "[undetermined]" in result.stdout
     assert bundle.exists() and report.read_text().startswith("<!DOCTYPE html>")
 

@@ -68,7 +68,17 @@ def test_the_text_of_a_log_is_never_part_of_a_shell_line(tmp_path: Path) -> None
 
 def test_a_command_that_fails_or_hangs_is_told(tmp_path: Path) -> None:
     assert run_hook("exit 4", {}) == "exit code 4"
-    assert run_hook("sleep 600", {}, patience=0.1) == "it didn't end in 0 s"
+    assert run_hook("sleep 600", {}, patience=0.1) == "no end within 0 s"
+
+
+def test_a_command_that_fails_is_told_on_the_terminal_and_by_the_exit_code(tmp_path: Path) -> None:
+    demo.write("late-rank-three-groups", tmp_path / "logs")
+    result = CliRunner().invoke(cli, ["watch", str(tmp_path / "logs"), "--exec", "exit 3"])
+    assert result.exit_code == 4
+    assert "error[not-arrived]" in result.stdout
+    assert "error: the command of --exec failed with exit code 3" in result.stderr
+    demo.write("healthy", tmp_path / "well")
+    assert CliRunner().invoke(cli, ["watch", str(tmp_path / "well"), "--exec", "exit 3"]).exit_code == 0
 
 
 @pytest.mark.parametrize(("source", "says"), [("nowhere", "no such file"), ("http://a", "names no RAS service")])

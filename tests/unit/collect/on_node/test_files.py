@@ -103,4 +103,19 @@ def test_a_byte_in_the_pipe_brings_a_dump(ranks: Ranks, tmp_path: Path) -> None:
 def test_a_pipe_that_nobody_reads_holds_nobody_up(ranks: Ranks, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe_0.pipe")
     ranks.start(0, TORCH_NCCL_DEBUG_INFO_PIPE_FILE=str(tmp_path / "pipe_"))
-    assert ranks.collect().why("a new flight recorder dump") == "no rank reads its pipe"
+    assert ranks.collect().why("a new flight recorder dump").startswith("no rank reads its pipe")
+
+
+def test_the_variable_of_the_pipe_is_advised_only_where_nccl_is_loaded(ranks: Ranks, tmp_path: Path) -> None:
+    """Gloo reads no pipe, whatever variables are set."""
+    ranks.start(0)
+    on_gloo = ranks.collect().why("new flight recorder dumps")
+    assert "nccldoctor.capture" in on_gloo
+    assert "TORCH_NCCL" not in on_gloo
+    (tmp_path / "libnccl.so.2").write_bytes(b"0" * 4096)
+    maps_nccl = (
+        "import mmap, os\nloaded = mmap.mmap(os.open('libnccl.so.2', os.O_RDONLY), 4096, prot=mmap.PROT_READ)\n"
+        "print('ready', flush=True)\nimport sys; sys.stdin.read()\n"
+    )
+    ranks.start(1, script=maps_nccl)
+    assert "on NCCL set it" in ranks.collect().why("new flight recorder dumps")
