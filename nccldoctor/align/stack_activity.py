@@ -2,7 +2,8 @@
 
 Innermost frames that mean nothing alone (locks, polls, wrappers) are passed over. The first meaningful frame decides whether the
 thread waits for a peer. Otherwise any frame may name the activity, the innermost first: ``write`` means little, the
-``save_checkpoint`` that calls it means much. ``stack_activity.toml`` lists the frames and their meaning.
+``save_checkpoint`` that calls it means much. The name of a user's own function is a guess, unless code of a library that does such work
+stands inside it. ``stack_activity.toml`` lists the frames and their meaning.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class _Row:
 
 @cache
 def _rows(table: str) -> tuple[_Row, ...]:
-    """The rows of ``waiting``, ``busy``, ``framework`` or ``neutral``; read on the first stack only, since most inputs hold none."""
+    """The rows of a table; read on the first stack only, since most inputs hold none."""
     rows = read_table(Path(__file__).with_suffix(".toml"))[table]
     return tuple(
         _Row(row["words"], row.get("kind", ""), _any_of(row["functions"]), _any_of(row.get("files", "")))
@@ -120,31 +121,81 @@ def first_meaningful(frames: Sequence[str]) -> tuple[str, str]:
     return next(_meaningful(frames), ("", ""))
 
 
-def activity_of(frames: Sequence[str]) -> str | None:
-    """What the thread does, as the rest of a sentence about its rank: ``waits for the data loader``.
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """What a thread does, and the ``function`` whose frame shows it.
 
-    None where no frame is known.
+    ``words`` are the rest of a sentence about its rank, ``is_guess`` where the name of a function of the user's own is all that shows it.
     """
-    told = _telling_frame(frames)
-    return told[0].words.format(told[1]) if told else None
+
+    words: str
+    function: str
+    is_guess: bool = False
 
 
-def function_of_activity(frames: Sequence[str]) -> str:
-    """The function whose frame shows what the thread does; "" where no frame is known."""
-    told = _telling_frame(frames)
-    return told[1] if told else ""
-
-
-def _telling_frame(frames: Sequence[str]) -> tuple[_Row, str] | None:
+def find_activity(frames: Sequence[str]) -> Activity | None:
+    """What the thread does: ``waits for the data loader``; None where no frame is known."""
     if wait := _wait(frames):
-        return wait
+        return Activity(wait[0].words.format(wait[1]), wait[1])
     is_in_own = False
     for function, file in _meaningful(frames):
         row = _match("busy", function, file)
         if row and not (row.kind == "leaf" and is_in_own):
-            return row, function
+            return Activity(row.words.format(function), function, _is_guess(row, function, file, frames))
         is_in_own = is_in_own or is_user_code(file)
     return None
+
+
+def _is_guess(row: _Row, function: str, file: str, frames: Sequence[str]) -> bool:
+    """True where a row matched the name of a user's function alone.
+
+    No library inside or around it does such work.
+    """
+    if row.file.pattern or not _is_own(function, file):
+        return False
+    split = [split_frame(frame) for frame in frames]
+    at = split.index((function, file))
+    inside = [frame for frame in split[:at] if not is_user_code(frame[1])]
+    others = [frame for frame in (*split[:at], *split[at + 1 :]) if not _is_own(*frame)]
+    does_it = any(_is_of(row.words, "library", *frame) for frame in inside)
+    return not (does_it or any(_is_of(row.words, "busy", *frame) for frame in others))
+
+
+def _is_of(words: str, table: str, function: str, file: str) -> bool:
+    """True where a frame matches a row of these words."""
+    rows = (row for row in _rows(table) if row.words == words)
+    return any(row.function.fullmatch(function) and row.file.search(file) for row in rows)
+
+
+def activity_of(frames: Sequence[str]) -> str | None:
+    """What the thread does, as the rest of a sentence about its rank, guesses by names included.
+
+    None where no frame is known.
+    """
+    found = find_activity(frames)
+    return found.words if found is not None else None
+
+
+def shown_activity_of(frames: Sequence[str]) -> str:
+    """What the thread is shown to do; "" where that is a guess or unknown."""
+    found = find_activity(frames)
+    return found.words if found is not None and not found.is_guess else ""
+
+
+def is_by_name(frame: str) -> bool:
+    """True where a frame is of the user's own code: what its function is called may be anything."""
+    return _is_own(*split_frame(frame))
+
+
+def _is_own(function: str, file: str) -> bool:
+    """True of a user's function, and not of a framework that stands in the user's checkout."""
+    return is_user_code(file) and _match("framework", function, file) is None
+
+
+def function_of_activity(frames: Sequence[str]) -> str:
+    """The function whose frame shows what the thread does; "" where no frame is known."""
+    found = find_activity(frames)
+    return found.function if found is not None else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator
 import numpy as np
 
 from nccldoctor.dataclass import dataclass
-from nccldoctor.events import CallTimeout, CaptureNotice, ExceptionRaised
+from nccldoctor.events import CallTimeout, CaptureNotice, ExceptionRaised, Stack
 from nccldoctor.identify.case import Case
 from nccldoctor.model import CauseClass, Finding, SourceKind
 from nccldoctor.parsers.event_details import gloo_limit_ms
@@ -99,9 +99,11 @@ def capture(findings: tuple[Finding, ...], case: Case) -> tuple[str, ...]:
     if any(case.of(CaptureNotice)):  # it records calls and stacks, and writes a log for each rank
         return tuple(_library(case, backends & {"nccl"}))
     inside = {CauseClass.NETWORK, CauseClass.UNFINISHED, CauseClass.DEVICE_STALLED} & {f.cause for f in findings}
+    is_torch = bool(backends & {"nccl", "gloo"})
     lines = [
+        *(_own_recorder(case) if is_torch else []),
         *_recorder(case, backends),
-        *_stacks(case, bool(backends & {"nccl", "gloo"})),
+        *_stacks(case, is_torch),
         *_library(case, backends),
         *_rank_logs(case, backends),
     ]
@@ -148,6 +150,19 @@ def _recorder(case: Case, backends: Collection[str]) -> list[str]:
         return [export.line() for export in recorder_exports(case.torch, buffer_size(case))]
     size = Export("TORCH_FR_BUFFER_SIZE", str(buffer_size(case)), "calls that each rank's dump keeps")
     return [size.line()] if dumped else []
+
+
+def _own_recorder(case: Case) -> list[str]:
+    """Our own recorder, where a rank left no stack or no dump.
+
+    It takes both when a job stalls, on gloo as well.
+    """
+    dumped = {rank for rank, head in zip(case.dump_rank, case.dumps, strict=False) if rank is not None and head.entries}
+    seen = {event.rank for event in case.of(Stack)}
+    if case.world and set(case.world) <= dumped & seen:
+        return []
+    why = "stacks, calls and the end of each rank, on NCCL and gloo; with it only NCCL's own settings below are needed"
+    return [f'torchrun … -m nccldoctor.capture --to "$LOG_DIR" train.py …  # {why}']
 
 
 def _stacks(case: Case, is_torch: bool) -> list[str]:

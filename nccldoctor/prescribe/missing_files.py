@@ -12,6 +12,7 @@ from nccldoctor.events import CallTimeout, DumpSignal, HeartbeatStuck, Note, Pro
 from nccldoctor.model import Family, Finding
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.steps import JobState, Step, StepKind
+from nccldoctor.prescribe.catalogue.words import as_text
 from nccldoctor.prescribe.conditions.environment import version_tuple
 from nccldoctor.prescribe.conditions.findings import has_unknown_end
 from nccldoctor.prescribe.conditions.inputs import backends_of
@@ -30,7 +31,8 @@ _FIRST_RECORDER = (2, 2, 0)
 def files_to_collect(finding: Finding, survey: Survey, state: JobState) -> tuple[Step, ...]:
     """The logs, dumps and stacks that the input lacks, in the order of their worth.
 
-    Stacks are asked for only while a job may still run, and first where it does: afterwards nobody can take them.
+    Stacks are asked for only while a job may still run: afterwards nobody can take them. They come first where it does, and where
+    nobody complained and ``nccldoctor live`` brings the rest as well.
     """
     case = survey.case
     world = Ranks(range(case.world_size)) if case.world_size else Ranks()
@@ -41,10 +43,12 @@ def files_to_collect(finding: Finding, survey: Survey, state: JobState) -> tuple
     if (not world or world - dumped) and can_have_dumps(finding, survey, state):
         steps.append(_dumps(survey, world - dumped))
     if state is not JobState.ENDED and (not world or world - Ranks(survey.stacks)):
-        missing = (
-            another_look(finding, survey) if is_captured(survey) else [_stacks(survey, world - Ranks(survey.stacks))]
-        )
-        place = 0 if state is JobState.RUNNING else len(steps)
+        live = live_command(survey)
+        missing = list(another_look(finding, survey)) if is_captured(survey) else []
+        if not missing and not is_captured(survey):
+            missing = [_look_by(live, survey, state) if live else _stacks(survey, world - Ranks(survey.stacks))]
+        is_first = state is JobState.RUNNING or (live and not any(event.is_complaint for event in case.events))
+        place = 0 if is_first else len(steps)
         steps[place:place] = missing
     return tuple(steps)
 
@@ -131,9 +135,9 @@ def _dumps(survey: Survey, missing: Ranks) -> Step:
         DUMPS,
     )
     detail = (
-        f"PyTorch writes them on timeout, here to {named}0 for rank 0, and so on."
+        f"On NCCL, PyTorch writes them on timeout, here to {named}0 for rank 0, and so on."
         if named != DUMPS
-        else f"PyTorch writes them on timeout, by default to {named}0 for rank 0, and so on, on every host."
+        else f"On NCCL, PyTorch writes them on timeout, by default to {named}0 for rank 0, and so on, on every host."
     )
     at = shlex.quote(named)
     if _launcher(survey) == "kubernetes":
@@ -142,6 +146,29 @@ def _dumps(survey: Survey, missing: Ranks) -> Step:
         copied = f'for h in {_host_words(survey)}; do scp "$h:{at}*" dumps/; done'
     text = f"Collect the flight recorder dumps of {_missing_ranks(missing)}."
     return Step(StepKind.SEND, text, detail, f"mkdir -p dumps; {copied}")
+
+
+def live_command(survey: Survey) -> str:
+    """The command that looks at a job of Slurm, or of one host.
+
+    Empty for pods, and for several hosts without Slurm.
+    """
+    launcher, job = _launcher(survey), job_id(survey)
+    if launcher == "slurm" and job:
+        return f"nccldoctor live --slurm {shlex.quote(job)} --twice 10"
+    hosts = {survey.case.pods.place(host) for host in survey.case.rank_host.values()}
+    return "nccldoctor live --pid all --twice 10" if launcher == "ssh" and len(hosts) < 2 else ""
+
+
+def _look_by(command: str, survey: Survey, state: JobState) -> Step:
+    """To look at a job that may still run, where one command does it."""
+    hosts = sorted({survey.case.pods.place(host) for host in survey.case.rank_host.values()})
+    where = "" if "--pid" not in command else f" on {as_text(hosts[0])}" if hosts else " on its host"
+    text = f"{'Look' if state is JobState.RUNNING else 'If it still runs, look'} at all its processes{where}."
+    detail = f"It takes their stacks, logs and dumps twice, and analyzes them. {PY_SPY_RIGHTS}"
+    if "--pid" in command and not hosts:
+        detail += " For several hosts name them with --ssh FILE."
+    return Step(StepKind.CHECK, text, detail, command, hosts[0] if where and hosts else None)
 
 
 def _stacks(survey: Survey, missing: Ranks) -> Step:

@@ -71,7 +71,8 @@ class Fit:
     """One remedy held against one finding.
 
     ``score`` is share met x strength x prior; ``specific`` is true where a condition is met that few causes share;
-    ``refuted`` is the share of its signs that were looked for and are not there.
+    ``refuted`` is the share of its signs that were looked for and are not there. ``is_hint`` where the names of a user's own functions
+    are all that is specific.
     """
 
     entry: Entry
@@ -81,6 +82,7 @@ class Fit:
     score: float
     specific: bool
     refuted: float = 0.0
+    is_hint: bool = False
 
     @property
     def met(self) -> int:
@@ -120,9 +122,12 @@ def _action(findings: tuple[Finding, ...], survey: Survey, end: JobEnd, shown: l
 def _best_steps(fit: Fit, context: Context) -> Best:
     """The steps of a remedy.
 
-    It is certain where all of its signs are met, and one of them is a named error, resource or signal.
+    It is certain where all of its signs are met, and one of them is a named error, resource or signal. The name of a function alone
+    says what to check, and nothing to fix.
     """
     remedy = fit.entry.remedy
+    if fit.is_hint:
+        return Best(_steps_for(remedy.confirm, context))
     is_certain = fit.specific and fit.met == len(fit.checks) and not remedy.general and remedy.status != "suspected"
     return Best(_steps_for(remedy.confirm, context), _steps_for(remedy.fix, context), is_certain)
 
@@ -135,7 +140,7 @@ def weigh(entry: Entry, context: Context) -> Fit | None:
     """
     remedy = entry.remedy
     is_open = context.finding.cause is CauseClass.UNDETERMINED
-    weights: list[float] = []
+    signs: list[_Sign] = []
     checks: list[Condition] = []
     release_open = False
     for clause in remedy.clauses("all"):
@@ -145,35 +150,59 @@ def weigh(entry: Entry, context: Context) -> Fit | None:
             return None
         release_open = release_open or (clause.name == "version" and isinstance(answer, NotCheckable))
         checks += [] if is_class else [_as_condition(answer)]
-        weights += [PREDICATES[clause.name].weight] if isinstance(answer, Met) else []
+        signs += _signs([(clause, answer)])
     refuted = 0.0
     if any_of := remedy.clauses("any"):
-        answers = [(ask(context, clause.name, clause.arguments), PREDICATES[clause.name].weight) for clause in any_of]
+        told = [(clause, ask(context, clause.name, clause.arguments)) for clause in any_of]
+        answers = [(answer, PREDICATES[clause.name].weight) for clause, answer in told]
         checks.append(_any_condition(answers))
-        weights += [weight for answer, weight in answers if isinstance(answer, Met)]
+        signs += _signs(told)
         refuted = sum(isinstance(answer, Unmet) for answer, _ in answers) / len(answers)
     if any(_is_met(context, clause) for clause in remedy.clauses("none")):
         return None
-    specific = any(weight >= SPECIFIC for weight in weights)
-    if release_open and not specific:
+    if release_open and not any(sign.is_specific for sign in signs):
         return None  # any release has its defects: without the release, and without a sign of this one, it is none
-    return _fit(entry, context.finding, tuple(checks), weights, refuted if any_of and not checks[-1].met else 0.0)
+    return _fit(entry, context.finding, tuple(checks), signs, refuted if any_of and not checks[-1].met else 0.0)
 
 
-def _fit(entry: Entry, finding: Finding, checks: tuple[Condition, ...], weights: list[float], refuted: float) -> Fit:
+@dataclass(frozen=True, slots=True)
+class _Sign:
+    """A condition that is met, and what it weighs.
+
+    ``is_hint`` where the name of a user's own function is all that shows it.
+    """
+
+    weight: float
+    is_hint: bool
+
+    @property
+    def is_specific(self) -> bool:
+        return self.weight >= SPECIFIC
+
+
+def _signs(answers: Iterable[tuple[Clause, Answer]]) -> list[_Sign]:
+    """The conditions that are met."""
+    return [
+        _Sign(PREDICATES[clause.name].weight, answer.is_hint) for clause, answer in answers if isinstance(answer, Met)
+    ]
+
+
+def _fit(entry: Entry, finding: Finding, checks: tuple[Condition, ...], signs: list[_Sign], refuted: float) -> Fit:
     remedy = entry.remedy
-    specific = any(weight >= SPECIFIC for weight in weights)
+    specific = any(sign.is_specific for sign in signs)
+    is_hint = specific and all(sign.is_hint for sign in signs if sign.is_specific)
     met = sum(check.met is True for check in checks)
     fit = "weak"
     if all(check.met is not False for check in checks) and (met or remedy.general or not checks):
         is_sure = finding.confidence in (Confidence.HIGH, Confidence.MEDIUM) and remedy.status != "suspected"
-        is_proven = (specific or remedy.is_cause) and is_sure and finding.cause is not CauseClass.UNDETERMINED
+        is_carried = (specific and not is_hint) or remedy.is_cause
+        is_proven = is_carried and is_sure and finding.cause is not CauseClass.UNDETERMINED
         fit = "strong" if is_proven and met == len(checks) else "possible"
-    told = weights or [PREDICATES["finding"].weight]
+    told = [sign.weight for sign in signs] or [PREDICATES["finding"].weight]
     score = (met + 1) / (len(checks) + 1) * (1 - math.prod(1 - weight for weight in told)) * remedy.prior
     if not specific:
         score *= _FREQUENCY[remedy.frequency] * (1 - refuted)
-    return Fit(entry, finding, checks, fit, score, specific, refuted)
+    return Fit(entry, finding, checks, fit, score, specific, refuted, is_hint)
 
 
 def _fits(contexts: Iterable[Context], catalogue: Catalogue, attempts: Attempts) -> list[Fit]:
@@ -277,7 +306,7 @@ def _advice(fit: Fit, findings: tuple[Finding, ...], survey: Survey) -> RemedyAd
     remedy, known = fit.entry.remedy, placeholder_values(fit.finding, survey)
     context = Context(fit.finding, survey, findings)
     whose = "" if fit.entry.origin == BUILT_IN_NAME else f" (remedy of {one_line(fit.entry.origin)})"
-    whose += " (a guess)" if fit.checks and not fit.specific and not remedy.general else ""
+    whose += " (a guess)" if fit.checks and (not fit.specific or fit.is_hint) and not remedy.general else ""
     return RemedyAdvice(
         id=remedy.id,
         title=remedy.title + whose,

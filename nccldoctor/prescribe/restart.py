@@ -294,7 +294,13 @@ def _is_unreachable(finding: Finding, survey: Survey) -> bool:
 
 def _has_slow_work(finding: Finding, survey: Survey) -> bool:
     """True where a culprit's log or stack shows that it saves, evaluates, samples or prepares data."""
-    return work_of(finding, survey) is not None
+    done = work_of(finding, survey)
+    return done is not None and not done.is_guess
+
+
+def _is_end_unknown(finding: Finding, survey: Survey) -> bool:
+    """True where nothing shows how a silent rank ended, nor what it worked on."""
+    return has_unknown_end(finding, survey) and work_of(finding, survey) is None
 
 
 def _is_waiting_for_person(finding: Finding, survey: Survey) -> bool:
@@ -320,7 +326,7 @@ _SIGNS: dict[str, Callable[[Finding, Survey], bool]] = {
     "killed": _was_killed,
     "evidence-at-stake": _is_evidence_at_stake,
     "unheard": _is_unheard,
-    "end-unknown": has_unknown_end,
+    "end-unknown": _is_end_unknown,
     "crashed": _has_crashed,
     "chose-to-exit": _has_chosen_to_exit,
     "stopped": _is_stopped,

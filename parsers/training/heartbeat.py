@@ -22,8 +22,8 @@ _STEPS = tuple(
     lazy(rf"\b{name}{_COUNT}", re.IGNORECASE)
     for name in ("global[_ ]step", "(?:train[_ ])?step", "iteration", "iter", "batch(?:_idx)?", "it")
 )
-_EPOCH = lazy(rf"\bepoch{_COUNT}", re.IGNORECASE)
-_RANK = lazy(r"\b(?:global[_ ])?rank\s{0,2}[=:#]?\s{0,2}(\d{1,7})\b", re.IGNORECASE)
+_EPOCH = lazy(r"\bepoch\s{0,2}[=:#]?\s{0,2}\[?(\d{1,15})(?!\.?\d)", re.IGNORECASE)
+_RANK = lazy(r"(?<!local )(?<!group )(?<!node )\b(?:global[_ ])?rank\s{0,2}[=:#]?\s{0,2}(\d{1,7})\b", re.IGNORECASE)
 
 _PHASE = lazy(r"\bphase=(?P<what>checkpoint|evaluation|sampling|data|compile)\b")
 

@@ -13,7 +13,8 @@ from typing import Any
 
 from nccldoctor.events import Event, Progress
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
-from nccldoctor.parsers.training.heartbeat import epoch_of
+from nccldoctor.parsers.training.heartbeat import epoch_of, rank_in
+from nccldoctor.parsers.training.plain_steps import plain_step
 from nccldoctor.parsers.training.write_ups import is_of_person
 from nccldoctor.patterns import lazy
 
@@ -40,10 +41,10 @@ _HF = lazy(
     r"|train_runtime)['\"]: .{0,2000}?['\"]epoch['\"]: ['\"]?(?P<epoch>\d{1,9})(?:\.\d+)?"
 )
 _EPOCH_LOSS = lazy(r"\b[Ee]poch[ :=#\[]{1,3}(?P<epoch>\d{1,9})\b.{0,200}?\bloss\b")
-_COUNT = r"[\"']?\s{0,2}[=:#]?\s{0,4}"
+_COUNT = r"[\"']?\s{0,2}[=:#]?\s{0,4}\[?\s{0,4}"
 _STEP = lazy(
-    rf"\b(?P<key>global[_ ]step|train[_ ]step|step|Step|STEP|iteration|Iteration|iters?|Iter|it|batch"
-    rf"|Batch)s?{_COUNT}(?P<n>{_N})(?![\w.]*\.\w)"
+    rf"\b(?P<key>global[_ ]step|train[_ ]step|step|Step|STEP|iteration|Iteration|iters?|Iter|it|batch_idx"
+    rf"|batch|Batch)s?{_COUNT}(?P<n>{_N})(?![\w.]*\.\w)"
     rf"(?:\s{{0,2}}(?:/|of)\s{{0,2}}(?P<total>\d{{1,12}}))?"
 )
 _ABOUT = lazy(
@@ -68,6 +69,8 @@ _NOT_STEPS = ("eartbeat", "time (ms) | ", " CANCELLED AT ")
 """Where *step* is no training step: heartbeats have a parser of their own, DeepSpeed times the optimizer's step, and
 Slurm speaks of the steps of a job.
 """
+_RANK_STANDS_IN = 40
+"""Characters at the beginning of a line in which a loop prints its rank: *Rank 0 | Epoch 2 | Batch 10*."""
 _SCALE = {"k": 1e3, "M": 1e6, "G": 1e9}
 
 
@@ -171,19 +174,20 @@ class Trainer(LineParser):
     literals = (
         *("it/s", "s/it", "?it", "/s]", "%|", "eta:"),
         *("iteration ", "Iteration", "iter", "Iter", "step", "Step", "STEP", "batch", "Batch"),
-        *("{'loss'", '{"loss"', "'epoch'", "poch ", "finish", "processed"),
+        *("{'loss'", '{"loss"', "'epoch'", "poch ", "poch: ", "] loss: ", "finish", "processed"),
     )
 
     def parse(self, line: Line) -> Iterable[Event]:
         body = line.body
         if line.mark.is_native or any(words in body for words in _NOT_STEPS) or is_of_person(body):
             return
-        state = self._fields(body)
+        state = self._fields(body, line.mark.rank is not None)
         if state is None:
             return
-        yield Progress(**common(line), **state)
+        rank = line.mark.rank if line.mark.rank is not None else rank_in(body[:_RANK_STANDS_IN])
+        yield Progress(**common(line, rank=rank), **state)
 
-    def _fields(self, body: str) -> dict[str, Any] | None:
+    def _fields(self, body: str, is_of_rank: bool) -> dict[str, Any] | None:
         text = body[-1200:]  # bars may stand behind each other on one line: the last one counts
         state = _bar_fields(text)
         if state is not None:
@@ -195,6 +199,8 @@ class Trainer(LineParser):
         m = _STEP.search(text)
         if m and _ABOUT.search(text):
             return _step_fields(m) | {"epoch": epoch_of(text)}
+        if plain := plain_step(body, is_of_rank):
+            return plain
         if m := _EPOCH_LOSS.search(text):
             return {"epoch": int(m["epoch"])}
         m = _FINISH.search(text)

@@ -16,6 +16,7 @@ from functools import lru_cache
 from nccldoctor.align.stack_activity import (
     activity_of,
     as_any_tool_prints,
+    find_activity,
     first_meaningful,
     split_frame,
     user_frames,
@@ -70,7 +71,7 @@ class Stance:
     """What one process does in one look, in which call, and where in the user's own code.
 
     ``words`` are the rest of a sentence about it, ``path`` are the own frames, the innermost first; empty where no Python frame is
-    known.
+    known. ``shown`` are the words where more than the name of an own function shows them.
     """
 
     process: Hashable
@@ -79,6 +80,7 @@ class Stance:
     op: str = ""
     words: str = ""
     path: tuple[str, ...] = ()
+    shown: str = ""
 
     @property
     def rank(self) -> int | None:
@@ -94,7 +96,8 @@ class Stance:
         """The stance with the own frames of an earlier look, where native frames alone show that it goes on."""
         if before is None or self.path or self.posture.is_wait != before.posture.is_wait or self.posture.is_gone:
             return self
-        return replace(self, op=before.op, words=self.words or before.words, path=before.path)
+        words, shown = (self.words, self.shown) if self.words else (before.words, before.shown)
+        return replace(self, op=before.op, words=words, path=before.path, shown=shown)
 
     @property
     def call(self) -> tuple[str, str]:
@@ -111,9 +114,16 @@ def stance_of(process: Hashable, event: Stack | ProcessState) -> Stance | None:
     """The stance that an event shows; None for a process state that says nothing of where it stands."""
     if isinstance(event, ProcessState):
         posture = _STATES.get(event.state)
-        return Stance(process, event, posture, words=f"is {event.state}") if posture is not None else None
+        words = f"is {event.state}"
+        return Stance(process, event, posture, words=words, shown=words) if posture is not None else None
     posture, op, words, path = _read(event.frames, event.state or "")
-    return Stance(process, event, posture, op, words, path)
+    return Stance(process, event, posture, op, words, path, _words_shown(event.frames, words))
+
+
+@lru_cache(maxsize=65536)
+def _words_shown(frames: tuple[str, ...], words: str) -> str:
+    found = find_activity(frames)
+    return "" if found is not None and found.is_guess else words
 
 
 @lru_cache(maxsize=65536)

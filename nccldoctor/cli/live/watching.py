@@ -19,6 +19,9 @@ from nccldoctor.live.watch import Observation, State, Wishes, watch_job
 CODES = {State.ENDED: 0, State.STUCK: 1, State.LOST: 3}
 """How the command exits when it stops watching."""
 
+LOOK = "nccldoctor live --pid all --twice 10"
+"""What brings stacks of all ranks, which show who is missing."""
+
 HOOK_FAILED = 4
 """The exit code of a watch that ended with a verdict and whose ``--exec`` failed."""
 
@@ -67,7 +70,7 @@ def _show_report(last: Observation, color: str) -> None:
     has_color, ascii_only = terminal.has_color(color), not terminal.has_unicode()
     terminal.out("\n" + last.incident.to_text(width=terminal.width(), color=has_color, ascii_only=ascii_only))
     if not last.is_verdict:
-        click.echo("next: nccldoctor collect --help  (stacks of all ranks show who is missing)", err=True)
+        click.echo(f"next: {LOOK}  (on the job's host; for several hosts --slurm, --k8s or --ssh)", err=True)
 
 
 def _hook_problem(last: Observation, source: str, hook: str) -> str:

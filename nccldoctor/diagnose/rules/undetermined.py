@@ -14,7 +14,7 @@ from textwrap import shorten
 
 from nccldoctor.align.descriptions import timeouts_of
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.stack_activity import activity_of, is_waiting
+from nccldoctor.align.stack_activity import is_waiting, shown_activity_of
 from nccldoctor.align.stalls import StallKind
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Citation, Line, Waiting, is_cited, written
@@ -84,7 +84,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis:
     citations += [_unexplained(line) for line in stall.job.health.unexplained[:MOST]]
     stacks = [] if citations else [s for s in facts.case.of(Stack) if s.main and s.frames][:4]
     citations += [
-        Line(s, undetermined.was_in(_whose_line(s), doing(activity_of(s.frames) or "", innermost(s.frames))))
+        Line(s, undetermined.was_in(_whose_line(s), doing(shown_activity_of(s.frames), innermost(s.frames))))
         for s in stacks
     ]
     return Hypothesis(

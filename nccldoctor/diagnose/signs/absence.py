@@ -8,7 +8,13 @@ from nccldoctor.align.descriptions import describe_missing
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.liveness import is_manual_dump
 from nccldoctor.align.nccl_counter_evidence import answered_ras, counter_evidence, counters_of, no_ras_answer
-from nccldoctor.align.stack_activity import activity_of, is_waiting, place_in_framework, split_frame, user_frame
+from nccldoctor.align.stack_activity import (
+    is_waiting,
+    place_in_framework,
+    shown_activity_of,
+    split_frame,
+    user_frame,
+)
 from nccldoctor.align.stalls import Stall
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Citation, Dump, Line
@@ -72,7 +78,7 @@ def show_activity(facts: Facts, rank: int) -> tuple[str, list[Citation]]:
     for stack in activity.stacks:
         if stack.main and not is_waiting(stack.frames):
             own = user_frame(stack.frames) or (stack.frames[0] if stack.frames else "")
-            words, around = activity_of(stack.frames) or "", place_in_framework(stack.frames)
+            words, around = shown_activity_of(stack.frames), place_in_framework(stack.frames)
             short, full = (doing(words, at, around) or NO_PYTHON_FRAME for at in (_short_frame(own), own))
             return short, [Line(stack, absent.was_doing(rank, full), observer=f"stack:{rank}")]
     begun = [p for p in activity.phases if not p.detail.startswith("done") and p.what not in NOT_WORK]

@@ -7,7 +7,14 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.stack_activity import activity_of, hooks_of, is_waiting, place_in_framework, wait_of
+from nccldoctor.align.stack_activity import (
+    activity_of,
+    hooks_of,
+    is_waiting,
+    place_in_framework,
+    shown_activity_of,
+    wait_of,
+)
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.align.standing.stances import Posture, Stance
 from nccldoctor.diagnose.citations import Line
@@ -127,7 +134,7 @@ def what_it_does(stances: Sequence[Stance]) -> str:
         return first.words.removeprefix("is ")
     place = _short_place(first.place) or (innermost(first.event.frames) if isinstance(first.event, Stack) else "")
     at = f"in {place}{_in_framework(first) if first.place else ''}" if place else NO_PYTHON_FRAME
-    return f"{at}, {ongoing(first.words)}" if first.words and len(stances) == 1 else at
+    return f"{at}, {ongoing(first.shown)}" if first.shown and len(stances) == 1 else at
 
 
 def _in_framework(stance: Stance) -> str:
@@ -169,7 +176,7 @@ def show(facts: Facts, stances: Sequence[Stance]) -> list[Line]:
     lines = []
     for stance in stances[:MOST]:
         for seen in dict.fromkeys((stance.event, facts.looks.seen(stance.process)[0].event)):
-            says = (activity_of(seen.frames) if isinstance(seen, Stack) else "") or ""
+            says = shown_activity_of(seen.frames) if isinstance(seen, Stack) else ""
             at = f"in {innermost(seen.frames)}" if isinstance(seen, Stack) else str(seen.state)
             text = stacks.seen(_rank_or_pid(stance), ongoing(says) or at)
             lines.append(Line(seen, text, observer=f"stack:{stance.rank}" if stance.rank is not None else "stack"))

@@ -59,9 +59,13 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Met(Answer):
-    """The condition holds; ``where`` is the place that shows it, where one line or entry does."""
+    """The condition holds; ``where`` is the place that shows it, where one line or entry does.
+
+    ``is_hint`` where the name of a user's own function is all that shows it: it then carries no *strong* fit.
+    """
 
     where: str | None = None
+    is_hint: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from nccldoctor.align.stack_activity import activity_of, is_waiting, user_frame
+from nccldoctor.align.stack_activity import find_activity, is_by_name, is_waiting, shown_activity_of, user_frame
 from nccldoctor.events import FailedStack, ProcessState, Stack
 from nccldoctor.identify.case import Case
 from nccldoctor.model import Group
@@ -76,6 +76,15 @@ def _no_stack(context: Context, asked: str, who: Who) -> NotCheckable:
     )
 
 
+def _met_by_frame(asked: str, found: Sequence[tuple[str, str]]) -> Met:
+    """Met by the first frame of a library, else by a user's own function.
+
+    The name of that is a hint.
+    """
+    frame, place = next(((frame, place) for frame, place in found if not is_by_name(frame)), found[0])
+    return Met(asked, excerpt(frame), place, is_hint=is_by_name(frame))
+
+
 @predicate(weight=0.85)
 def stack_frame(
     context: Context, *, of: Who = "culprit", function: tuple[str, ...] = (), file: tuple[str, ...] = ()
@@ -96,10 +105,14 @@ def stack_frame(
         stacks += [stack for stack in survey.events_of(Stack) if stack.rank is None]
     if not stacks:
         return _no_stack(context, asked, of)
-    for stack in stacks:
-        for frame in stack.frames[:DEPTH]:
-            if is_frame_of(frame, function, file):
-                return Met(asked, excerpt(frame), str(stack.place))
+    found = [
+        (frame, str(stack.place))
+        for stack in stacks
+        for frame in stack.frames[:DEPTH]
+        if is_frame_of(frame, function, file)
+    ]
+    if found:
+        return _met_by_frame(asked, found)
     return Unmet(
         asked, f"the innermost frame is {excerpt(stacks[0].frames[0])}" if stacks[0].frames else "the stack is empty"
     )
@@ -109,13 +122,18 @@ def stack_frame(
 def doing(context: Context, *, what: tuple[str, ...], of: Who = "culprit") -> Answer:
     """A stack of such a rank shows that it does one of these. The words are those of ``nccldoctor.align.stack_activity``."""
     asked = f"{context.in_words(of)} {listed(what)}"
-    activities = [(activity_of(stack.frames), stack) for stack in _stacks_of(context, of)]
-    for activity, stack in activities:
-        if activity in what:
-            return Met(asked, excerpt(f"rank {stack.rank} {activity}: {stack.frames[0]}"), str(stack.place))
+    activities = [(find_activity(stack.frames), stack) for stack in _stacks_of(context, of)]
+    fitting = [(found, stack) for found, stack in activities if found is not None and found.words in what]
+    if fitting:
+        found, stack = next((pair for pair in fitting if not pair[0].is_guess), fitting[0])
+        says = f"rank {stack.rank} {found.words}: {stack.frames[0]}"
+        if found.is_guess:
+            says = f"rank {stack.rank} is in {found.function}; its name is all that shows it"
+        return Met(asked, excerpt(says), str(stack.place), is_hint=found.is_guess)
     if not activities:
         return _no_stack(context, asked, of)
-    return Unmet(asked, f"the rank {activities[0][0] or 'was doing something else'}")
+    first = activities[0][0]
+    return Unmet(asked, f"the rank {first.words if first is not None else 'was doing something else'}")
 
 
 @predicate(weight=0.55)
@@ -125,7 +143,7 @@ def stack_outside(context: Context, *, of: Who = "culprit") -> Answer:
     stacks = [] if of == "anyone" else _stacks_of(context, of)
     for stack in stacks:
         if stack.frames and not is_waiting(stack.frames):
-            says = activity_of(stack.frames) or f"was in {user_frame(stack.frames) or stack.frames[0]}"
+            says = shown_activity_of(stack.frames) or f"was in {user_frame(stack.frames) or stack.frames[0]}"
             return Met(asked, excerpt(f"rank {stack.rank} {says}"), str(stack.place))
     return Unmet(asked, "the rank waits for a peer") if stacks else _no_stack(context, asked, of)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Annotated
 
-from nccldoctor.align.stack_activity import activity_of
+from nccldoctor.align.stack_activity import find_activity
 from nccldoctor.dataclass import dataclass
 from nccldoctor.events import Event, Phase, Progress
 from nccldoctor.model import Finding
@@ -49,12 +50,14 @@ _BARS = {
 class Work:
     """What a rank did, and the event that shows it.
 
-    ``took_s`` are its seconds, where a line says that it took longer than the timeout.
+    ``took_s`` are its seconds, where a line says that it took longer than the timeout. ``is_guess`` where the name of a user's own
+    function is all that shows it.
     """
 
     what: str
     shown_by: Event
     took_s: float | None = None
+    is_guess: bool = False
 
 
 def work_of(finding: Finding, survey: Survey) -> Work | None:
@@ -70,15 +73,23 @@ def work_of(finding: Finding, survey: Survey) -> Work | None:
     for event in (s.event for s in phases):
         if isinstance(event, Phase) and event.what in PHASES and limit and (event.seconds or 0) * 1000 >= limit:
             return Work(event.what, event, event.seconds)
-    for rank in ranks:
-        for stack in sorted(survey.stacks.get(rank, ()), key=lambda stack: -stack.look):
-            if stack.main and (what := _OF_STACK.get(activity_of(stack.frames) or "")):
-                return Work(what, stack)
+    by_stack = list(_by_stacks(ranks, survey))
+    if sure := next((work for work in by_stack if not work.is_guess), None):
+        return sure
     last = [event for (rank, _), event in survey.last_activity.items() if rank in ranks or (rank == -1 and 0 in ranks)]
     for event in last:
         if what := _phase_begun(event):
             return Work(what, event)
-    return None
+    return by_stack[0] if by_stack else None
+
+
+def _by_stacks(ranks: Iterable[int], survey: Survey) -> Iterator[Work]:
+    """What the main threads of ranks do, the newest look first."""
+    for rank in ranks:
+        for stack in sorted(survey.stacks.get(rank, ()), key=lambda stack: -stack.look):
+            found = find_activity(stack.frames) if stack.main else None
+            if found is not None and found.words in _OF_STACK:
+                yield Work(_OF_STACK[found.words], stack, is_guess=found.is_guess)
 
 
 def _phase_begun(event: Event) -> str | None:
@@ -118,4 +129,4 @@ def work(context: Context, *, what: tuple[Annotated[str, OneOf(tuple(_ASKED))], 
         return Met(asked, "its work is unknown") if UNKNOWN_WORK in what else NotCheckable(asked, missing)
     fits = done.what in what or ("too-long" in what and done.took_s is not None)
     says = quoted(done.shown_by) or excerpt(done.what)
-    return Met(asked, says, str(done.shown_by.place)) if fits else Unmet(asked, says)
+    return Met(asked, says, str(done.shown_by.place), is_hint=done.is_guess) if fits else Unmet(asked, says)

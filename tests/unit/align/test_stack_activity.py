@@ -147,3 +147,27 @@ def test_never_raises(stack):
 def test_long_names_are_read_quickly(frame):
     with bounded_cpu_time():
         stack_activity.activity_of((frame,) * 20)
+
+
+OWN = "save_checkpoint_to_slow_disk (/opt/train/train.py:6)"
+GUESSES = [
+    ((OWN, *USER), True),
+    (("wait (/usr/lib/python3.11/threading.py:331)", OWN, *USER), True),
+    (("evaluate_later (/opt/train/train.py:9)", *USER), True),
+    (("_legacy_save (/opt/venv/lib/python3.11/site-packages/torch/serialization.py:900)", OWN, *USER), False),
+    (("copyfileobj (/usr/lib/python3.11/shutil.py:200)", OWN, *USER), False),
+    (("fsync (libc.so.6)", OWN, *USER), False),
+    (("save_checkpoint (/opt/Megatron-LM/megatron/training/checkpointing.py:400)", *USER), False),
+    (("linear (torch/nn/functional.py:12)", "evaluate (/opt/train/eval.py:9)", *USER), False),
+    (("__getitem__ (/opt/train/data.py:9)", "fetch (torch/utils/data/_utils/fetch.py:52)", *USER), False),
+    ((f"all_reduce ({C10D}:3252)", OWN, *USER), False),
+]
+
+
+@pytest.mark.parametrize(("frames", "is_guess"), GUESSES, ids=[f"{frames[0][:30]}" for frames, _ in GUESSES])
+def test_the_name_of_a_function_of_the_users_own_is_a_guess(frames: tuple[str, ...], is_guess: bool) -> None:
+    """A library inside it that writes, or one around it that calls it for that work, shows that the name tells the truth."""
+    found = stack_activity.find_activity(frames)
+    assert found is not None
+    assert found.is_guess is is_guess
+    assert stack_activity.shown_activity_of(frames) == ("" if is_guess else found.words)

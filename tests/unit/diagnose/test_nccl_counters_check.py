@@ -299,7 +299,7 @@ SEVEN = (0, 1, 2, 3, 4, 6, 7)
 
 
 def test_without_ras_it_is_open_whether_the_rank_lives() -> None:
-    assert verdict(read(waiting(*SEVEN))) == ("frozen", "5", "medium")
+    assert verdict(read(waiting(*SEVEN))) == ("not-arrived", "5", "low")
 
 
 def test_an_independent_observer_that_agrees_makes_it_sure() -> None:
@@ -317,7 +317,7 @@ def test_an_observer_that_names_somebody_else_lowers_it() -> None:
 
 def test_a_report_from_before_the_stall_says_nothing() -> None:
     for found in (job(late([5])), job(late([3]))):
-        assert verdict(read(waiting(*SEVEN) | asked(found, "2026-01-11 08:05:00"))) == ("frozen", "5", "medium")
+        assert verdict(read(waiting(*SEVEN) | asked(found, "2026-01-11 08:05:00"))) == ("not-arrived", "5", "low")
 
 
 def test_of_several_silent_ranks_ras_names_the_one_that_is_behind() -> None:
@@ -378,7 +378,7 @@ def test_a_transfer_that_waits_for_the_culprit_is_evidence() -> None:
     files = waiting(*SEVEN)
     files["logs/rank_4.log"] = proxy_dump("Recv 5R/0 5R/1", "Send 6D/0") + str(files["logs/rank_4.log"])
     ruling = read(files)
-    assert (ruling.cause, ruling.ranks) == ("frozen", "5")
+    assert (ruling.cause, ruling.ranks) == ("not-arrived", "5")
     assert any("wait for rank 5" in e["says"] for e in ruling.verdict["evidence"]), str(ruling)
 
 
@@ -429,7 +429,7 @@ def test_a_peer_that_the_monitor_calls_dead_in_the_stall_died() -> None:
     ruling = read(files | {"monitor.txt": f"[2026-01-11 10:02:00] {told}"})
     assert verdict(ruling) == ("died", "5", "medium"), str(ruling)
     after = read(files | {"monitor.txt": f"[2026-01-11 10:15:00] {told}"})
-    assert verdict(after) == ("frozen", "5", "medium"), "a process that is gone when all have given up was taken down"
+    assert verdict(after) == ("not-arrived", "5", "low"), "a process that is gone when all have given up was taken down"
 
 
 def test_coverage_tells_whose_calls_were_counted() -> None:

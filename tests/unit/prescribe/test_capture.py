@@ -6,9 +6,16 @@ import dataclasses
 
 import pytest
 from builders.remedies import fixtures_conditions
-from builders.remedies.advice import LOADER, ask
+from builders.remedies.advice import LOADER, ask, event
 
-from nccldoctor.events import AbsenceReport, AbsenceWarning, CollectiveTimeout, ExceptionRaised, NcclError
+from nccldoctor.events import (
+    AbsenceReport,
+    AbsenceWarning,
+    CaptureNotice,
+    CollectiveTimeout,
+    ExceptionRaised,
+    NcclError,
+)
 from nccldoctor.model.recorded_calls import Batch, Calls, DumpHead, Vocabulary
 from nccldoctor.prescribe.capture import buffer_size, nccl_exports, recorder_exports
 
@@ -35,6 +42,7 @@ def test_capture_does_not_ask_for_what_is_there():
     lines = "\n".join(ask(whole).capture)
     assert "BUFFER_SIZE" not in lines
     assert "faulthandler" not in lines
+    assert "nccldoctor.capture" not in lines
 
 
 def test_a_ring_that_wrapped_is_made_larger():
@@ -96,3 +104,11 @@ def test_torchrun_is_named_only_for_jobs_that_it_starts():
 def test_every_setting_says_what_it_shows():
     exports = (*recorder_exports(None, 2000), *recorder_exports("2.7.0", 2000), *nccl_exports(None))
     assert all(export.why for export in exports)
+
+
+def test_our_own_recorder_is_named_once_where_it_would_have_shown_more():
+    bare = ask(fixtures_conditions.case([GLOO])).capture
+    assert [number for number, line in enumerate(bare) if "nccldoctor.capture" in line] == [0]
+    captured = event(CaptureNotice, 0, text="nccldoctor.capture watches this rank")
+    assert not any("-m nccldoctor.capture" in line for line in ask(fixtures_conditions.case([GLOO, captured])).capture)
+    assert not any("nccldoctor.capture" in line for line in ask(fixtures_conditions.case([HOROVOD])).capture)

@@ -422,3 +422,14 @@ def test_a_wrapper_of_the_compiler_in_a_stack_is_no_compilation():
         [fixtures_conditions.stack(0, *EAGER_FSDP), fixtures_conditions.stack(5, *EAGER_FSDP)]
     )
     assert not {"compile-divergence", "compile-skew"} & {advice.id for advice in ask(case).remedies}
+
+
+def test_the_name_of_a_users_function_makes_a_guess_and_a_library_inside_it_a_cause():
+    own = "save_checkpoint_to_slow_disk (/opt/train/train.py:6)"
+    named = ask(fixtures_conditions.case([fixtures_conditions.stack(5, own)]), fixtures_conditions.finding())
+    assert (named.remedies[0].id, named.remedies[0].fit) == ("checkpoint-save-slow", "possible")
+    assert named.remedies[0].title.endswith("(a guess)")
+    assert not any("shards" in step.text for step in named.action.steps), "nothing is fixed that is not shown"
+    inside = "_legacy_save (/opt/venv/lib/python3.11/site-packages/torch/serialization.py:900)"
+    shown = ask(fixtures_conditions.case([fixtures_conditions.stack(5, inside, own)]), fixtures_conditions.finding())
+    assert (shown.remedies[0].id, shown.remedies[0].fit) == ("checkpoint-save-slow", "strong")

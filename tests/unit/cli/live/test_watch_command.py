@@ -31,7 +31,10 @@ def test_a_job_that_just_stops_is_stuck_without_a_cause(tmp_path: Path) -> None:
     result = CliRunner().invoke(cli, ["watch", str(tmp_path)])
     assert result.exit_code == 1
     assert "The job counts as stuck. No rank has reported a step for" in result.stdout
-    assert "nccldoctor collect" in result.stderr
+    assert "next: nccldoctor live --pid all" in result.stderr
+    assert "HOST_0" not in result.stdout.partition("help: 1.")[2].partition(" 2. ")[0], (
+        "the first step is for this host"
+    )
 
 
 def test_a_healthy_job_that_ended_is_zero(tmp_path: Path) -> None:

@@ -60,6 +60,37 @@ def test_every_shape_of_progress(line: str, expected: tuple[object, ...]) -> Non
 @pytest.mark.parametrize(
     "line",
     [
+        "[Rank 0] Step 1: Loading raw data with basic cleaning...",
+        "Step 1/10 : FROM nvidia/cuda:12.4",
+        "Step 2",
+        "steps=100, num_epochs=3",
+        "total steps: 1000",
+        "save every step 100",
+        "Resuming from step 500",
+        "warmup step 500",
+        "batch 64",
+        "rank 0 of 4",
+        "rank 2 stopped at step 12",
+    ],
+)
+def test_a_heading_a_setting_and_a_plan_are_no_step(line: str) -> None:
+    assert not [e for e in parsed(line + "\n").events if isinstance(e, Progress)]
+
+
+def test_the_rank_of_a_step_is_the_global_one() -> None:
+    lines = "Rank 2, Epoch 1, Batch 20\nlocal rank 3, step 20, loss 0.3\n"
+    assert [e.rank for e in parsed(lines).events if isinstance(e, Progress)] == [2, None]
+
+
+def test_a_long_line_of_pairs_costs_no_more_than_its_length() -> None:
+    """A match that tries all ways to split them would never end."""
+    line = "rank 0 step 1" + " a=1.1e" * 30 + " !"
+    assert not [e for e in parsed(line + "\n").events if isinstance(e, Progress)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
         "torch.optim.lr_scheduler: call optimizer.step() before lr_scheduler.step()",
         "UserWarning: Detected call of `lr_scheduler.step()` before `optimizer.step()`",
         "batch size 32",
