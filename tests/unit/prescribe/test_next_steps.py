@@ -23,6 +23,7 @@ from nccldoctor.events import (
     Phase,
     ProcessExit,
     ProcessState,
+    Progress,
     RasStatus,
     SchedulerEvent,
     Setting,
@@ -206,6 +207,23 @@ def test_the_command_that_gathers_logs_fits_the_launcher(seen, tool):
 
 
 OOM = event(SchedulerEvent, None, text="Detected 2 oom_kill events in StepId=8841207.0", what="oom", job="8841207.0")
+
+
+@pytest.mark.parametrize(
+    ("seen", "hosts", "command"),
+    [
+        ([], {}, "nccldoctor live --pid all --twice 10"),
+        ([], dict.fromkeys(range(8), "vm"), "nccldoctor live --pid all --twice 10"),
+        ([event(Setting, 0, name="SLURM_JOB_ID", value="4711")], {}, "nccldoctor live --slurm 4711 --twice 10"),
+        ([], {rank: f"node{rank // 4}" for rank in range(8)}, "for h in node0 node1; do scp"),
+    ],
+)
+def test_a_job_that_may_still_run_is_looked_at_by_one_command_where_one_does(seen, hosts, command):
+    made = fixtures_conditions.case([event(Progress, text="step 7", step=7), *seen])
+    found = fixtures_conditions.finding("undetermined", ranks=())
+    asked = [step.command or "" for step in ask(dataclasses.replace(made, rank_host=hosts), found).action.steps]
+    assert any(command in each for each in asked), asked
+    assert asked[0].startswith("nccldoctor live") is command.startswith("nccldoctor live")
 
 
 def test_a_named_resource_is_checked_and_fixed_before_files_are_asked_for():
