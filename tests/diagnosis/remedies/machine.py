@@ -63,6 +63,10 @@ CASES = {
         lambda: stopped(5),
         lambda: stopped(5, "NVRM: Xid (PCI:0000:3a:00): 79, pid=4005, name=python, GPU has fallen off the bus."),
     ),
+    "nvshmem-init": (
+        lambda: Job(steps=0).raw("node1/rank_5.log", "/opt/nvshmem/src/host/init/init.cu:1007: non-zero status: 7 nvshmem setup connections failed"),
+        lambda: Job(steps=0).raw("node1/rank_5.log", "/opt/nvshmem/src/host/transport/transport.cpp:nvshmemi_transport_init:275: init failed for transport: IBGDA"),
+    ),
     "oneccl-init": (
         lambda: Job(steps=0).raw("node1/rank_5.log", "2026:01:23-00:02:21:(122510) |CCL_ERROR| atl_mpi_comm.cpp:94 init_transport: comm_create error"),
         lambda: Job(steps=0).raw("node1/rank_5.log", "2026:01:23-00:02:21:(122510) |CCL_WARN| value of CCL_ATL_TRANSPORT changed to be ofi (default:mpi)"),
