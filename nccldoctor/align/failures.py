@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from nccldoctor.align.exits import (
+    SLACK,
     can_precede_alarm,
     fatal_exceptions,
     has_aborted_after,
@@ -46,6 +47,7 @@ from nccldoctor.model import CauseClass
 from nccldoctor.model.hosts import endpoint_address, short_host
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.event_details import failed_node, is_host_full, is_loader_worker_error
+from nccldoctor.parsers.python.secondary_exceptions import is_broken_connection
 
 WORKER = "DataLoader worker"
 TRAINING = frozenset({"python", "python3", "pt_data_worker", WORKER})
@@ -76,15 +78,17 @@ class Failure:
 def failures(case: Case, liveness: Liveness, hosts: Hosts) -> tuple[Failure, ...]:
     """All failures that can be a cause: hardware, then network, exceptions and deaths; earliest first within each.
 
-    What follows the scheduler's word that it takes the job or a node away is no cause.
+    What follows the scheduler's word that it takes the job or a node away is no cause, nor is a connection that broke where a killed
+    process is on record.
     """
     ordered: list[Failure] = []
     stops = [e for e in case.of(SchedulerEvent) if e.is_withdrawal and can_precede_alarm(liveness, e)]
+    deaths = tuple(_deaths(case, liveness, hosts))
     found = (
         _hardware(case, liveness, hosts),
         _network(case, liveness, hosts),
-        _exceptions(case, liveness),
-        _deaths(case, liveness, hosts),
+        (f for f in _exceptions(case, liveness) if not _is_of_killed_peer(f, deaths)),
+        deaths,
     )
     for of_kind in found:
         ordered += sorted(
@@ -109,6 +113,25 @@ def _is_behind_any(liveness: Liveness, failure: Failure, stops: Sequence[Schedul
         elif liveness.time(stop) < failure.when:
             return True
     return False
+
+
+def _is_of_killed_peer(raised: Failure, deaths: Sequence[Failure]) -> bool:
+    """True of an exception about a broken connection where another process of the job was killed before.
+
+    Example: rank 5 is killed by SIGKILL, and ranks 2 and 3 raise ``ConnectionResetError``.
+    """
+    error = raised.events[0]
+    return (
+        isinstance(error, ExceptionRaised)
+        and is_broken_connection(error.type, error.message)
+        and any(
+            isinstance(d.events[0], ProcessExit | OutOfMemory)
+            and (isinstance(d.events[0], OutOfMemory) or was_killed(d.events[0]))
+            and not raised.ranks & d.ranks
+            and not d.when > raised.when + SLACK
+            for d in deaths
+        )
+    )
 
 
 def _failure(

@@ -32,19 +32,33 @@ _CONSTRAINT = lazy(
     r"oom-kill:constraint=(?P<why>CONSTRAINT_\w{1,20}),.{0,2000}?,task=(?P<comm>[^,]{1,64}),pid=(?P<pid>\d{1,10})"
 )
 
+_BY_DAEMON = lazy(
+    r"\bearlyoom(?:\[\d{1,10}\])?: sending SIG(?:TERM|KILL) to process (?P<pid>\d{1,10}) (?:uid \d{1,10} )?\"(?P<comm>[^\"]{1,64})\""
+    r"|\bsystemd-oomd(?:\[\d{1,10}\])?: Killed /(?:[^\s/]{1,100}/){0,20}(?P<unit>[^\s/]{1,100}) due to memory (?:pressure|used)\b"
+)
+"""Daemons that kill before the kernel has to: rfjakob/earlyoom ``kill.c``, systemd ``src/oom/oomd-manager.c``."""
+
 
 @line_parser
 class OomKillParser(LineParser):
-    """The kernel killed a process because memory ran out: of a container (``CONSTRAINT_MEMCG``) or of the node."""
+    """A process was killed because memory ran out, by the kernel or a daemon.
 
-    literals = ("Killed process ", "oom-kill:constraint=")
-    needs = (_KILLED, _CONSTRAINT)
+    Of a container (``CONSTRAINT_MEMCG``), or of the node.
+    """
+
+    literals = ("Killed process ", "oom-kill:constraint=", "earlyoom", "systemd-oomd")
+    needs = (_KILLED, _CONSTRAINT, _BY_DAEMON)
 
     def parse(self, line: Line) -> Iterator[Event]:
         """One event for each process; of the two lines about one, the later speaks."""
         killed = _KILLED.search(line.raw)
         hit = killed or _CONSTRAINT.search(line.raw)
         if hit is None:
+            if daemon := _BY_DAEMON.search(line.raw):
+                pid = int(daemon["pid"]) if daemon["pid"] else None
+                yield OutOfMemory(
+                    **kernel_fields(line, pid=pid), scope="host", process=daemon["comm"] or daemon["unit"]
+                )
             return
         again = f"Killed process {hit['pid']} ("
         if killed or not any(again in below.raw for below in line.following(5)):

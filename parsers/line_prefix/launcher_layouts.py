@@ -152,12 +152,14 @@ REPEATED = lazy(r" ?\[repeated (\d{1,9})x across cluster\](?: \(Ray deduplicates
 
 _MESSAGE_KEYS = ("log", "message", "msg", "textPayload", "MESSAGE", "body")
 _TIME_KEYS = ("time", "timestamp", "@timestamp", "ts", "asctime")
+_RANK_KEYS = ("rank", "global_rank", "RANK")
 
 
 def unwrapped(raw: str) -> tuple[str, str]:
     """The message inside a JSON log line, and its collector's time as text.
 
-    A line that is no JSON object with a message is given back itself, with "".
+    A rank that a field of the record names becomes the label of the message: ``[rank3]: …``. A line that is no JSON object with a
+    message is given back itself, with "".
     """
     if not raw.startswith("{") or '"' not in raw[:3]:
         return raw, ""
@@ -173,4 +175,7 @@ def unwrapped(raw: str) -> tuple[str, str]:
     if text is None:
         return raw, ""
     when = next((record[k] for k in _TIME_KEYS if isinstance(record.get(k), str | int | float)), "")
+    rank = next((str(record[k]) for k in _RANK_KEYS if type(record.get(k)) in (int, str)), "")
+    if rank.isdecimal() and len(rank) < 8 and not text.startswith("[rank"):
+        text = f"[rank{rank}]: {text}"
     return text.rstrip("\n"), when if isinstance(when, str) else time_since_1970(when)

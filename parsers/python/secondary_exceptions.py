@@ -20,6 +20,7 @@ _TABLE = Table(__file__).data
 _ECHO_TYPES = frozenset(_TABLE["types"])
 _BROKEN_PIPES = frozenset(_TABLE["broken_pipes"])
 _ECHO_TEXT = lazy(_TABLE["texts"], re.VERBOSE)
+_LOST_TEXT = lazy(_TABLE["lost"], re.VERBOSE)
 _ECHO_WHOLE = lazy(
     r"(?:Socket Timeout|Broken pipe|Connection reset by peer|Connection refused|Interrupted system call)\.?\s*$"
 )
@@ -49,6 +50,17 @@ def is_echo(name: str, message: str, frames: tuple[Frame, ...] = ()) -> bool:
     if plain in _BROKEN_PIPES or (plain in ("RuntimeError", "OSError") and _ECHO_WHOLE.search(message)):
         return any(_is_of_torch_distributed(f) or "/multiprocessing/" in f for f in files)
     return plain == "CalledProcessError" and any(_is_launcher(file) for file in files)
+
+
+def is_broken_connection(name: str, message: str) -> bool:
+    """True when an exception only says that the other end of a connection is gone.
+
+    That end may be a rank or a service: whether a rank ended first shows in what else the job left.
+    """
+    plain = name.rpartition(".")[2]
+    if plain == "EOFError":
+        return not message.strip()  # with words it is a file that ended early
+    return plain in _BROKEN_PIPES or _LOST_TEXT.search(message) is not None
 
 
 def _is_of_torch_distributed(file: str) -> bool:

@@ -97,7 +97,7 @@ def framework_waits(who: str, by: str, *, began_late: bool, many: bool) -> str:
     return f"{who} did not join {joined} in time{',' + late if late else ''}"
 
 
-_OTHER_LIBRARIES = {"nvshmem": "NVSHMEM", "oneccl": "Intel oneCCL"}
+_OTHER_LIBRARIES = {"leftover": "HCCL", "nvshmem": "NVSHMEM", "oneccl": "Intel oneCCL"}
 """Libraries of collectives other than NCCL, by the topic of their errors."""
 
 

@@ -351,3 +351,33 @@ def test_a_kernel_log_of_another_host_blames_nobody_here() -> None:
     )
     (found,) = facts(logs=[own, kernel]).failures
     assert (found.ranks, found.suspects) == (Ranks(), Ranks())
+
+
+# ---- connections that broke because their other end was killed
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        ("ConnectionResetError", "[Errno 104] Connection reset by peer"),
+        ("EOFError", ""),
+        ("zmq.error.ZMQError", "Host unreachable"),
+        ("grpc.RpcError", "terminated with: status = StatusCode.UNAVAILABLE"),
+    ],
+)
+def test_a_broken_connection_follows_the_kill_of_another_rank(error: str, message: str) -> None:
+    broke = [raised(r, 99 + r, type=error, message=message) for r in (0, 1)]
+    kill = said(ProcessExit, 3, 101, signal="SIGKILL", exitcode=-9, first=True)
+    assert [f.ranks for f in failures(*broke, kill, alarm=False)] == [Ranks([3])]
+
+
+def test_a_broken_connection_is_a_cause_where_nobody_was_killed_before() -> None:
+    broke = raised(0, 99, type="ConnectionResetError", message="[Errno 104] Connection reset by peer")
+    for end in (
+        said(ProcessExit, 3, 101, exitcode=1),
+        said(ProcessExit, 3, 400, signal="SIGKILL", exitcode=-9, first=True),
+    ):
+        assert failures(broke, end, alarm=False)[0].ranks == Ranks([0])
+    cut = raised(0, 99, type="EOFError", message="Ran out of input")
+    kill = said(ProcessExit, 3, 101, signal="SIGKILL", exitcode=-9, first=True)
+    assert failures(cut, kill, alarm=False)[0].ranks == Ranks([0])

@@ -420,3 +420,19 @@ PARTS = st.sampled_from([c[0].replace("text", "") for c in CASES])
 @given(st.lists(PARTS, min_size=1, max_size=5))
 def test_prefixes_in_any_order_never_raise(parts: list[str]) -> None:
     assert records(without_codes(" ".join(parts)))
+
+
+@pytest.mark.parametrize(
+    ("record", "rank"),
+    [
+        ('{"message": "boom", "rank": 3}', 3),
+        ('{"msg": "boom", "global_rank": "12", "level": "error"}', 12),
+        ('{"log": "[rank5]: boom\\n", "rank": 3}', 5),
+        ('{"message": "boom", "rank": true}', None),
+        ('{"message": "boom", "rank": "first"}', None),
+        ('{"message": "boom", "local_rank": 3}', None),
+    ],
+)
+def test_rank_in_a_field_of_a_json_record(record: str, rank: int | None) -> None:
+    mark, body = read_mark(record)
+    assert (mark.rank, body) == (rank, "boom")
