@@ -24,7 +24,8 @@ def distinct(values: NDArray[_T]) -> NDArray[_T]:
 def median(values: ArrayLike) -> float:
     """The middle of some numbers, or the mean of the two in the middle.
 
-    It is NaN where one of them is NaN. As ``np.median`` gives it, which imports ``numpy.ma`` too. Raises :class:`IndexError` where there are none.
+    It is NaN where one of them is. ``np.median`` gives the same, and imports ``numpy.ma`` too. Raises :class:`IndexError` where there
+    are no numbers.
     """
     ordered = np.sort(np.asarray(values, dtype=np.float64), axis=None)
     middle = (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2

@@ -8,7 +8,7 @@ that content contradicts is overruled, and the contradiction is kept as a Gap. E
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 
 from nccldoctor.dataclass import dataclass, replace
@@ -90,11 +90,12 @@ def attribute(parsed: Sequence[Parsed], dumps: Sequence[DumpHead]) -> Attributed
 
 def _learn_processes(
     parsed: Sequence[Parsed], files: _FileRanks, processes: ProcessTable, by_tools: Mapping[int, Sequence[Event]]
-) -> Iterator[Gap]:
+) -> list[Gap]:
     """Learn where each file's rank runs, from the stacks in it.
 
-    A stack of a process of another rank gives the file to that rank.
+    A stack of a process of another rank gives the file to that rank, and makes a gap.
     """
+    gaps: list[Gap] = []
     for one in parsed:
         source, rank = one.source, files.rank[one.source.id]
         if rank is None:
@@ -110,7 +111,8 @@ def _learn_processes(
             elif files.rank[source.id] != other:
                 files.rank[source.id], files.why[source.id] = other, "its process"
                 what, why = f"{source.path} is named for rank {rank}", f"its process {event.pid} is rank {other}"
-                yield Gap(what, why, Ranks([rank, other]), source.id, odd=True)
+                gaps.append(Gap(what, why, Ranks([rank, other]), source.id, odd=True))
+    return gaps
 
 
 def _without_ranks_of_pids(parsed: Sequence[Parsed]) -> Sequence[Parsed]:
