@@ -345,7 +345,9 @@ class _Wait:
             return "did not make this call, and waits for no rank in it"
         if self.arrival is Arrival.UNSEEN:
             return "no file tells if it made this call"
-        remarks = ["no file names the call"] if self.op is None and self.seq is None else []
+        remarks = []
+        if self.op is None and self.seq is None:
+            remarks.append(f"no file names the call{': waits_for is by the verdict' if self.finding else ''}")
         if not self.waits_for:
             remarks.append("nothing shows for which rank it waits")
         if self.elsewhere is not None:
@@ -401,7 +403,8 @@ def _waits(diagnosis: Diagnosis) -> list[_Wait]:
     """The stalled calls of the findings, each once, then the other calls that ranks wait in."""
     waits = {state.rank: state.wait for state in diagnosis.ranks}
     seen = _newest_look(diagnosis)
-    calls = {(f.stalled.group, f.stalled.op, f.stalled.seq): f for f in reversed(diagnosis.findings) if f.stalled}
+    awaited = [(finding, call) for finding in diagnosis.findings if (call := finding.awaited) is not None]
+    calls = {(call.group, call.op, call.seq): finding for finding, call in reversed(awaited)}
     rows = [row for f in diagnosis.findings if f in calls.values() for row in _of_finding(f, waits, seen)]
     told = {row.rank for row in rows if row.own is not None}
     others = [(rank, wait) for rank, wait in waits.items() if wait is not None and rank not in told]
@@ -425,7 +428,7 @@ def _waits(diagnosis: Diagnosis) -> list[_Wait]:
 
 def _of_finding(finding: Finding, waits: Mapping[int, RankWait | None], seen: float | None) -> Iterator[_Wait]:
     """The members of the stalled call of a finding, by rank."""
-    call = finding.stalled
+    call = finding.awaited
     if call is None:
         return
     of_arrival = ((Arrival.ENTERED, call.entered), (Arrival.MISSING, call.missing), (Arrival.UNSEEN, call.unseen))

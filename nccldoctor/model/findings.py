@@ -166,6 +166,18 @@ class Finding:
         return self.cause.family
 
     @property
+    def awaited(self) -> Stalled | None:
+        """The stalled call; where no file names it, one without a number that the culprits miss and the victims wait in.
+
+        Before the first call that is init. Example: gloo prints *Timed out waiting 8000ms* on ranks 0-6, and rank 7 nothing.
+        """
+        is_missed = self.family in (Family.ABSENT, Family.SETUP) and bool(self.ranks and self.victims)
+        if self.stalled is not None or not is_missed:
+            return self.stalled
+        op = "init" if self.family is Family.SETUP else None
+        return Stalled(op, None, entered=self.victims, missing=self.ranks)
+
+    @property
     def inside(self) -> Ranks:
         """The ranks known to wait inside the stalled call; empty where the finding names no call."""
         return self.stalled.entered if self.stalled is not None else Ranks()

@@ -16,7 +16,7 @@ from nccldoctor.align.progress.from_lines import group_of
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.align.wait_times import complaints, wait_times
 from nccldoctor.events import CallTimeout
-from nccldoctor.model import CauseClass, Finding, Link, Role
+from nccldoctor.model import Finding, Link, Role
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.standings import RankWait, WaitedCall
 
@@ -32,13 +32,11 @@ def rank_waits(facts: Facts, findings: tuple[Finding, ...], roles: Mapping[int, 
 
 
 def _links(finding: Finding) -> tuple[Link, ...]:
-    """Who waits for whom as the finding has it.
-
-    Before the first call, its victims wait in init for its culprits.
-    """
-    if finding.chain or finding.cause is not CauseClass.INIT:
+    """Who waits for whom as the finding has it; where it names no call, its victims wait for its culprits."""
+    call = finding.awaited
+    if finding.chain or call is None or finding.stalled is not None:
         return finding.chain
-    return (Link(finding.victims, finding.ranks, "", "init", None),)
+    return (Link(call.entered, call.missing, "", call.op, None),)
 
 
 def _rank_wait(
@@ -57,7 +55,7 @@ def _rank_wait(
         call, waits_for = known(stuck.key)
     elif link is not None:
         call = WaitedCall(link.group, link.op, link.seq, (link.group,) if link.group else ())
-    elif said.about or said.gloo is not None:
+    elif said.about or said.gloo is not None or (said.every and role is Role.WAITING):
         call = _named_by(facts, said.about)
     else:
         return None

@@ -213,12 +213,35 @@ def test_without_dumps_the_lines_of_the_watchdogs_tell_how_long_each_rank_waited
     assert waits.attrs["remark"].startswith("no flight recorder dump")
 
 
-def test_an_empty_frame_of_waits_says_why():
-    well, nameless = (nccldoctor.analyze(files("nccldoctor.samples") / name) for name in ("healthy", "jax-died"))
+def test_logs_of_gloo_alone_tell_who_never_made_the_call_and_who_waited_for_it():
+    logs = files("nccldoctor.samples") / "not-arrived"
+    incident = nccldoctor.analyze([logs / "node0", logs / "node1"])
+    waits = incident.waits.set_index("global_rank")
 
-    assert (len(well.waits), well.waits.attrs["remark"]) == (0, "no rank waits: nothing hangs")
-    assert len(nameless.waits) == 0
-    assert nameless.waits.attrs["remark"].startswith("no file names a call that ranks wait in")
+    assert incident.verdict.victims == {0, 1, 2, 3, 4, 5, 7}
+    assert waits.index[waits.arrival == "missing"].tolist() == [6]
+    entered = waits[waits.arrival == "entered"]
+    assert set(entered.waits_for) == {"6"} and (entered.waited_ms == 8000).all() and (entered.timeout_ms == 8000).all()
+    assert entered.op.isna().all() and entered.remark.str.startswith("no file names the call").all()
+
+
+def test_before_the_first_call_the_missing_rank_stands_beside_those_that_wait_in_init():
+    waits = nccldoctor.analyze(files("nccldoctor.samples") / "init").waits.set_index("global_rank")
+
+    assert waits.arrival.to_dict() == {rank: "missing" if rank == 2 else "entered" for rank in range(8)}
+    assert set(waits.op) == {"init"} and set(waits.finding) == {"F1"}
+
+
+def test_an_empty_frame_of_waits_says_why(incident):
+    well = nccldoctor.analyze(files("nccldoctor.samples") / "healthy").waits
+    no_call = replace(incident.verdict, stalled=None, victims=Ranks())
+    nameless = replace(incident.unquoted, findings=(no_call,), sources=())
+    unread = replace(nameless, ranks=())
+
+    assert (len(well), well.attrs["remark"]) == (0, "no rank waits: nothing hangs")
+    assert [len(dataframes.waits(one)) for one in (nameless, unread)] == [0, 0]
+    assert dataframes.waits(nameless).attrs["remark"].startswith("no file names a call that ranks wait in; no flight")
+    assert dataframes.waits(unread).attrs["remark"] == "no line shows of which rank it is"
 
 
 def test_a_rank_stands_in_the_group_whose_call_it_waits_in():
