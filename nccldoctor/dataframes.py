@@ -436,6 +436,8 @@ def _of_finding(finding: Finding, waits: Mapping[int, RankWait | None], seen: fl
         is_in = arrival is Arrival.ENTERED
         wait = waits.get(rank) if is_in else None
         own = wait if wait is not None and _is_in(wait.call, call) else None
+        if finding.stalled is None and wait is not None and own is None:
+            continue  # its own lines name the call
         needs = call.missing or (own.waits_for if own is not None else Ranks())
         limit = own.times.timeout_ms if own is not None else None
         yield _Wait(

@@ -167,9 +167,9 @@ class Finding:
 
     @property
     def awaited(self) -> Stalled | None:
-        """The stalled call; where no file names it, one without a number that the culprits miss and the victims wait in.
+        """The call that the victims wait in and the culprits miss: the stalled one, or one without a number.
 
-        Before the first call that is init. Example: gloo prints *Timed out waiting 8000ms* on ranks 0-6, and rank 7 nothing.
+        Before the first call that is init. Gloo names no call: it prints *Timed out waiting 8000ms* on ranks 0-6, and rank 7 nothing.
         """
         is_missed = self.family in (Family.ABSENT, Family.SETUP) and bool(self.ranks and self.victims)
         if self.stalled is not None or not is_missed:

@@ -232,6 +232,17 @@ def test_before_the_first_call_the_missing_rank_stands_beside_those_that_wait_in
     assert set(waits.op) == {"init"} and set(waits.finding) == {"F1"}
 
 
+def test_a_victim_of_a_call_without_a_name_stands_once_where_its_own_lines_name_one(incident):
+    call = WaitedCall("dp", "ALLREDUCE", 4)
+    states = (RankState(0, Role.WAITING, wait=RankWait(call)), RankState(1, Role.WAITING), RankState(5, Role.CULPRIT))
+    no_call = replace(incident.verdict, stalled=None, ranks=Ranks([5]), victims=Ranks([0, 1]))
+    waits = dataframes.waits(replace(incident.unquoted, ranks=states, findings=(no_call,))).set_index("global_rank")
+
+    assert waits.arrival.to_dict() == {1: "entered", 5: "missing", 0: "entered"}
+    assert waits.seq[0] == 4 and pd.isna(waits.seq[1])
+    assert waits.waits_for[1] == "5"
+
+
 def test_an_empty_frame_of_waits_says_why(incident):
     well = nccldoctor.analyze(files("nccldoctor.samples") / "healthy").waits
     no_call = replace(incident.verdict, stalled=None, victims=Ranks())
@@ -264,7 +275,7 @@ def test_of_a_job_that_still_runs_the_wait_goes_until_the_newest_look(incident):
     seen = datetime.fromisoformat("2026-11-22T11:20:00+00:00")
     call = WaitedCall("dp", "ALLREDUCE", 4)
     state = RankState(0, Role.WAITING, wait=RankWait(call, times=WaitTimes(since=seen.timestamp() - 90)))
-    no_call = replace(incident.verdict, stalled=None)
+    no_call = replace(incident.verdict, stalled=None, victims=Ranks())
     running = replace(
         incident.unquoted, ranks=(state,), job_end=JobEnd(JobState.RUNNING, seen=seen), findings=(no_call,)
     )
