@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import re
 import runpy
 import tomllib
@@ -10,11 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from nccldoctor.version import __version__
 
 ROOT = Path(__file__).resolve().parents[2]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT, BUILD = PYPROJECT["project"], PYPROJECT["build-system"]
+CONDA_NAMES = {"isal": "python-isal"}
+"""Packages that conda-forge calls by another name."""
+BUILD_FILES = {"pyproject.toml", "setup.py", "README.md", *PROJECT["license-files"]}
 
 
 @pytest.fixture(scope="module")
@@ -56,15 +62,52 @@ def test_links_of_the_readme_lead_to_the_repository() -> None:
     assert re.findall(r"\]\((?!https://)", made) == []
 
 
-def test_the_conda_recipe_has_the_dependencies_of_the_package() -> None:
-    recipe = (ROOT / "packaging" / "conda" / "recipe.yaml").read_text(encoding="utf-8")
-    run = recipe.partition("  run:\n")[2].partition("\n\n")[0]
+def _in_conda(requirement: str) -> str:
+    """A requirement of the package as the recipe writes it."""
+    name, *bound = requirement.partition(">=")
+    return f"{CONDA_NAMES.get(name, name)} {''.join(bound)}"
 
-    assert {line.strip("- ").replace(" ", "") for line in run.splitlines()} == {
-        f"python{PROJECT['requires-python']}",
-        *PROJECT["dependencies"],
-    }
-    assert f'version: "{__version__}"' in recipe
+
+def test_the_conda_recipe_says_what_the_package_says() -> None:
+    file = ROOT / "packaging" / "conda" / "recipe.yaml"
+    recipe = yaml.safe_load(file.read_text(encoding="utf-8"))
+    python = f"python {PROJECT['requires-python']}"
+    about = recipe["about"]
+
+    assert recipe["context"]["version"] == __version__
+    assert recipe["package"]["name"] == PROJECT["name"]
+    assert {*recipe["requirements"]["run"]} == {python, *map(_in_conda, PROJECT["dependencies"])}
+    assert {*recipe["requirements"]["host"]} == {python, "pip", *map(_in_conda, BUILD["requires"])}
+    assert recipe["build"]["python"]["entry_points"] == [f"{k} = {v}" for k, v in PROJECT["scripts"].items()]
+    assert (file.parent / recipe["source"]["path"]).resolve() == ROOT
+    assert [about["license_file"]] == PROJECT["license-files"]
+    assert about["license"] == PROJECT["license"]
+    assert about["summary"] == PROJECT["description"]
+    assert about["homepage"] == PROJECT["urls"]["Homepage"]
+
+
+def test_a_container_is_built_from_what_the_package_needs_and_nothing_else() -> None:
+    lines = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    rules = [line for line in lines if not line.startswith("#")]
+    folders = {path.partition("/")[0] for path in PYPROJECT["tool"]["setuptools"]["package-dir"].values()}
+
+    assert rules[0] == "*"
+    assert {rule[1:] for rule in rules[1:-1]} == folders | BUILD_FILES
+    assert rules[-1] == "**/__pycache__"
+
+
+def test_the_container_installs_the_package_and_runs_it_without_rights() -> None:
+    text = (ROOT / "packaging" / "Containerfile").read_text(encoding="utf-8")
+    final = text.rpartition("FROM ")[2].splitlines()
+    (extra,) = re.findall(r"pip install .*'\.\[(\w+)\]'", text)
+    (version,) = {*re.findall(r"^FROM \S+/python:([\d.]+)-slim", text, re.MULTILINE)}
+    (user,) = [int(line.split()[1].split(":")[0]) for line in final if line.startswith("USER ")]
+    (command,) = [json.loads(line.removeprefix("ENTRYPOINT ")) for line in final if line.startswith("ENTRYPOINT ")]
+
+    assert extra in PROJECT["optional-dependencies"]
+    assert f"Programming Language :: Python :: {version}" in PROJECT["classifiers"]
+    assert user > 0
+    assert command == [*PROJECT["scripts"]]
 
 
 def test_the_documented_extras_are_those_of_the_package() -> None:
