@@ -118,20 +118,28 @@ def _is_behind_any(liveness: Liveness, failure: Failure, stops: Sequence[Schedul
 def _is_of_killed_peer(raised: Failure, deaths: Sequence[Failure]) -> bool:
     """True of an exception about a broken connection where another process of the job was killed before.
 
-    Example: rank 5 is killed by SIGKILL, and ranks 2 and 3 raise ``ConnectionResetError``.
+    Example: rank 5 is killed by SIGKILL, and ranks 2 and 3 raise ``ConnectionResetError``. A scheduler notices the end of a node late.
     """
     error = raised.events[0]
-    return (
-        isinstance(error, ExceptionRaised)
-        and is_broken_connection(error.type, error.message)
-        and any(
-            isinstance(d.events[0], ProcessExit | OutOfMemory)
-            and (isinstance(d.events[0], OutOfMemory) or was_killed(d.events[0]))
-            and not raised.ranks & d.ranks
-            and not d.when > raised.when + SLACK
-            for d in deaths
-        )
-    )
+    if not (isinstance(error, ExceptionRaised) and is_broken_connection(error.type, error.message)):
+        return False
+    for death in deaths:
+        end = death.events[0]
+        is_late_word = isinstance(end, SchedulerEvent) and end.what == "node-failure"
+        if (
+            _is_sudden_end(end)
+            and not raised.ranks & death.ranks
+            and (is_late_word or not death.when > raised.when + SLACK)
+        ):
+            return True
+    return False
+
+
+def _is_sudden_end(event: Event) -> bool:
+    """True of an end that leaves a process no time to close its connections."""
+    if isinstance(event, SchedulerEvent):
+        return event.what in ("node-failure", "oom", "preempted", "evicted")
+    return isinstance(event, OutOfMemory) or (isinstance(event, ProcessExit) and was_killed(event))
 
 
 def _failure(

@@ -381,3 +381,14 @@ def test_a_broken_connection_is_a_cause_where_nobody_was_killed_before() -> None
     cut = raised(0, 99, type="EOFError", message="Ran out of input")
     kill = said(ProcessExit, 3, 101, signal="SIGKILL", exitcode=-9, first=True)
     assert failures(cut, kill, alarm=False)[0].ranks == Ranks([0])
+
+
+@pytest.mark.parametrize(
+    ("what", "second", "named"),
+    [("node-failure", 400, []), ("evicted", 100, []), ("oom", 100, []), ("evicted", 400, [0])],
+)
+def test_a_broken_connection_follows_what_the_scheduler_took_away(what: str, second: float, named: list[int]) -> None:
+    broke = raised(0, 99, type="ConnectionResetError", message="[Errno 104] Connection reset by peer")
+    end = said(SchedulerEvent, None, second, what=what, detail="pod w-1")
+    accused = [f.ranks for f in failures(broke, end, alarm=False) if f.cause is CauseClass.RAISED]
+    assert accused == [Ranks([rank]) for rank in named]

@@ -269,6 +269,10 @@ def test_echoes(last: str) -> None:
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total capacity of "
         "79.15 GiB",
         "RuntimeError: CUDA error: device-side assert triggered",
+        "mpi4py.MPI.Exception: MPI_ERR_RANK: invalid rank",
+        "RuntimeError: oneCCL: coll_check.cpp:81 ccl_coll_validate_user_input: EXCEPTION: user buffer is NULL",
+        "TimeoutError: timed out on reading part-0003 of the data set",
+        'ValueError: UNAVAILABLE: Error reading "gs://weights/step_40/manifest" in OCDBT database',
         "requests.exceptions.ConnectionError: ('Connection aborted.', ConnectionResetError(104, 'Connection reset "
         "by peer'))",
         "ConnectionResetError: [Errno 104] Connection reset by peer",
