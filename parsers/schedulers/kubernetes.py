@@ -16,8 +16,10 @@ from nccldoctor.parsers.rows import Table, first_fit, needs_of
 from nccldoctor.patterns import lazy
 
 _TABLE = Table(__file__)
-_EXIT_CODE = lazy(r"\b(?:Exit Code:\s{1,20}|exitCode\"?: ?)(?P<code>\d{1,3})\b")
-
+_EXIT_CODE = lazy(
+    r"\b(?:Exit Code:\s{1,20}|exitCode\"?: ?|Pod: [a-z0-9-]{1,63}\.(?P<pod>[a-z0-9][\w.-]{0,252}) exited with code )(?P<code>\d{1,3})\b"
+)
+"""The third form is the training operator's log (``pkg/controller.v1/common/pod.go``)."""
 
 _POD = lazy(
     r"\bpod/(?P<pod>[a-z0-9][\w.-]{0,252})|^(?P<listed>[a-z0-9][a-z0-9.-]{1,252}) {1,80}\d{1,3}/\d{1,3} {1,80}[A-Z]\w{2,40} "
@@ -48,4 +50,5 @@ class Kubernetes(LineParser):
                 fields["by"] = "kubernetes"
             yield event(**fields)
         if (match := _EXIT_CODE.search(line.body)) and int(match["code"]):
-            yield ProcessExit(**common(line), **exit_and_signal(int(match["code"])), reporter="kubernetes")
+            own = {"pod": match["pod"], "host": match["pod"]} if match["pod"] else {}
+            yield ProcessExit(**common(line) | own, **exit_and_signal(int(match["code"])), reporter="kubernetes")
