@@ -228,4 +228,4 @@ def _unshown_part(part: Part, plan: Plan, blamed: Ranks, dumped: Ranks) -> str:
     if blamed <= dumped:
         own = names.verb(blamed, "its dump was", "their dumps were")
         return f"{capitalized(who)} still ran when {own} written. No stack, exit record or later log line shows more."
-    return f"No stack, exit record or later log line shows what became of {who}."
+    return f"No stack, exit record or later log line shows why {who} fell silent."
