@@ -16,9 +16,14 @@ def distinct(values: NDArray[_T]) -> NDArray[_T]:
     That function imports ``numpy.ma``, which takes 10 ms: as long as reading a small log.
     """
     ordered = np.sort(values, axis=None)
+    return ordered[first_of_runs(ordered)]
+
+
+def first_of_runs(ordered: NDArray[_T]) -> NDArray[np.bool_]:
+    """True where a value of a sorted array differs from the one before."""
     is_first = np.ones(ordered.shape, dtype=bool)
     np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
-    return ordered[is_first]
+    return is_first
 
 
 def median(values: ArrayLike) -> float:

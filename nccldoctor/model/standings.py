@@ -79,7 +79,7 @@ class WaitTimes:
 
 @dataclass(frozen=True, slots=True)
 class RankWait:
-    """The call that one rank waits in, or in which it timed out: for whom, and when.
+    """The call that one rank waits in or timed out in, with the ranks it waits for and the times.
 
     Example: rank 3 issued ALLREDUCE #9 at 12.0 s, rank 1 never did, and rank 3 timed out at 20.0 s: it waited 8 s for rank 1.
 

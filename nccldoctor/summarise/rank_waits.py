@@ -1,4 +1,4 @@
-"""Says of each rank in which call it waits, for whom, since when and until when.
+"""Finds the call that each rank waits in, the ranks it waits for, and when the wait began and ended.
 
 Example: ranks 0 and 2 wait in ALLREDUCE #9 for rank 1. Rank 0 issued it at 12.0 s and timed out at 20.0 s, rank 2 at 12.4 s and 20.4 s:
 each has its own values here, and the row that both share in a picture lasts from 12.0 s to 20.4 s.
@@ -32,7 +32,7 @@ def rank_waits(facts: Facts, findings: tuple[Finding, ...], roles: Mapping[int, 
 
 
 def _links(finding: Finding) -> tuple[Link, ...]:
-    """Who waits for whom as the finding has it; where it names no call, its victims wait for its culprits."""
+    """The waits that a finding names; where it names no call, its victims wait for its culprits."""
     call = finding.awaited
     if finding.chain or call is None or finding.stalled is not None:
         return finding.chain

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nccldoctor.arrays import distinct
+from nccldoctor.arrays import distinct, first_of_runs
 from nccldoctor.dataclass import dataclass
 from nccldoctor.parsers.flight_recorder.outlines import MOST, Numbers, Outline, outline_of
 from nccldoctor.parsers.flight_recorder.pickled_entry import Ints, Layout, Words, layout_of, words_at
@@ -246,9 +246,7 @@ def _first_alike(table: Words) -> Ints:
         return np.zeros(1, dtype=np.int64)
     sums = (table * _factors(table.shape[1])).sum(axis=1)
     order = sums.argsort(kind="stable")
-    ordered = sums[order]
-    is_first = np.ones(count, dtype=bool)
-    np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
+    is_first = first_of_runs(sums[order])
     alike = np.empty(count, dtype=np.int64)
     alike[order] = order[is_first][is_first.cumsum() - 1]
     return np.where((table == table[alike]).all(axis=1), alike, np.arange(count))

@@ -24,7 +24,7 @@ AFTER_COMPLAINTS = (ProcessExit, Progress, Phase, SchedulerEvent)
 
 
 def is_telling(facts: Facts, ranks: Ranks) -> bool:
-    """True when an end of these ranks, or an answer of theirs, would stand in what was read.
+    """True when the input would show that one of these ranks exited or answered.
 
     A launcher that records one end records them all. NCCL's watchdog has every running process dump its calls; a process on gloo dumps
     only where its own program does so. Ranks that logged nothing are not judged here: their files may be missing.

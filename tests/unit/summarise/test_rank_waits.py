@@ -1,4 +1,4 @@
-"""What each rank waits in: for whom, since when, until when."""
+"""The call that each rank waits in, the ranks it waits for, and when the wait began and ended."""
 
 from __future__ import annotations
 
