@@ -17,6 +17,13 @@ from nccldoctor.cli import terminal
 if TYPE_CHECKING:
     from nccldoctor.history.store import PastIncident
 
+_ANSWERS = {
+    True: ("the same defect", 0),
+    False: ("another defect", 1),
+    None: ("not enough to tell: the reports share no function and no process group", 3),
+}
+"""What ``diff`` says and its exit code, by :attr:`Comparison.is_same_defect`."""
+
 _UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
 
 
@@ -191,7 +198,7 @@ def list_(db: Path | None, since: datetime | None) -> None:
     rows = [(day(one.time), one.confidence, line(one.headline, 200), one.report) for one in reversed(incidents)]
     columns = (
         Column("day"),
-        Column("ranks"),
+        Column("confidence in ranks"),
         Column("verdict", least=30, yields=2),
         Column("report", least=12, yields=1),
     )
@@ -234,7 +241,7 @@ def diff(left: Path, right: Path) -> None:
     """Compare two reports: is it the same defect, on the same hosts?
 
     A and B are .json, .html or .zip files that analyze wrote. Exit code 0 where it is
-    the same defect, 1 where it is another.
+    the same defect, 1 where it is another, 3 where the reports do not tell enough.
 
     \b
     Example:
@@ -251,6 +258,7 @@ def diff(left: Path, right: Path) -> None:
         elif row.left is not None or row.right is not None:
             lines += [f"- {row.what:<20} {row.left or 'not known'}", f"+ {row.what:<20} {row.right or 'not known'}"]
     shared = f"; at fault in both: {', '.join(found.shared_hosts)}" if found.shared_hosts else ""
-    lines.append(f"{'the same defect' if found.is_same_defect else 'another defect, or not enough to tell'}{shared}")
+    answer, code = _ANSWERS[found.is_same_defect]
+    lines.append(f"{answer}{shared}")
     terminal.out("".join(f"{text}\n" for text in lines))
-    click.get_current_context().exit(int(not found.is_same_defect))
+    click.get_current_context().exit(code)

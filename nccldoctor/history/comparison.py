@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from nccldoctor.dataclass import dataclass
+from nccldoctor.history.fingerprint import same_defect
 from nccldoctor.history.saved_report import SavedReport, from_document, hosts_of
 from nccldoctor.incident import Incident
 from nccldoctor.words import names
@@ -30,12 +31,12 @@ class ComparedRow:
 class Comparison:
     """Two incidents side by side.
 
-    ``is_same_defect``: class, line of the program and role of the group agree, and at least one of the last two is known.
-    ``shared_hosts`` are hosts at fault in both.
+    ``is_same_defect`` is True where class, function and role of the group agree and one of the last two is known, False where one of the
+    three differs, None where a report leaves open what it takes. ``shared_hosts`` are hosts at fault in both.
     """
 
     rows: tuple[ComparedRow, ...]
-    is_same_defect: bool
+    is_same_defect: bool | None
     shared_hosts: tuple[str, ...]
 
 
@@ -53,7 +54,7 @@ def compare(a: Incident | SavedReport, b: Incident | SavedReport) -> Comparison:
     rows = zip(_properties(left), _properties(right), strict=True)
     return Comparison(
         tuple(ComparedRow(what, one, other) for (what, one), (_, other) in rows),
-        left.fingerprint == right.fingerprint and left.fingerprint.is_told,
+        same_defect(left.fingerprint, right.fingerprint),
         tuple(sorted(hosts_of(left.accused) & hosts_of(right.accused))),
     )
 

@@ -7,10 +7,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from nccldoctor.dataclass import dataclass
+from nccldoctor.model import CauseClass
 from nccldoctor.model.ranks import Ranks
 
 _NUMBER = re.compile(r"[\s_:(#-]*\d+\)?")
 """The number of a group among its sisters: `` (1)`` of ``TENSOR_MODEL_PARALLEL_GROUP (1)``, ``_3`` of ``tp_3``."""
+
+_OPEN = CauseClass.UNDETERMINED.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,18 @@ class Fingerprint:
     def is_told(self) -> bool:
         """Whether it says more than the class, which many defects share."""
         return bool(self.site or self.group_role)
+
+
+def same_defect(a: Fingerprint, b: Fingerprint) -> bool | None:
+    """Whether two incidents have one defect. None where they agree in what both know, and one of them leaves the rest open."""
+    if a == b and a.is_told:
+        return True
+    parts = [
+        (a.cause if a.cause != _OPEN else "", b.cause if b.cause != _OPEN else ""),
+        (a.site, b.site),
+        (a.group_role, b.group_role),
+    ]
+    return False if any(left and right and left != right for left, right in parts) else None
 
 
 def fingerprint_of(document: Mapping[str, Any]) -> Fingerprint:

@@ -192,8 +192,14 @@ def test_what_cannot_be_done_is_said(tmp_path: Path, words: tuple[str, ...], sai
     assert not (tmp_path / "none.db").exists()
 
 
-def test_diff_ends_with_0_for_the_same_defect(tmp_path: Path) -> None:
-    for name, made in (("a", incident(1)), ("b", incident(2, "n9")), ("c", incident(3, site="load (data.py)"))):
+def test_diff_says_the_same_another_or_not_enough_to_tell(tmp_path: Path) -> None:
+    made_by_name = {
+        "a": incident(1),
+        "b": incident(2, "n9"),
+        "c": incident(3, site="load (data.py)"),
+        "d": incident(4) | {"stacks": []},
+    }
+    for name, made in made_by_name.items():
         (tmp_path / f"{name}.json").write_text(json.dumps(made))
 
     def diff(left: str, right: str) -> Result:
@@ -202,6 +208,8 @@ def test_diff_ends_with_0_for_the_same_defect(tmp_path: Path) -> None:
     assert (diff("a.json", "b.json").exit_code, diff("a.json", "c.json").exit_code) == (0, 1)
     assert "- hosts at fault       n3\n+ hosts at fault       n9\n" in diff("a.json", "b.json").stdout
     assert diff("a.json", "b.json").stdout.endswith("the same defect\n")
+    assert diff("a.json", "d.json").exit_code == 3
+    assert "not enough to tell" in diff("a.json", "d.json").stdout
 
 
 def test_the_made_up_fleet_has_one_host_that_returns_and_no_old_name(tmp_path: Path) -> None:

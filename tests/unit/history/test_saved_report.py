@@ -8,7 +8,7 @@ import pytest
 from builders.diagnoses import fixtures_diagnoses
 
 import nccldoctor as nd
-from nccldoctor.history.fingerprint import Fingerprint
+from nccldoctor.history.fingerprint import Fingerprint, same_defect
 from nccldoctor.history.saved_report import Accused, from_document
 from nccldoctor.incident import Incident
 from nccldoctor.model.errors import InputError
@@ -173,15 +173,33 @@ def test_two_incidents_are_laid_side_by_side(incident: Incident) -> None:
     assert same.is_same_defect
     assert same.shared_hosts == ("n1",)
     assert [row.what for row in same.rows if row.is_different] == ["headline"]
-    assert not different.is_same_defect
+    assert different.is_same_defect is False
     assert [row.what for row in different.rows if row.is_different] == ["class"]
     assert nd.compare(incident, incident).rows[0].left == incident.verdict.headline
 
 
-def test_a_class_alone_makes_no_same_defect() -> None:
+def test_a_class_alone_does_not_tell_whether_the_defect_is_the_same() -> None:
     bare = document(stalled=None) | {"stacks": []}
 
-    assert not nd.compare(from_document(bare), from_document(bare)).is_same_defect
+    assert nd.compare(from_document(bare), from_document(bare)).is_same_defect is None
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "same"),
+    [
+        (Fingerprint("died", "f (a.py)", "DP"), Fingerprint("died", "f (a.py)", "DP"), True),
+        (Fingerprint("died", "f (a.py)", "DP"), Fingerprint("died", "g (a.py)", "DP"), False),
+        (Fingerprint("died", "f (a.py)", "DP"), Fingerprint("died", "", "TP"), False),
+        (Fingerprint("died", "f (a.py)", "DP"), Fingerprint("died", "", "DP"), None),
+        (Fingerprint("undetermined", "", "DP"), Fingerprint("died", "", "DP"), None),
+        (Fingerprint("undetermined", "", "DP"), Fingerprint("died", "", "TP"), False),
+    ],
+)
+def test_defects_differ_only_in_what_both_reports_know(
+    left: Fingerprint, right: Fingerprint, same: bool | None
+) -> None:
+    assert same_defect(left, right) is same
+    assert same_defect(right, left) is same
 
 
 def test_saved_reports_are_values() -> None:
