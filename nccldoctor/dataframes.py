@@ -203,12 +203,14 @@ def calls(case: Case) -> pd.DataFrame:
     ``created``, ``started``, ``completed`` UTC · ``lateness_ms`` float, how long after the first member it was issued · ``wait_ms``
     float, how long it waited for the last member that issued it · ``duration_ms`` float · ``timeout_ms`` Int64 · ``frame`` category, the
     innermost frame of the user's own code · ``path`` category, ``entry`` Int64, its place.
+
+    ``incident.calls.attrs["remark"]`` says why the frame is empty, else it is "".
     """
     import pandas as pd
 
     table, words = case.calls, case.vocabulary
     late, wait = _spread(case)
-    return pd.DataFrame(
+    frame = pd.DataFrame(
         {
             "global_rank": _integers(case.call_rank),
             "group": _category(case.call_group, [group.label for group in case.groups]),
@@ -234,6 +236,9 @@ def calls(case: Case) -> pd.DataFrame:
             "entry": _integers(table.entry),
         }
     )
+    unread = "the flight recorder dumps hold no call" if case.dumps else "no flight recorder dump was read"
+    frame.attrs["remark"] = "" if len(frame) else unread
+    return frame
 
 
 def events(case: Case) -> pd.DataFrame:

@@ -211,6 +211,7 @@ def test_without_dumps_the_lines_of_the_watchdogs_tell_how_long_each_rank_waited
     assert len(incident.calls) == 0 and len(entered) == 7
     assert entered.waited_ms.nunique() > 1 and (entered.waited_ms >= entered.timeout_ms).all()
     assert waits.attrs["remark"].startswith("no flight recorder dump")
+    assert incident.calls.attrs["remark"] == "no flight recorder dump was read"
 
 
 def test_logs_of_gloo_alone_tell_who_never_made_the_call_and_who_waited_for_it():
