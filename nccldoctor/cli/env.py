@@ -5,10 +5,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from nccldoctor.cli import terminal
 from nccldoctor.cli.options import format_option
+
+if TYPE_CHECKING:
+    from nccldoctor.prescribe.next_run import NextRun
 
 FIX = 1
 """Exit code of ``env check`` where a setting has no effect, does harm, or has a value that makes no sense."""
@@ -53,29 +58,40 @@ def _checked_version(text: str | None) -> str | None:
 def show_exports(paths: tuple[str, ...], torch: str | None, nccl: str | None, form: str) -> None:
     """Print the variables that record the most about the next hang.
 
-    With PATH (logs or dumps of a run) the flight recorder is sized by that run's rate of calls.
+    With PATH (logs or dumps of a run) the flight recorder is sized by that run's rate of
+    calls, and the variables are those of the libraries that carried its collectives.
 
     \b
     Examples:
       nccldoctor env show --torch 2.7.1
       nccldoctor env show logs/ --format kubernetes
     """
-    from nccldoctor.prescribe.capture import DEFAULT, SPAN_S, buffer_size, call_rate, render
+    from nccldoctor.prescribe.capture import DEFAULT
+    from nccldoctor.prescribe.next_run import NextRun, render
 
     torch, nccl = _checked_version(torch), _checked_version(nccl)
-    entries, because = DEFAULT, "PyTorch's default; pass PATH to size it by a run"
-    if paths:
-        from nccldoctor.pipeline import read
+    run = NextRun(torch, nccl, DEFAULT, "PyTorch's default; pass PATH to size it by a run")
+    terminal.out(render(form, _sized_by(run, paths) if paths else run))
 
-        case = read(paths)
-        torch, nccl, entries = torch or case.torch, nccl or case.nccl, buffer_size(case)
-        rate = call_rate(case)
-        because = "default; no dump in PATH shows the rate of calls"
-        if rate:
-            because = f"{SPAN_S} s of this run at {rate:.1f} calls per second"
-        if any(head.wrapped for head in case.dumps):
-            because += "; the last run's ring had dropped older calls"
-    terminal.out(render(form, torch, nccl, entries, because))
+
+def _sized_by(run: NextRun, paths: tuple[str, ...]) -> NextRun:
+    """``run`` with the libraries, the rate of calls and, where none was given, the releases of the run in ``paths``."""
+    from nccldoctor.pipeline import read
+    from nccldoctor.prescribe.capture import SPAN_S, buffer_size, call_rate
+    from nccldoctor.prescribe.conditions.inputs import backends_of
+    from nccldoctor.prescribe.next_run import NextRun
+
+    case = read(paths)
+    rate = call_rate(case)
+    because = (
+        f"{SPAN_S} s of this run at {rate:.1f} calls per second"
+        if rate
+        else "default; no dump in PATH shows the rate of calls"
+    )
+    if any(head.wrapped for head in case.dumps):
+        because += "; the last run's ring had dropped older calls"
+    backends = backends_of(case) | ({"nccl"} if case.nccl else set())
+    return NextRun(run.torch or case.torch, run.nccl or case.nccl, buffer_size(case), because, backends)
 
 
 @env.command("check")

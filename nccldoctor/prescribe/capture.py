@@ -1,14 +1,12 @@
 """Names what to capture next time: exact variables for the PyTorch seen, sized by this run.
 
-``analyze`` gives each line only where it would have shown more; ``env show`` prints all of them for a shell, a Slurm
-script or a pod.
+``analyze`` gives each line only where it would have shown more.
 """
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 
 import numpy as np
 
@@ -19,13 +17,12 @@ from nccldoctor.model import CauseClass, Finding, SourceKind
 from nccldoctor.parsers.event_details import gloo_limit_ms
 from nccldoctor.prescribe.conditions.environment import version_tuple
 from nccldoctor.prescribe.conditions.inputs import backends_of
-from nccldoctor.prescribe.setting_table import BLOCKING_WAIT
 
 DEFAULT, _LARGEST = 2000, 20_000
 """Flight recorder entries: PyTorch 2.13's default, and the size from which a dump of thousands of ranks gets slow to write
 (about 10 MB a rank).
 """
-_LOG_EACH_RANK = '--log-dir "$LOG_DIR" --redirects 3 --tee 3'
+LOG_EACH_RANK = '--log-dir "$LOG_DIR" --redirects 3 --tee 3'
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +75,7 @@ def nccl_exports(nccl: str | None) -> tuple[Export, ...]:
     return (*exports, Export("NCCL_SET_THREAD_NAME", "1", "names NCCL's threads in stacks"))
 
 
-_OTHER_LOGS = {
+LIBRARY_LOGS = {
     "gloo": (Export("TORCH_DISTRIBUTED_DEBUG", "DETAIL", "compares shapes and order of calls over all ranks; slow"),),
     "horovod": (
         Export("HOROVOD_TIMELINE", "$LOG_DIR/timeline.json", "which rank was ready for each tensor, and when"),
@@ -182,7 +179,7 @@ def _stacks(case: Case, is_torch: bool) -> list[str]:
 
 def _library(case: Case, backends: Collection[str]) -> list[str]:
     """The warnings of the libraries in use, NCCL's with times."""
-    exports = [export for name in sorted(backends) for export in _OTHER_LOGS.get(name, ())]
+    exports = [export for name in sorted(backends) for export in LIBRARY_LOGS.get(name, ())]
     if "nccl" in backends and not any(e.kind in ("comm-init", "nccl-warn") for e in case.events):
         exports += nccl_exports(case.nccl)
     return [export.line() for export in exports]
@@ -194,7 +191,7 @@ def _rank_logs(case: Case, backends: Collection[str]) -> list[str]:
     if not case.world or logs >= set(case.world):
         return []
     launcher = next(
-        (_OWN_LAUNCHER[name] for name in sorted(backends) if name in _OWN_LAUNCHER), f"torchrun {_LOG_EACH_RANK} …"
+        (_OWN_LAUNCHER[name] for name in sorted(backends) if name in _OWN_LAUNCHER), f"torchrun {LOG_EACH_RANK} …"
     )
     return [f"{launcher}  # one log per rank, silent ranks too"] if launcher else []
 
@@ -207,49 +204,3 @@ def _ras(case: Case) -> list[str]:
     option = "-v" if version is not None and version < (2, 28, 7) else "-f json -v"
     why = "# on any node of the job while it hangs: shows whose counts don't move"
     return [f"ncclras {option} > ras1; sleep 10; ncclras {option} > ras2  {why}"]
-
-
-def render(form: str, torch: str | None, nccl: str | None, entries: int, because: str) -> str:
-    """All of it for ``form`` (shell, slurm or kubernetes), ready to paste, ending in a newline.
-
-    ``because`` says where the number of entries comes from.
-    """
-    wanted = (*recorder_exports(torch, entries), *nccl_exports(nccl))
-    notes = [
-        f"for PyTorch {torch}" if torch else "for any PyTorch from 2.2 on; --torch 2.13 leaves older names out",
-        f"{entries} entries: {because}",
-    ]
-    if torch and not recorder_exports(torch, entries):
-        notes[1] = "this PyTorch has no flight recorder; the first release that has one is 2.2"
-    lines = {"shell": _shell, "slurm": _slurm, "kubernetes": _kubernetes}[form](wanted)
-    return "".join(f"{line}\n" for line in (*(f"# {note}" for note in notes), *lines))
-
-
-def _shell(wanted: tuple[Export, ...]) -> Iterator[str]:
-    yield from _exports(wanted, "$PWD/logs", f"torchrun {_LOG_EACH_RANK} ...")
-
-
-def _slurm(wanted: tuple[Export, ...]) -> Iterator[str]:
-    yield "# in the batch script, below the #SBATCH lines"
-    run = 'srun --export=ALL --label --output="$LOG_DIR/%x-%j-%n-%t.out" ...'
-    yield from _exports(wanted, "$SLURM_SUBMIT_DIR/logs-$SLURM_JOB_ID", run)
-
-
-def _exports(wanted: tuple[Export, ...], folder: str, run: str) -> Iterator[str]:
-    yield f'export LOG_DIR="${{LOG_DIR:-{folder}}}"  # a folder that all nodes see'
-    yield 'mkdir -p "$LOG_DIR"'
-    yield f"unset {' '.join(BLOCKING_WAIT)}  # they turn off the watchdog and every dump"
-    yield from (export.line() for export in wanted)
-    yield f"# then: {run}"
-
-
-def _kubernetes(wanted: tuple[Export, ...]) -> Iterator[str]:
-    """Under a container; ``$(NAME)`` is how a pod refers to a variable defined above."""
-    yield f"# in each container of the job; remove {' and '.join(BLOCKING_WAIT)}: they turn off every dump"
-    yield "env:"
-    yield "  - name: LOG_DIR"
-    yield '    value: "/nccl-logs"  # a volume that outlives the pod and that all pods mount'
-    for export in wanted:
-        yield f"  - name: {export.name}"
-        value = json.dumps(export.value.replace("$LOG_DIR", "$(LOG_DIR)"))
-        yield f"    value: {value}" + (f"  # {export.why}" if export.why else "")

@@ -67,6 +67,20 @@ def test_the_ring_is_sized_by_the_run(tmp_path):
     assert "export TORCH_FR_BUFFER_SIZE=12000" in text
 
 
+GLOO = "[rank{rank}]: RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:78] Timed out waiting 5000ms for recv"
+
+
+@pytest.mark.parametrize("form", ["shell", "slurm", "kubernetes"])
+def test_a_run_on_gloo_alone_is_recorded_by_our_capture(tmp_path, form):
+    for rank in range(2):
+        (tmp_path / f"rank_{rank}.log").write_text(f"{GLOO.format(rank=rank)} operation to complete\n")
+    text = run(tmp_path, "--format", form).stdout
+    assert "-m nccldoctor.capture" in text and "TORCH_DISTRIBUTED_DEBUG" in text
+    assert "NCCL_" not in text, "gloo reads none of them"
+    (tmp_path / "node.log").write_text("node1:7:7 [0] NCCL INFO NCCL version 2.29.7+cuda13.2\n")
+    assert "TORCH_NCCL_DUMP_ON_TIMEOUT" in run(tmp_path, "--format", form).stdout
+
+
 LAUNCH = """#!/bin/bash
 #SBATCH --nodes=2
 export NCCL_TIMEOUT=1200000
