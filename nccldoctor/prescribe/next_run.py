@@ -26,7 +26,10 @@ class NextRun:
 
     @property
     def has_nccl(self) -> bool:
-        """Whether NCCL's watchdog may run in it, which alone writes dumps by itself: all but jobs that show gloo and no NCCL."""
+        """Whether NCCL's watchdog may run in it, which alone writes dumps by itself.
+
+        Only a run that shows gloo and no NCCL is without.
+        """
         return "nccl" in self.backends or "gloo" not in self.backends
 
     @property
