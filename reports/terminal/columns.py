@@ -38,6 +38,13 @@ def table_lines(columns: Sequence[Column], rows: Sequence[Sequence[str]], room: 
     return [shortened(_aligned(columns, texts, widths), room) for texts in (heads, *rows)]
 
 
+def heads_without_room(columns: Sequence[Column], rows: Sequence[Sequence[str]], room: int) -> list[str]:
+    """The heads of the columns that hold something, and that :func:`table_lines` leaves out at ``room``."""
+    widths = _fitted_widths(columns, rows, room) if rows else []
+    held = [any(texts) for texts in zip(*rows, strict=True)]
+    return [column.head for column, width, is_held in zip(columns, widths, held, strict=False) if is_held and not width]
+
+
 def _fitted_widths(columns: Sequence[Column], rows: Sequence[Sequence[str]], room: int) -> list[int]:
     """The width of each column; 0 for one that is empty or had to give way."""
     widths = [max(map(len, texts), default=0) for texts in zip(*rows, strict=True)]

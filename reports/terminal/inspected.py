@@ -10,9 +10,10 @@ from typing import Any
 
 from nccldoctor.model import Source
 from nccldoctor.reports.inspect import Inspected, read_files
-from nccldoctor.reports.terminal.columns import Column, table_lines
+from nccldoctor.reports.terminal.columns import Column, heads_without_room, table_lines
 from nccldoctor.reports.terminal.layout import Span, paragraph
 from nccldoctor.words import numbers
+from nccldoctor.words.lists import and_list
 from nccldoctor.words.sanitize import line, shortened
 
 ROWS = 200
@@ -58,6 +59,9 @@ def _files(case: Inspected, files: Sequence[tuple[Source, Any]], width: int) -> 
         what = (line(source.path, 200), source.kind.value, rank, line(source.host or "", 60), f"{events[source.id]:,}")
         rows.append((*what, parsed, first, last, lines, line(source.why, 60)))
     yield from table_lines(COLUMNS, rows, width)
+    if hidden := heads_without_room(COLUMNS, rows, width):
+        for spans in paragraph(f"no room for {and_list(hidden)}: a wider terminal shows more, --format json all", width):
+            yield "".join(span.text for span in spans)
     if len(case.sources) > ROWS:
         yield f"and {numbers.plural(len(case.sources) - ROWS, 'file')} more"
 

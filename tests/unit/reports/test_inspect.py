@@ -106,6 +106,16 @@ def test_the_text_lists_files_and_what_was_not_understood(case):
     text.encode("utf-8")
 
 
+@pytest.mark.parametrize(("width", "said"), [(160, ""), (40, "no room for ")])
+def test_columns_without_room_are_named(case, width, said):
+    text = inspected_text(case, width)
+
+    head = text.splitlines()[0]
+    told = next((line for line in text.splitlines() if line.startswith("no room for ")), "")
+    assert told.startswith(said) and bool(told) is bool(said)
+    assert ("known by" in head) is not ("known by" in told), "each column is shown or named"
+
+
 def timed(case, width, times):
     sources = tuple(
         Source(n, f"logs/some/long/folder/rank_{n}.log", SourceKind.LOG, 1, rank=n, host="node0")
