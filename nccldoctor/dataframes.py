@@ -27,7 +27,7 @@ from nccldoctor.model.operations import OP_TYPES, op_type
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import STATES, Frame, Shape
 from nccldoctor.model.stack_frames import is_library
-from nccldoctor.model.standings import RankWait, WaitedCall, WaitEnd, WaitTimes
+from nccldoctor.model.standings import RankWait, WaitedCall, WaitEnd, WaitStart, WaitTimes
 from nccldoctor.words.names import call_title
 from nccldoctor.words.sanitize import encodable
 from nccldoctor.words.secrets import masked, masked_fields
@@ -339,6 +339,11 @@ class _Wait:
         return self.own.times.since if self.own is not None else None
 
     @property
+    def has_zone(self) -> bool:
+        """Whether what shows ``since`` names its zone."""
+        return self.own is not None and self.own.times.is_zoned
+
+    @property
     def waited_ms(self) -> float | None:
         """How long it waited."""
         return self.own.times.waited_ms(self.seen) if self.own is not None else None
@@ -351,8 +356,10 @@ class _Wait:
         if self.arrival is Arrival.UNSEEN:
             return "no file tells if it made this call"
         remarks = []
-        if self.op is None and self.seq is None:
-            remarks.append(f"no file names the call{': waits_for is by the verdict' if self.finding else ''}")
+        if self.seq is None:
+            lacks = "names" if self.op is None else "numbers"
+            by_verdict = ": waits_for is by the verdict" if self.finding and self.waits_for else ""
+            remarks.append(f"no file {lacks} the call{by_verdict}")
         if not self.waits_for:
             remarks.append("nothing shows for which rank it waits")
         if self.elsewhere is not None:
@@ -365,8 +372,10 @@ class _Wait:
         times = self.own.times if self.own is not None else WaitTimes()
         if times.since is None:
             yield "nothing shows when it began to wait"
-        elif times.is_calculated:
+        elif times.start is WaitStart.CALCULATED:
             yield "since is calculated from its timeout"
+        elif times.start is WaitStart.AT_LATEST:
+            yield "its line about the timeout has no time: since is its timeout before its process ended, at the latest"
         if self.waited_ms is None:
             yield "nothing shows until when it waited"
         elif times.ran_ms is None and times.until is None:
@@ -383,8 +392,9 @@ def waits(diagnosis: Diagnosis) -> pd.DataFrame:
     ``finding`` text, of which this is the stalled call; ``<NA>`` of a call whose ranks wait for ranks that wait themselves, and of a call
     in which a rank timed out · ``group``, ``op`` text, ``seq`` Int64, the call · ``global_rank`` Int64 · ``arrival`` category, entered,
     missing (it did not make the call, or not before its peers timed out) or unseen (nothing shows which) · ``waits_for`` text, the ranks
-    that it waits for · ``timeout_ms`` Int64, the limit of the call · ``since`` UTC, when it began to wait · ``waited_ms`` float, until
-    it timed out or ended, or was last looked at · ``remark`` text, why a value is ``<NA>``, open or calculated.
+    that it waits for · ``timeout_ms`` Int64, the limit of the call · ``since`` UTC, when it began to wait · ``tz_known`` bool: the recorder
+    or a line shows the zone of ``since``; else the clock of the lines counts as UTC · ``waited_ms`` float, until it timed out or ended, or
+    was last looked at · ``remark`` text, why a value is ``<NA>``, open or calculated.
 
     ``incident.waits.attrs["remark"]`` says why the frame is empty, or what was not collected; it is "" where nothing lacks.
     """
@@ -397,6 +407,7 @@ def waits(diagnosis: Diagnosis) -> pd.DataFrame:
             "waits_for": _rank_sets([row.waits_for for row in rows]),
             **_columns(rows, "timeout_ms:Int64"),
             "since": _moments(np.array([row.since for row in rows], dtype=np.float64)),
+            "tz_known": pd.Series([row.has_zone for row in rows], dtype=bool),
             **_columns(rows, "waited_ms:float64 remark:string"),
         }
     )
@@ -443,12 +454,14 @@ def _of_finding(finding: Finding, waits: Mapping[int, RankWait | None], seen: fl
         own = wait if wait is not None and _is_in(wait.call, call) else None
         if finding.stalled is None and wait is not None and own is None:
             continue  # its own lines name the call
-        needs = call.missing or (own.waits_for if own is not None else Ranks())
+        needs = (call.missing if finding.stalled is not None or own is None else Ranks()) or (
+            own.waits_for if own is not None else Ranks()
+        )
         limit = own.times.timeout_ms if own is not None else None
         yield _Wait(
             finding=finding.id,
             group=call.group,
-            op=_op(call.op),
+            op=_op(call.op or (own.call.op if own is not None else None)),
             seq=call.seq,
             timeout_ms=limit or call.timeout_ms,
             rank=rank,

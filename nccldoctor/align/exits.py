@@ -164,7 +164,7 @@ def is_own_exit(case: Case, liveness: Liveness, activity: RankActivity, event: P
         silent = not activity.teardown and activity.logged and liveness.first_alarm is None
         return silent or _is_broken_heap(case, event)
     if code == -9 and (
-        _was_forced(case, event) or _is_one_of_many_kills(case, event) or _is_end_of_job(case, liveness, event)
+        was_forced(case, event) or _is_one_of_many_kills(case, event) or _is_end_of_job(case, liveness, event)
     ):
         return False
     if code in FATAL:
@@ -204,6 +204,8 @@ def _is_end_of_job(case: Case, liveness: Liveness, event: ProcessExit) -> bool:
     return len(together) > 1 and 2 * len(together) > len(case.world)
 
 
-def _was_forced(case: Case, event: ProcessExit) -> bool:
-    """True when the launcher killed the process because it had ignored the closing signal."""
-    return any(t.what == "forced-kill" and t.pid in (None, event.pid) for t in case.of(TearDown)) and not event.first
+def was_forced(case: Case, event: ProcessExit) -> bool:
+    """True of a SIGKILL with which the launcher ended a process that had ignored the closing signal."""
+    is_kill = event.exitcode in (-9, 137) or event.signal == "SIGKILL"
+    kills = (t for t in case.of(TearDown) if t.what == "forced-kill")
+    return is_kill and not event.first and any(t.pid in (None, event.pid) for t in kills)

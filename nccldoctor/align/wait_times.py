@@ -1,7 +1,7 @@
 """Says since when and until when one rank waits in a call.
 
 Example: rank 0 issued ALLREDUCE #9 at 50.4 s with a limit of 8 s. It raised in a line without a time, and stands in the launcher's table at
-62 s: it waited until 58.4 s.
+62 s: it waited until 58.4 s. Without a recorder its wait began at 54 s at the latest.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from nccldoctor.align.progress.from_lines import group_of
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.dataclass import dataclass
 from nccldoctor.events import CallTimeout, Event
-from nccldoctor.model.standings import WaitEnd, WaitTimes
+from nccldoctor.model.standings import WaitEnd, WaitStart, WaitTimes
 from nccldoctor.parsers.event_details import gloo_limit_ms, is_gloo_timeout
 
 LATE = 840.0
@@ -63,17 +63,21 @@ def wait_times(
     ``began``: when the first member issued the call, for a rank of which no file shows that.
     """
     row = _entry_of(facts, rank, call)
-    since, is_calculated = _since(facts, row, said)
+    since, start, has_zone = _since(facts, row, said)
     limit = said.limit_ms or _recorded_limit_ms(facts, row)
     until, end = _until(facts, rank, since if since is not None else began, limit, said)
     printed = next((e.ran_ms for e in said.about if e.ran_ms is not None), None)
     is_measured = since is not None and until is not None and end is not WaitEnd.BEFORE_EXIT
     ran_ms = printed if printed is not None else (said.limit_ms if not is_measured else None)
+    if since is None and began is None:
+        since, start, has_zone = _since_at_latest(facts, facts.liveness.activity(rank), said)
+        until = since + said.limit_ms / 1e3 if since is not None and said.limit_ms is not None else until
     return WaitTimes(
         since=since,
         until=until,
         end=end,
-        is_calculated=is_calculated,
+        start=start,
+        is_zoned=has_zone,
         ran_ms=float(ran_ms) if ran_ms is not None else None,
         timeout_ms=next((e.timeout_ms for e in said.about if e.timeout_ms is not None), None) or limit,
     )
@@ -90,14 +94,55 @@ def _entry_of(facts: Facts, rank: int, call: StuckCall | None) -> int:
     return own.row if own is not None and own.pending == call.seq else -1
 
 
-def _since(facts: Facts, row: int, said: Complaints) -> tuple[float | None, bool]:
-    """When the rank issued the call, and whether that is the time of its timeout less what the call ran."""
+_Start = tuple[float | None, WaitStart | None, bool]
+"""When a wait began, how that is known, and whether what shows it names its zone."""
+
+
+def _since(facts: Facts, row: int, said: Complaints) -> _Start:
+    """When the rank issued the call: as recorded, else the time of its timeout less what the call ran."""
     if row >= 0 and facts.case.calls.created_ns[row] > 0:
-        return float(facts.case.calls.created_ns[row]) / 1e9, False
-    began = known_times(facts.liveness.time(e) - e.ran_ms / 1e3 for e in said.about if e.ran_ms is not None)
+        return float(facts.case.calls.created_ns[row]) / 1e9, WaitStart.RECORDED, True
+    ran = [(e, e.ran_ms) for e in said.about if e.ran_ms is not None]
+    began = [
+        (facts.liveness.time(e) - ms / 1e3, is_zoned(e)) for e, ms in ran if not math.isnan(facts.liveness.time(e))
+    ]
     if not began and said.gloo is not None and said.limit_ms is not None:
-        began = known_times([facts.liveness.time(said.gloo) - said.limit_ms / 1e3])
-    return min(began, default=None), bool(began)
+        at = facts.liveness.time(said.gloo) - said.limit_ms / 1e3
+        began = [] if math.isnan(at) else [(at, is_zoned(said.gloo))]
+    if not began:
+        return None, None, False
+    since, named = min(began)
+    return since, WaitStart.CALCULATED, named
+
+
+def _since_at_latest(facts: Facts, activity: RankActivity, said: Complaints) -> _Start:
+    """The end of its process less the limit: the rank timed out before, in a line without a time."""
+    ended = _ended_by(facts, activity) if said.gloo is not None else None
+    if ended is None or said.limit_ms is None:
+        return None, None, False
+    return ended[0] - said.limit_ms / 1e3, WaitStart.AT_LATEST, is_zoned(ended[1])
+
+
+def _ended_by(facts: Facts, activity: RankActivity) -> tuple[float, Event] | None:
+    """When the process had ended, and what shows it; None where no record has a time.
+
+    The table of a launcher that had to kill a process has the time of the kill for all that it closed: those which the closing signal
+    ended were gone when it was sent.
+    """
+    time = facts.liveness.time
+    exits = [e for e in activity.exits if not math.isnan(time(e))]
+    if not exits:
+        return None
+    first = min(exits, key=time)
+    latest = time(first) + (SECOND if time(first) == math.floor(time(first)) else 0)
+    closing = [e for e in activity.teardown if e.what == "closing-signal" and e.detail == first.signal]
+    sent = min((e for e in closing if time(e) <= latest), key=time, default=None)
+    return (time(sent), sent) if sent is not None else (latest, first)
+
+
+def is_zoned(event: Event) -> bool:
+    """True where its line names the time zone."""
+    return event.time is not None and event.time.tzinfo is not None
 
 
 def _until(
@@ -112,8 +157,8 @@ def _until(
     latest = since + limit / 1e3 + LATE if since is not None and limit is not None else math.inf
 
     def fitting(events: Iterable[Event]) -> list[float]:
-        timed = ((facts.liveness.time(e), e.time is not None and e.time.tzinfo is not None) for e in events)
-        return [at for at, is_zoned in timed if at >= earliest and (is_zoned or at <= latest)]
+        timed = ((facts.liveness.time(e), is_zoned(e)) for e in events)
+        return [at for at, has_zone in timed if at >= earliest and (has_zone or at <= latest)]
 
     timed_out = min(fitting(said.about) or fitting(said.every), default=math.inf)
     ended = min(fitting(activity.exits), default=math.inf)

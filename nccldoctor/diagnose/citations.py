@@ -50,15 +50,16 @@ class Entry:
 class Dump:
     """Cites a rank's dump as a whole: its newest entry, or the file where the dump holds none.
 
-    A rank without a dump gives no citation.
+    ``row`` is the entry that the claim names, where it names one. A rank without a dump gives no citation.
     """
 
     rank: int
     says: str
+    row: int | None = None
 
     def write(self, facts: Facts) -> Iterator[Evidence]:
-        """The newest entry, or the file, as evidence."""
-        row = facts.progress.last_row.get(self.rank)
+        """The named or the newest entry, or the file, as evidence."""
+        row = self.row if self.row is not None else facts.progress.last_row.get(self.rank)
         if row is not None:
             yield from Entry(row, self.says).write(facts)
         elif self.rank in facts.progress.recorded_ranks:
@@ -67,6 +68,13 @@ class Dump:
             )
             place = Place(dump.source, dump.path)
             yield Evidence(place, "no call is active in this dump", self.says, True, f"dump:{self.rank}")
+
+
+def row_of_number(facts: Facts, group: int, rank: int, seq: int) -> int | None:
+    """The row of a rank's collective with this number in a group; None where its dump holds none."""
+    rows, calls = facts.sequences.rows(rank), facts.case.calls
+    found = rows[(facts.case.call_group[rows] == group) & (calls.seq[rows] == seq) & ~calls.is_p2p[rows]]
+    return int(found[-1]) if len(found) else None
 
 
 @dataclass(frozen=True, slots=True)

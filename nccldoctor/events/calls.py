@@ -126,7 +126,7 @@ class TearDown(Event):
     ``what`` is ``watchdog-terminated``, ``process-down``, ``terminate-called``,
     ``monitor-kills``, ``comm-aborted``, ``closing-signal`` (sent by the launcher to ``pid``), ``death-signal`` (received by the
     launcher: the job was stopped from outside), ``forced-kill``, ``exit-barrier`` (an agent of the launcher, its workers done, found
-    the store gone).
+    the store gone). ``detail`` is the signal where a line names one: of *forced-kill* that which ended the process.
     """
 
     what: str = ""
@@ -158,11 +158,12 @@ class TearDown(Event):
         return self.what == "death-signal" and self.detail == "SIGINT"
 
     def _phrase(self) -> str:
+        if self.what == "closing-signal":
+            return f"got {self.detail if self.detail.startswith('SIG') else 'SIGTERM'} from its launcher"
         return _TEAR_DOWN.get(self.what, f"tear-down: {self.what}" if self.what else "tear-down")
 
 
 _TEAR_DOWN = {
-    "closing-signal": "got SIGTERM from its launcher",
     "death-signal": "its launcher got a signal from outside",
     "forced-kill": "was killed by its launcher during shutdown",
     "monitor-kills": "was killed by its heartbeat monitor",

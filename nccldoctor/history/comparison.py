@@ -9,7 +9,7 @@ from nccldoctor.dataclass import dataclass
 from nccldoctor.history.fingerprint import same_defect
 from nccldoctor.history.saved_report import SavedReport, from_document, hosts_of
 from nccldoctor.incident import Incident
-from nccldoctor.words import names
+from nccldoctor.words import names, times
 from nccldoctor.words.sanitize import line
 
 
@@ -84,6 +84,6 @@ def _properties(one: SavedReport) -> list[tuple[str, str | None]]:
         ("nccl", job.get("nccl")),
         ("restart", action.get("restart")),
         ("first remedy", remedies[0].get("id") if remedies else None),
-        ("happened", one.happened and one.happened.isoformat(" ", "seconds")),
+        ("happened", times.instant(one.clock) if one.clock is not None else None),
     ]
     return [(what, line(str(value), 300) if value else None) for what, value in found]

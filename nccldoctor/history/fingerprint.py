@@ -13,6 +13,9 @@ from nccldoctor.model.ranks import Ranks
 _NUMBER = re.compile(r"[\s_:(#-]*\d+\)?")
 """The number of a group among its sisters: `` (1)`` of ``TENSOR_MODEL_PARALLEL_GROUP (1)``, ``_3`` of ``tp_3``."""
 
+_RECORDED = "newest recorded call: "
+"""How the frames of a recorded call are introduced, where no stack of the rank was taken."""
+
 _OPEN = CauseClass.UNDETERMINED.value
 
 
@@ -20,9 +23,9 @@ _OPEN = CauseClass.UNDETERMINED.value
 class Fingerprint:
     """Two incidents with the same one have probably the same defect.
 
-    ``site`` is the function and file where the rank at fault was, or that issued its call: ``refresh_expert_table (train.py)``, without
-    the line, which moves with every change of the program. ``group_role`` is the name of the group without its number. Each is empty
-    where the report does not know it.
+    ``site`` is the function and file where the rank at fault was by its stack: ``refresh_expert_table (train.py)``, without the line,
+    which moves with every change of the program; without a stack, those that issued the call that differs, or the one that hung.
+    ``group_role`` is the name of the group without its number. Each is empty where the report does not know it.
     """
 
     cause: str
@@ -65,19 +68,48 @@ def ranks_in(text: object) -> Ranks:
 
 
 def _site(document: Mapping[str, Any]) -> str:
-    """Where the rank at fault was by its stack; else the line that issued its first call that differs."""
+    """Where the rank at fault was by its stack.
+
+    Else the line that issued its call that differs, or the call that hung; one that it finished before says nothing of either.
+    """
     at_fault = ranks_in(document["verdict"]["ranks"])
+    stalled = document["verdict"].get("stalled") or {}
     for side in _objects(document.get("stacks")):
-        if side.get("rank") in at_fault:
-            for frame in _objects(side.get("frames")):
-                if frame.get("own"):
-                    return f"{frame.get('function')} ({_base(str(frame.get('file')))})"
+        if side.get("rank") in at_fault and (_is_of_stack_tool(side) or _is_newest_call(side, stalled)):
+            return _own_function(side)
     streams = document.get("streams") or {}
     for row in _objects(streams.get("rows")):
-        call = row.get("left") if streams.get("left") in at_fault else row.get("right")
+        own, other = ("left", "right") if streams.get("left") in at_fault else ("right", "left")
+        call = row.get(own) or (row.get(other) if _is_call(row.get(other), stalled) else None)
         if row.get("kind") != "same" and isinstance(call, Mapping) and call.get("site"):
             return re.sub(r":\d+\)$", ")", str(call["site"]))
-    return ""
+    peers = (side for side in _objects(document.get("stacks")) if _is_newest_call(side, stalled))
+    return next(filter(None, map(_own_function, peers)), "")
+
+
+def _is_of_stack_tool(side: Mapping[str, Any]) -> bool:
+    """True of a stack of a thread; else the frames are those of the newest call that the rank recorded."""
+    return not str(side.get("what")).startswith(_RECORDED)
+
+
+def _is_newest_call(side: Mapping[str, Any], stalled: Mapping[str, Any]) -> bool:
+    """True where the newest recorded call is the one that hung: ``newest recorded call: all_reduce #7 in default_pg (0) …``."""
+    number, group = stalled.get("seq"), stalled.get("group")
+    named = f"#{number} in {group} "
+    return number is not None and bool(group) and not _is_of_stack_tool(side) and named in f"{side.get('what')} "
+
+
+def _is_call(call: object, stalled: Mapping[str, Any]) -> bool:
+    """True where a row of the calls side by side is the call that hung."""
+    return isinstance(call, Mapping) and all(
+        call.get(name) is not None and call.get(name) == stalled.get(name) for name in ("seq", "group")
+    )
+
+
+def _own_function(side: Mapping[str, Any]) -> str:
+    """The innermost frame of the program's own code, ``refresh_expert_table (train.py)``; "" where there is none."""
+    own = (frame for frame in _objects(side.get("frames")) if frame.get("own"))
+    return next((f"{frame.get('function')} ({_base(str(frame.get('file')))})" for frame in own), "")
 
 
 def _role(group: str) -> str:

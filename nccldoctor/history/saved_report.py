@@ -20,6 +20,7 @@ from typing import Any
 from nccldoctor.dataclass import dataclass
 from nccldoctor.history.fingerprint import Fingerprint, fingerprint_of, ranks_in
 from nccldoctor.identify.event_times import NO_YEAR_KNOWN
+from nccldoctor.model import EventRole
 from nccldoctor.model.errors import InputError, NccldoctorError
 
 LARGEST = 256 * 1024 * 1024
@@ -102,18 +103,29 @@ class SavedReport:
         return fingerprint_of(self.document)
 
     @cached_property
-    def happened(self) -> datetime | None:
-        """When it happened, in UTC: the begin of the stall, else the first complaint, else the begin of the timeline.
+    def clock(self) -> datetime | None:
+        """When it happened: the begin of the stall, else the first complaint, else the first event of the incident.
 
-        A time without a zone counts as UTC. None where no file of the incident names a year.
+        The begin of the timeline where none of these has a time. It is without a zone where the report names none. None where no file
+        of the incident names a year.
         """
-        for value in (_deep(self.verdict, "stalled", "since"), _deep(self.document, "alarm", "time")):
+        rows: Iterable[Mapping[str, Any]] = self.document.get("story") or ()
+        told = [row.get("time") for row in rows if row.get("role") != EventRole.UNRELATED]
+        for value in (_deep(self.verdict, "stalled", "since"), _deep(self.document, "alarm", "time"), *told):
             if isinstance(value, str):
-                time = datetime.fromisoformat(value)
-                return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
+                return datetime.fromisoformat(value)
         start = _deep(self.document, "timeline", "start")
         begin = datetime.fromtimestamp(start, UTC) if isinstance(start, float) else None
-        return begin if begin is not None and begin.year > NO_YEAR_KNOWN else None
+        if begin is None or begin.year <= NO_YEAR_KNOWN:
+            return None
+        return begin if _deep(self.document, "timeline", "zone") else begin.replace(tzinfo=None)
+
+    @cached_property
+    def happened(self) -> datetime | None:
+        """:attr:`clock` in UTC, to put reports in order; a time without a zone counts as UTC."""
+        if self.clock is None:
+            return None
+        return self.clock.astimezone(UTC) if self.clock.tzinfo else self.clock.replace(tzinfo=UTC)
 
     @cached_property
     def incident_id(self) -> str:

@@ -27,13 +27,15 @@ class Involvement(StrEnum):
 class WaitedCall:
     """The call that ranks wait in: its kind of group (``tp``), its operation and number, None where unknown.
 
-    ``groups`` are the labels of all such groups: 84 data-parallel groups wait in the same ALLREDUCE #2115.
+    ``groups`` are the labels of all such groups: 84 data-parallel groups wait in the same ALLREDUCE #2115. ``site`` is the line of the
+    program that made it, ``train_step (train.py:40)``, where a traceback shows that and no file numbers the call.
     """
 
     kind: str
     op: str | None
     seq: int | None
     groups: tuple[str, ...] = ()
+    site: str = ""
 
 
 class WaitEnd(StrEnum):
@@ -49,20 +51,38 @@ class WaitEnd(StrEnum):
     BEFORE_EXIT = "before-exit"
 
 
+class WaitStart(StrEnum):
+    """How the start of a wait is known.
+
+    ``recorded``: a recorder noted when the call was issued. ``calculated``: it is the time of a timeout less what the call ran.
+    ``at-latest``: the line of the timeout has no time; the wait began its timeout before the process ended, or earlier.
+    """
+
+    RECORDED = "recorded"
+    CALCULATED = "calculated"
+    AT_LATEST = "at-latest"
+
+
 @dataclass(frozen=True, slots=True)
 class WaitTimes:
     """Since when and until when one rank waited, in seconds on the job's clock; None where unknown.
 
-    ``is_calculated``: no line holds ``since``; it is the time of a timeout less what the call ran. ``ran_ms`` is how long the call ran as
+    ``start`` says how ``since`` is known, and ``is_zoned`` whether what shows it names its zone. ``ran_ms`` is how long the call ran as
     the rank's own line prints it, ``timeout_ms`` its limit.
     """
 
     since: float | None = None
     until: float | None = None
     end: WaitEnd | None = None
-    is_calculated: bool = False
+    start: WaitStart | None = None
+    is_zoned: bool = False
     ran_ms: float | None = None
     timeout_ms: int | None = None
+
+    @property
+    def is_calculated(self) -> bool:
+        """True where no line and no record holds ``since``."""
+        return self.start in (WaitStart.CALCULATED, WaitStart.AT_LATEST)
 
     def waited_ms(self, seen: float | None = None) -> float | None:
         """How long it waited; None where unknown.

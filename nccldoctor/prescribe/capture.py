@@ -11,7 +11,7 @@ from collections.abc import Collection
 import numpy as np
 
 from nccldoctor.dataclass import dataclass
-from nccldoctor.events import CallTimeout, CaptureNotice, ExceptionRaised, Stack
+from nccldoctor.events import CallTimeout, CaptureNotice, ExceptionRaised, MonitoredBarrier, Setting, Stack
 from nccldoctor.identify.case import Case
 from nccldoctor.model import CauseClass, Finding, SourceKind
 from nccldoctor.parsers.event_details import gloo_limit_ms
@@ -100,7 +100,7 @@ def capture(findings: tuple[Finding, ...], case: Case) -> tuple[str, ...]:
     lines = [
         *(_own_recorder(case) if is_torch else []),
         *_recorder(case, backends),
-        *_stacks(case, is_torch),
+        *_stacks(findings[0], case, is_torch),
         *_library(case, backends),
         *_rank_logs(case, backends),
     ]
@@ -162,12 +162,32 @@ def _own_recorder(case: Case) -> list[str]:
     return [f'torchrun … -m nccldoctor.capture --to "$LOG_DIR" train.py …  # {why}']
 
 
-def _stacks(case: Case, is_torch: bool) -> list[str]:
+def _limit_ms(verdict: Finding, case: Case) -> int | None:
+    """The shortest limit that a line prints; else that of the stalled call.
+
+    Without either it is the shortest of the recorded calls, or what a script sets; None where no file tells.
+    """
+    stalled = verdict.stalled.timeout_ms if verdict.stalled is not None else None
+    printed = [e.timeout_ms for e in case.of(CallTimeout)] + [e.timeout_ms for e in case.of(MonitoredBarrier)]
+    printed += [gloo_limit_ms(e) for e in case.of(ExceptionRaised)]
+    recorded = case.calls.timeout_ms[case.calls.timeout_ms > 0]
+    written = [e.value.removesuffix(" s") for e in case.of(Setting) if e.name.endswith("(timeout=)")]
+    for known in (
+        [ms for ms in printed if ms],
+        [stalled] if stalled else [],
+        [int(recorded.min())] if len(recorded) else [],
+        [round(float(value) * 1000) for value in written if value.replace(".", "", 1).isdecimal()],
+    ):
+        if known and min(known) > 0:
+            return min(known)
+    return None
+
+
+def _stacks(verdict: Finding, case: Case, is_torch: bool) -> list[str]:
     """Stacks of every rank: the only record of what a rank does outside a collective."""
     if case.world and {e.rank for e in case.events if e.kind == "stack"} >= set(case.world):
         return []
-    printed = [e.timeout_ms for e in case.of(CallTimeout)] + [gloo_limit_ms(e) for e in case.of(ExceptionRaised)]
-    known = min(filter(None, printed), default=600_000 if is_torch else 0) // 1000
+    known = (_limit_ms(verdict, case) or (600_000 if is_torch else 0)) // 1000
     seconds = max(1, int(known * 0.8)) if known else 30
     limit = f"the {known} s timeout" if known else "the timeout; choose fewer seconds than it has"
     return [

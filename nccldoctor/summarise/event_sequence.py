@@ -16,7 +16,7 @@ from datetime import timedelta
 
 import numpy as np
 
-from nccldoctor.align.exits import can_precede_alarm
+from nccldoctor.align.exits import can_precede_alarm, was_forced
 from nccldoctor.align.facts import Facts
 from nccldoctor.dataclass import dataclass
 from nccldoctor.events import CommInit, Event, IbError, ProcessExit
@@ -65,6 +65,8 @@ class _Culprit:
         """The role of one event; None for what belongs to no sequence (progress, settings, stacks)."""
         if event.consequence is not None or not event.can_cause:
             return event.consequence
+        if isinstance(event, ProcessExit) and was_forced(self.facts.case, event):
+            return EventRole.TEAR_DOWN
         if not can_precede_alarm(self.facts.liveness, event):
             return EventRole.CASCADE if self._has_event(event) else EventRole.UNRELATED
         if self.cause in event.can_cause and self._has_event(event):

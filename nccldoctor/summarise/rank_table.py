@@ -50,7 +50,7 @@ def _with_wait(state: RankState, wait: RankWait | None) -> RankState:
     if wait is None or state.waits_in is not None or (wait.call.op is None and wait.call.seq is None):
         return replace(state, wait=wait)
     group = group_title(wait.call.groups[0]) if wait.call.groups else ""
-    title = call_title(wait.call.op, wait.call.seq)
+    title = call_title(wait.call.op, wait.call.seq) + (f" in {wait.call.site}" if wait.call.site else "")
     return replace(state, wait=wait, waits_in=f"{title} of {group}" if group not in ("", "default group") else title)
 
 

@@ -13,11 +13,14 @@ from nccldoctor.align.descriptions import op_of
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.first_pending import Key
 from nccldoctor.align.progress.from_lines import group_of
+from nccldoctor.align.stack_activity import wait_of
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.align.wait_times import complaints, wait_times
-from nccldoctor.events import CallTimeout
+from nccldoctor.events import CallTimeout, Event, ExceptionRaised
 from nccldoctor.model import Finding, Link, Role
+from nccldoctor.model.operations import op_type
 from nccldoctor.model.ranks import Ranks
+from nccldoctor.model.stack_frames import innermost
 from nccldoctor.model.standings import RankWait, WaitedCall
 
 COUNTED_BY_NCCL = ("ras", "inspector", "comm-dump")
@@ -25,18 +28,24 @@ COUNTED_BY_NCCL = ("ras", "inspector", "comm-dump")
 
 def rank_waits(facts: Facts, findings: tuple[Finding, ...], roles: Mapping[int, Role]) -> dict[int, RankWait]:
     """The wait of each rank that waits or timed out; ``roles`` are those of the rank table."""
-    links = {rank: link for finding in findings for link in _links(finding) for rank in link.waiting}
+    links = {rank: link for finding in findings for link in _links(facts, finding) for rank in link.waiting}
     known = cache(partial(_known_of, facts))
     waits = {rank: _rank_wait(facts, rank, role, links.get(rank), known) for rank, role in roles.items()}
     return {rank: wait for rank, wait in waits.items() if wait is not None}
 
 
-def _links(finding: Finding) -> tuple[Link, ...]:
-    """The waits that a finding names; where it names no call, its victims wait for its culprits."""
+def _links(facts: Facts, finding: Finding) -> tuple[Link, ...]:
+    """The waits that a finding names.
+
+    Where it names no call, its victims wait for its culprits; but where their tracebacks stand in different calls, nothing shows in which
+    of these a culprit is missing.
+    """
     call = finding.awaited
     if finding.chain or call is None or finding.stalled is not None:
         return finding.chain
-    return (Link(call.entered, call.missing, "", call.op, None),)
+    shown = {_of_traceback(complaints(facts, rank, None).gloo) for rank in call.entered} - {None}
+    is_one = len(shown) <= 1 or call.op is not None
+    return (Link(call.entered, call.missing if is_one else Ranks(), "", call.op, None),)
 
 
 def _rank_wait(
@@ -55,8 +64,9 @@ def _rank_wait(
         call, waits_for = known(stuck.key)
     elif link is not None:
         call = WaitedCall(link.group, link.op, link.seq, (link.group,) if link.group else ())
+        call = (_of_traceback(said.gloo) if link.op is None and link.seq is None else None) or call
     elif said.about or said.gloo is not None or (said.every and role is Role.WAITING):
-        call = _named_by(facts, said.about)
+        call = _named_by(facts, said.about) or _of_traceback(said.gloo) or WaitedCall("", None, None)
     else:
         return None
     if not waits_for and link is not None:
@@ -73,10 +83,20 @@ def _known_of(facts: Facts, key: Key) -> tuple[WaitedCall, Ranks]:
     return name, _waited_for(facts, call)
 
 
-def _named_by(facts: Facts, lines: Sequence[CallTimeout]) -> WaitedCall:
-    """The call as a line of the watchdog names it; without operation and number where none does, as with gloo."""
+def _of_traceback(event: Event | None) -> WaitedCall | None:
+    """The call in which gloo raised, with the line that made it; None where the traceback does not show it."""
+    if not isinstance(event, ExceptionRaised):
+        return None
+    kind, function = wait_of(event.frames) or ("", "")
+    if kind != "call" or function == "wait":
+        return None
+    return WaitedCall("", op_type(function), None, site=innermost((event.frame,)) if event.frame else "")
+
+
+def _named_by(facts: Facts, lines: Sequence[CallTimeout]) -> WaitedCall | None:
+    """The call as a line of the watchdog names it; None without such a line, as with gloo."""
     if not lines:
-        return WaitedCall("", None, None)
+        return None
     index = group_of(facts.case, lines[0])
     group = facts.case.groups[index] if index is not None else None
     kind = (group.desc or group.label) if group is not None else ""

@@ -42,9 +42,9 @@ class _RankStanding:
     distance: int | None
 
     @property
-    def call_kind(self) -> tuple[str, str | None, int | None] | None:
-        """What call it waits in: the kind of its group, the operation, the sequence number."""
-        return (self.call.kind, self.call.op, self.call.seq) if self.call is not None else None
+    def call_kind(self) -> tuple[str, str | None, int | None, str] | None:
+        """What call it waits in: the kind of its group, the operation, the sequence number, the line that made it."""
+        return (self.call.kind, self.call.op, self.call.seq, self.call.site) if self.call is not None else None
 
 
 def standings(facts: Facts, states: Sequence[RankState]) -> tuple[Standing, ...]:

@@ -30,7 +30,7 @@ STRETCHES, MARKS = 48, 8
 """Of one row at most."""
 
 MARGIN = 30.0
-"""Seconds before the stall that are shown where no earlier call was recorded."""
+"""Seconds before the stall that are shown at most where no earlier call was recorded."""
 
 BEFORE_STALL = 60.0
 """Seconds before the stall in which a fault may have begun it."""
@@ -155,7 +155,10 @@ def _time_frame(facts: Facts, findings: tuple[Finding, ...], ranks: Sequence[int
     wanted = np.isin(case.call_rank, ranks) & (calls.created_ns > 0) if len(calls) else np.empty(0, dtype=bool)
     before = distinct(calls.created_ns[wanted])
     before = before[before / 1e9 < stall]
-    start = float(before[-min(len(before), CALLS * max(len(ranks), 1))]) / 1e9 if len(before) else stall - MARGIN
+    if len(before):
+        start = float(before[-min(len(before), CALLS * max(len(ranks), 1))]) / 1e9
+    else:
+        start = max(stall - MARGIN, min((t for t in np.asarray(case.seconds).tolist() if t <= stall), default=stall))
     late = [t for t in known if stall <= t <= stall + LONGEST]
     last = float(calls.created_ns[wanted].max()) / 1e9 if wanted.any() else stall
     end = max([*late, last, stall])
@@ -241,7 +244,7 @@ def _stretches(
         return []
     absent = any(rank in f.ranks and f.family in (Family.ABSENT, Family.DISAGREE, Family.SLOW) for f in findings)
     last = max([float(calls.created_ns[r]) / 1e9 for r in rows.tolist()], default=frame.start)
-    last = max(last, max((s.end for s in out), default=last))
+    last = max([last, *(s.end for s in out), *_newest_step(facts, rank, frame)])
     if absent and stop > max(last, frame.start):
         return [
             *([Stretch("work", frame.start, last)] if last > frame.start else []),
@@ -249,6 +252,13 @@ def _stretches(
             Stretch("outside", last, stop),
         ]
     return [Stretch("work", frame.start, stop), *out] if len(rows) else out
+
+
+def _newest_step(facts: Facts, rank: int, frame: _Frame) -> list[float]:
+    """When the rank reported its newest step, where that was before the stall."""
+    step = facts.liveness.activity(rank).step_event
+    at = facts.liveness.time(step) if step is not None else math.nan
+    return [at] if at <= frame.stall else []
 
 
 def _known_until(facts: Facts, rank: int, frame: _Frame, marks: Sequence[Mark]) -> float:

@@ -25,7 +25,7 @@ _LIST = lazy(
 def _detail(hit: re.Match[str]) -> str:
     groups = hit.groupdict()
     if "signal" in groups:
-        return signal_named(hit["signal"]) or hit["signal"]
+        return signal_named(hit["signal"] or "") or hit["signal"] or ""
     if "left" in groups:
         return f"{hit['left']} attempts left" if hit["left"] else f"{hit['nodes']} new nodes"
     return hit.string.strip()[:500]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from nccldoctor.dataclass import dataclass
 from nccldoctor.model import CauseClass, Confidence, Diagnosis, Family, Finding, Job, RankState
-from nccldoctor.model.standings import Involvement
-from nccldoctor.reports.parts import incident_facts, wording
+from nccldoctor.model.standings import Involvement, WaitStart
+from nccldoctor.reports.parts import incident_facts, incident_time, wording
 from nccldoctor.version import __version__
-from nccldoctor.words import names, numbers, times
+from nccldoctor.words import lists, names, numbers, times
 from nccldoctor.words.sanitize import line
 
 
@@ -71,7 +71,7 @@ def _call(diagnosis: Diagnosis) -> Fact:
     if call is None and finding.cause is CauseClass.INIT:
         return Fact("Stalled call", "init", "no call can start before init ends")
     if call is None:
-        return Fact("Stalled call", "none seen", "no stalled call found")
+        return _unnumbered_call(diagnosis)
     parts = [names.group_title(call.group)] if call.group else []
     parts += [numbers.plural(call.numel_in, "element")] if call.numel_in else []
     parts += [line(call.dtype, 30)] if call.dtype else []
@@ -80,10 +80,26 @@ def _call(diagnosis: Diagnosis) -> Fact:
     return Fact(label, names.call_title(call.op, call.seq), " · ".join(parts) or "group unknown")
 
 
+def _unnumbered_call(diagnosis: Diagnosis) -> Fact:
+    """The call that tracebacks of the victims show; they may stand in different places of the program."""
+    label, waits = "Stalled call", incident_time.waits_of_victims(diagnosis)
+    if not waits:
+        return Fact(label, "none seen", "no stalled call found")
+    ops = list(dict.fromkeys(wait.call.op for wait in waits if wait.call.op is not None))
+    sites = list(dict.fromkeys(line(wait.call.site, 60) for wait in waits if wait.call.site))
+    if not ops:
+        return Fact(label, "not named", sites[0] if len(sites) == 1 else "no file names the call")
+    if len(ops) > 1 or len(sites) > 1:
+        return Fact(
+            label, lists.and_list([names.call_title(op, None) for op in ops]), "in different places of the program"
+        )
+    return Fact(label, names.call_title(ops[0], None), sites[0] if sites else "no file numbers the call")
+
+
 def _time(diagnosis: Diagnosis) -> Fact:
     label, call = "Stalled for", diagnosis.verdict.stalled
     if call is None:
-        return Fact(label, *_no_stall(diagnosis))
+        return _time_of_waits(diagnosis) or Fact(label, *_no_stall(diagnosis))
     limit = f"timeout {times.duration(call.timeout_ms)}" if call.timeout_ms and call.timeout_ms > 0 else ""
     at_least = f"{times.duration(call.timeout_ms or 0)} or more" if limit and diagnosis.alarm is not None else ""
     if call.since is None:
@@ -100,6 +116,20 @@ def _time(diagnosis: Diagnosis) -> Fact:
     span = f"{began} → {ended.split(' ', 1)[1] if is_same_day else ended}".replace(" UTC →", " →")
     value = times.duration((call.until - call.since).total_seconds() * 1000)
     return Fact(label, value, span + in_brackets)
+
+
+def _time_of_waits(diagnosis: Diagnosis) -> Fact | None:
+    """How long the victims waited in calls that no file numbers; None where none is known to wait."""
+    waits = incident_time.waits_of_victims(diagnosis)
+    waited = [ms for wait in waits if (ms := wait.times.waited_ms()) is not None]
+    if not waits:
+        return None
+    first, limit = incident_time.first_wait(diagnosis), incident_time.limit_of_waits(diagnosis)
+    parts = [f"since {incident_time.clock_of(diagnosis, first)}"] if first is not None else []
+    parts += ["at the latest"] if first is not None and first.start is WaitStart.AT_LATEST else []
+    parts += [f"(timeout {times.duration(limit)})"] if limit else []
+    value = times.duration(max(waited)) if waited else "unknown"
+    return Fact("Stalled for", value, " ".join(parts) or _no_start(diagnosis, "it"))
 
 
 def _no_stall(diagnosis: Diagnosis) -> tuple[str, str]:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from nccldoctor.model import Diagnosis, EventRole, Family, IncidentEvent, Stalled
+from nccldoctor.model.standings import RankWait, WaitStart, WaitTimes
 from nccldoctor.words import times
+
+NO_YEAR_KNOWN = 2000
+"""The year on the clock of a job of which nothing tells the year."""
 
 
 def when(diagnosis: Diagnosis) -> str:
@@ -11,7 +17,7 @@ def when(diagnosis: Diagnosis) -> str:
     if diagnosis.verdict.family is Family.NONE:
         return ""
     call = diagnosis.verdict.stalled
-    timeout = call.timeout_ms or 0 if call is not None else 0
+    timeout = (call.timeout_ms if call is not None else limit_of_waits(diagnosis)) or 0
     limit = f"timeout {times.duration(timeout)}" if timeout > 0 else ""
     began = _began(diagnosis)
     lasted = f" for {times.duration(span)}" if call is not None and (span := lasting(call)) is not None else ""
@@ -33,12 +39,46 @@ def _began(diagnosis: Diagnosis) -> str:
     cause = next((row for row in diagnosis.story if row.cause and row.time is not None), None)
     if cause is not None and cause.time is not None:
         return times.instant(cause.time)
+    if call is None and (waiting := first_wait(diagnosis)) is not None:
+        latest = " at the latest" if waiting.start is WaitStart.AT_LATEST else ""
+        return f"since {clock_of(diagnosis, waiting)}{latest}"
     rows = [row for row in diagnosis.story if _is_early_sign(row)]
     first = alarm.time if alarm is not None and alarm.time is not None else rows[0].time if rows else None
     if first is not None:
         return f"first error {times.instant(first)}"
     end = next((row.time for row in diagnosis.story if row.role is EventRole.TEAR_DOWN and row.time is not None), None)
     return f"ended {times.instant(end)}" if end is not None else ""
+
+
+def waits_of_victims(diagnosis: Diagnosis) -> tuple[RankWait, ...]:
+    """What the victims of the verdict wait in, where no file numbers their call; empty where one does."""
+    finding = diagnosis.verdict
+    if finding.stalled is not None or finding.family is not Family.ABSENT:
+        return ()
+    return tuple(state.wait for state in diagnosis.ranks if state.wait is not None and state.rank in finding.victims)
+
+
+def first_wait(diagnosis: Diagnosis) -> WaitTimes | None:
+    """The earliest of these waits; one that began *at the latest* then counts only where no other start is known."""
+    known = [wait.times for wait in waits_of_victims(diagnosis) if wait.times.since is not None]
+    return min(known, key=lambda one: (one.start is WaitStart.AT_LATEST, one.since), default=None)
+
+
+def limit_of_waits(diagnosis: Diagnosis) -> int | None:
+    """The shortest timeout of these waits in milliseconds; None where no line names one."""
+    return min((ms for wait in waits_of_victims(diagnosis) if (ms := wait.times.timeout_ms)), default=None)
+
+
+def clock_of(diagnosis: Diagnosis, one: WaitTimes) -> str:
+    """When a wait began: in UTC where what shows it names its zone, else as the lines print their times."""
+    if one.since is None:
+        return ""
+    at = datetime.fromtimestamp(one.since, UTC)
+    if one.is_zoned:
+        return times.instant(at)
+    ahead = diagnosis.timeline.ahead if diagnosis.timeline is not None else 0.0
+    printed = datetime.fromtimestamp(one.since + ahead, UTC).replace(tzinfo=None)
+    return times.instant(printed.replace(year=1900) if printed.year == NO_YEAR_KNOWN else printed)
 
 
 def _is_early_sign(row: IncidentEvent) -> bool:

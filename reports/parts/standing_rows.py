@@ -22,7 +22,7 @@ def folded(standings: Sequence[Standing]) -> tuple[Standing, ...]:
     alike: dict[object, list[Standing]] = {}
     for standing in standings:
         call = standing.call
-        place = (call.kind, call.op, call.seq) if call is not None else standing
+        place = (call.kind, call.op, call.seq, call.site) if call is not None else standing
         alike.setdefault((standing.involvement, place), []).append(standing)
     return tuple(_joined(same) for same in alike.values())
 

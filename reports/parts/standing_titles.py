@@ -21,10 +21,13 @@ def ranks_title(ranks: Ranks) -> str:
 
 
 def waited_title(call: WaitedCall | None) -> str:
-    """``TP 1 · ALLREDUCE #9``; of many groups of one kind ``84 DP groups · ALLREDUCE #2115``."""
+    """``TP 1 · ALLREDUCE #9``; of many groups of one kind ``84 DP groups · ALLREDUCE #2115``.
+
+    Of a call without a number it is ``ALLREDUCE in step (train.py:40)``.
+    """
     if call is None:
         return ""
-    name = call_title(call.op, call.seq)
+    name = call_title(call.op, call.seq) + (f" in {line(call.site, 60)}" if call.site else "")
     if not call.groups:
         return name
     groups = (

@@ -58,6 +58,13 @@ def quiet_but_alive(who: str, doing: str) -> Headline:
     return Headline(who, "never reached the call in which all peers timed out", doing, basis=Basis.RANKS)
 
 
+def quiet_while_apart(who: str, doing: str) -> Headline:
+    """Rank 2 fell behind while all peers timed out in different places of the program: it was in load_batch (data.py:3)."""
+    return Headline(
+        who, "fell behind while all peers timed out in different places of the program", doing, basis=Basis.RANKS
+    )
+
+
 def quiet_and_silent(who: str, doing: str) -> Headline:
     """Rank 1 (node0) went silent while all peers timed out."""
     return Headline(who, "went silent while all peers timed out", doing)

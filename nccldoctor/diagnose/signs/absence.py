@@ -17,7 +17,7 @@ from nccldoctor.align.stack_activity import (
 )
 from nccldoctor.align.stalls import Stall
 from nccldoctor.align.wait_graph import StuckCall
-from nccldoctor.diagnose.citations import Citation, Dump, Line
+from nccldoctor.diagnose.citations import Citation, Dump, Line, row_of_number
 from nccldoctor.diagnose.sentences import absent
 from nccldoctor.diagnose.sentences.doing import NO_PYTHON_FRAME, PROMPT, doing, ongoing
 from nccldoctor.events import DesyncReport, DumpNote, ExceptionRaised, MonitoredBarrier, Note, Stack
@@ -54,7 +54,8 @@ def show_outside(facts: Facts, call: StuckCall | None, rank: int) -> list[Citati
         what = describe_missing(facts, call)
         if rank in facts.progress.recorded_ranks:
             last = progress.enqueued if progress is not None and progress.enqueued >= 0 else None
-            citations.append(Dump(rank, absent.not_recorded(rank, what, last)))
+            row = row_of_number(facts, call.group, rank, last) if last is not None else None
+            citations.append(Dump(rank, absent.not_recorded(rank, what, last), row))
         elif progress is None:
             citations += no_ras_answer(facts, rank)
         elif progress.event is not None and progress.enqueued < call.seq:

@@ -38,6 +38,11 @@ class QuietRanks:
     was_closed: bool
     connection_broke: bool
 
+    @property
+    def is_one_place(self) -> bool:
+        """False where the tracebacks of the others end in different lines of the program: they may wait in different calls."""
+        return len({e.frame for e in self.complaints if isinstance(e, ExceptionRaised) and e.frame}) < 2
+
 
 def find_quiet_ranks(facts: Facts, stall: Stall) -> QuietRanks | None:
     """The few ranks, or those of one host, that did not complain.

@@ -8,6 +8,7 @@ import pytest
 from builders.diagnoses import fixtures_diagnoses
 
 import nccldoctor as nd
+from nccldoctor.history.comparison import compare
 from nccldoctor.history.fingerprint import Fingerprint, same_defect
 from nccldoctor.history.saved_report import Accused, from_document
 from nccldoctor.incident import Incident
@@ -88,6 +89,50 @@ def test_a_time_without_a_year_is_no_time() -> None:
 
     assert from_document(made).happened == datetime.fromtimestamp(1_767_225_600.5, UTC)
     assert from_document(made | {"timeline": {"start": 951_000_000.0}}).happened is None
+
+
+def test_without_a_complaint_that_has_a_time_it_happened_at_the_first_event_of_the_incident() -> None:
+    story = [
+        {"role": "unrelated", "time": "2026-11-19T08:00:00"},
+        {"role": "cascade", "time": None},
+        {"role": "cascade", "time": "2026-11-20T11:00:04"},
+    ]
+    made = document() | {"alarm": {"time": None}, "story": story}
+
+    assert from_document(made).clock == datetime(2026, 11, 20, 11, 0, 4), "no zone is claimed"
+    assert from_document(made).happened == datetime(2026, 11, 20, 11, 0, 4, tzinfo=UTC)
+    assert compare(from_document(made), from_document(made)).rows[-1].left == "2026-11-20 11:00:04"
+
+
+def in_call(rank: int, call: str, function: str) -> dict[str, object]:
+    """The frames of the newest call that a rank recorded, where no stack of it was taken."""
+    frame = {"function": function, "file": "/opt/t/train.py", "line": 62, "own": True}
+    return {"rank": rank, "what": f"newest recorded call: {call} [256] scheduled", "frames": [frame]}
+
+
+@pytest.mark.parametrize(
+    ("newest", "site"),
+    [
+        ("all_reduce #8 in TP_GROUP (4)", "loss (train.py)"),
+        ("all_reduce #9 in DP_GROUP (1)", "loss (train.py)"),
+        ("all_reduce #9 in TP_GROUP (4)", "step (train.py)"),
+    ],
+    ids=["the call before", "a call of another group", "the call that hung"],
+)
+def test_without_a_stack_the_line_is_that_of_the_call_that_hung(newest: str, site: str) -> None:
+    peer = in_call(0, "all_reduce #9 in TP_GROUP (4)", "loss")
+    made = document() | {"stacks": [in_call(3, newest, "step"), peer]}
+
+    assert from_document(made).fingerprint.site == site
+
+
+def test_no_line_is_told_where_no_record_of_the_call_that_hung_is_there() -> None:
+    finished = in_call(3, "all_reduce #8 in TP_GROUP (4)", "step")
+    side = {"seq": 9, "group": "TP_GROUP (4)", "site": "loss (train.py:66)"}
+    streams = {"left": 3, "right": 0, "rows": [{"kind": "right-only", "left": None, "right": side}]}
+
+    assert from_document(document() | {"stacks": [finished]}).fingerprint.site == ""
+    assert from_document(document() | {"stacks": [finished], "streams": streams}).fingerprint.site == "loss (train.py)"
 
 
 def test_stand_ins_of_a_redacted_report_are_no_hosts() -> None:

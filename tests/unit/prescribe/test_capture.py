@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
 import pytest
 from builders.remedies import fixtures_conditions
 from builders.remedies.advice import LOADER, ask, event
@@ -16,6 +17,7 @@ from nccldoctor.events import (
     ExceptionRaised,
     NcclError,
 )
+from nccldoctor.model import Stalled
 from nccldoctor.model.recorded_calls import Batch, Calls, DumpHead, Vocabulary
 from nccldoctor.prescribe.capture import buffer_size, nccl_exports, recorder_exports
 
@@ -60,6 +62,22 @@ def test_capture_arms_stacks_before_the_limit():
         place=fixtures_conditions.at(), text="", rank=0, op="ALLREDUCE", seq=1, timeout_ms=1_800_000
     )
     assert any("dump_traceback_later(1440" in line for line in ask(fixtures_conditions.case([slow])).capture)
+
+
+def test_the_limit_is_that_of_the_job_however_it_is_known():
+    def armed(case, **finding):
+        lines = ask(case, fixtures_conditions.finding(**finding)).capture
+        return next(line for line in lines if "dump_traceback_later" in line)
+
+    calls = dataclasses.replace(Calls.empty(), timeout_ms=np.array([-1, 5_000, 30_000]))
+    dumped = dataclasses.replace(fixtures_conditions.case(), batch=Batch((), calls, Vocabulary()))
+    script = fixtures_conditions.case([fixtures_conditions.setting("init_process_group(timeout=)", "20 s")])
+    nothing = Stalled("ALLREDUCE", 7)
+
+    assert "later(4," in armed(dumped, stalled=nothing) and "before the 5 s timeout" in armed(dumped, stalled=nothing)
+    assert "later(16," in armed(script, stalled=nothing)
+    assert "later(9," in armed(script, stalled=dataclasses.replace(nothing, timeout_ms=12_000))
+    assert "later(480," in armed(fixtures_conditions.case(), stalled=nothing), "PyTorch's default"
 
 
 def said(cls, text, **fields):

@@ -15,6 +15,7 @@ from nccldoctor.events import (
     IbError,
     KernelEvent,
     OutOfMemory,
+    ProcessExit,
     SchedulerEvent,
     TearDown,
 )
@@ -175,3 +176,20 @@ def test_a_story_is_bounded_and_keeps_its_cause() -> None:
 
 def test_nothing_found_tells_no_story() -> None:
     assert event_sequence(align(fixtures_conditions.case()), ()) == ()
+
+
+def test_a_process_that_its_launcher_had_to_kill_did_not_begin_it() -> None:
+    kill = TearDown(place=Place(0, "train.log", 950), text="", rank=5, pid=7, what="forced-kill", detail="SIGKILL")
+    ended = ProcessExit(place=Place(0, "train.log", 960), text="", rank=5, pid=7, exitcode=-9, signal="SIGKILL")
+    own = ProcessExit(place=Place(0, "train.log", 960), text="", rank=5, pid=8, exitcode=-9, signal="SIGKILL")
+    rows = told([(1602.0, kill), (1603.0, ended)], "frozen")
+
+    assert first_cause(rows) is None
+    assert [row.role for row in rows if row.kind == "process-exit"] == [EventRole.TEAR_DOWN]
+    assert first_cause(told([(1602.0, kill), (1603.0, own)], "died")) is not None, "the kill was of another process"
+
+
+def test_a_closing_signal_is_called_by_its_name() -> None:
+    for signal in ("SIGINT", "SIGTERM"):
+        sent = TearDown(place=Place(0, "train.log", 950), text="", rank=5, what="closing-signal", detail=signal)
+        assert f"got {signal} from its launcher" in [row.says for row in told([(1601.0, sent)])]

@@ -9,9 +9,9 @@ from builders.jobs.cases import START, WORLD, Log, RecordedRank, Team, facts, ga
 
 from nccldoctor.align.facts import Facts
 from nccldoctor.diagnose.diagnose import diagnose
-from nccldoctor.events import Event, ExceptionRaised, ProcessExit, TearDown
+from nccldoctor.events import Event, ExceptionRaised, Heartbeat, Note, ProcessExit, TearDown
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.model.standings import RankWait, WaitEnd
+from nccldoctor.model.standings import RankWait, WaitedCall, WaitEnd, WaitStart
 from nccldoctor.summarise.rank_table import rank_table
 from nccldoctor.summarise.standings import standings
 
@@ -152,3 +152,42 @@ def test_a_rank_in_a_receive_waits_since_it_posted_that_receive() -> None:
 
 def test_a_rank_that_waits_for_nobody_has_no_wait() -> None:
     assert 3 not in waits(late())
+
+
+def gloo_in(rank: int, function: str, site: str) -> Event:
+    frames = (f"{function} (/x/torch/distributed/distributed_c10d.py:9)", f"{site} (/job/train.py:40)")
+    traceback = said(ExceptionRaised, rank, type="RuntimeError", message=LIMIT, origin="echo")
+    return replace(traceback, frames=frames, frame=frames[-1], code="dist.call()")
+
+
+def logs_of_gloo(*tracebacks: Event, launcher: tuple[Event, ...] = ()) -> Facts:
+    """Rank 3 reports its first steps, and its peers raise in the end; no dump, and no line of a traceback has a time."""
+    steps = [said(Heartbeat, rank, 1.0 + rank / 10, step=1) for rank in range(4)]
+    own = [own_log(rank, steps[rank], *(e for e in tracebacks if e.rank == rank)) for rank in range(4)]
+    told = said(Note, None, what="world-size", detail="4")
+    return facts(logs=[*own, Log("launcher.log", (told, *launcher))])
+
+
+def test_a_process_that_the_closing_signal_ended_waited_its_timeout_before_that_at_the_latest() -> None:
+    peers = [gloo_in(rank, "all_reduce", "train_step") for rank in range(3)]
+    sent = [said(TearDown, rank, 20.5, what="closing-signal", detail="SIGTERM") for rank in (0, 1, 3)]
+    kill = said(TearDown, 3, 50.5, what="forced-kill", detail="SIGKILL")
+    ends = [said(ProcessExit, rank, 51.0, exitcode=-15, signal="SIGTERM", reporter="torchrun") for rank in (0, 1)]
+    ends += [said(ProcessExit, 2, 20.0, exitcode=1, first=True, reporter="torchrun")]
+    own = waits(logs_of_gloo(*peers, launcher=(*sent, kill, *ends)))
+
+    assert {own[r].times.start for r in range(3)} == {WaitStart.AT_LATEST}
+    assert [own[r].times.since for r in range(3)] == pytest.approx([START + 12.5, START + 12.5, START + 13.0])
+    assert own[0].times.waited_ms() == 8_000
+
+
+def test_where_no_file_numbers_the_call_a_traceback_shows_what_each_rank_waited_in() -> None:
+    same = waits(logs_of_gloo(*(gloo_in(rank, "all_gather_single", "forward") for rank in range(3))))
+    apart = waits(logs_of_gloo(*(gloo_in(rank, ("all_reduce", "recv")[rank % 2], "step") for rank in range(3))))
+
+    assert {wait.call for wait in same.values()} == {
+        WaitedCall("", "_ALLGATHER_BASE", None, site="forward (train.py:40)")
+    }
+    assert all(wait.waits_for == {3} for wait in same.values())
+    assert [apart[r].call.op for r in range(3)] == ["ALLREDUCE", "RECV", "ALLREDUCE"]
+    assert not any(wait.waits_for for wait in apart.values()), "rank 3 is not shown to be missing in each of them"

@@ -115,3 +115,13 @@ def test_a_timeout_without_a_time_does_not_stretch_the_picture() -> None:
     assert picture is not None
     assert START - 60 <= picture.start <= picture.end <= START + 60
     assert [m.text for m in of(picture, 1).marks] == ["exited with code -6"]
+
+
+def test_it_does_not_begin_before_the_first_line_of_the_job() -> None:
+    steps = [Log(f"{r}.log", (said(Heartbeat, r, 5.0 + r, step=4),), rank=r) for r in range(3)]
+    exits = Log("launcher.log", tuple(said(ProcessExit, r, 12.0 + r, exitcode=1) for r in range(3)))
+    aligned = facts(logs=[*steps, exits])
+    picture = timeline(aligned, diagnose(aligned).findings)
+
+    assert picture is not None
+    assert picture.start == START + 5.0

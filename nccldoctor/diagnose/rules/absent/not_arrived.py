@@ -321,7 +321,7 @@ def _quiet_and_not_gone(facts: Facts, stall: ObservedStall) -> Hypothesis | None
     quiet = stall.quiet
     if quiet is None or quiet.connection_broke:
         return None
-    found = stall.conclude_quiet(quiet, absent.quiet_but_alive)
+    found = stall.conclude_quiet(quiet, absent.quiet_but_alive if quiet.is_one_place else absent.quiet_while_apart)
     if all(stall.is_shown_alive(rank) for rank in quiet.ranks):
         return found
     if any(stall.is_shown_alive(rank) for rank in quiet.ranks) or is_telling(facts, quiet.ranks):

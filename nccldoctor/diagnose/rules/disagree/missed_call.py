@@ -17,7 +17,7 @@ from nccldoctor.align.divergence.step_counters import StepCount, comparable_coun
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import StallKind
 from nccldoctor.align.wait_graph import StuckCall
-from nccldoctor.diagnose.citations import Citation, Dump, Entry, Line, Waiting
+from nccldoctor.diagnose.citations import Citation, Dump, Entry, Line, Waiting, row_of_number
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
@@ -187,7 +187,10 @@ def _one_call_fewer(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     group = describe_group(facts, call.group)
     return Hypothesis(
         disagree.one_call_fewer(who(facts.case, Ranks([rank])), group),
-        [Dump(rank, disagree.had_called(rank, count, group)), Waiting(call)],
+        [
+            Dump(rank, disagree.had_called(rank, count, group), row_of_number(facts, call.group, rank, count)),
+            Waiting(call),
+        ],
         (Doubt.at_most(Confidence.MEDIUM, disagree.only_the_count(rank)),),
         ranks=Ranks([rank]),
         call=call,

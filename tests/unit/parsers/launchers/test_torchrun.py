@@ -133,7 +133,7 @@ def test_agent_lines() -> None:
         "Setting OMP_NUM_THREADS environment variable for each process to be 1 in default, to avoid\n",
     )
     told = [(e.what, e.detail, e.pid) for e in found if isinstance(e, TearDown | Note)]
-    assert told[:2] == [("closing-signal", "SIGTERM", 7), ("forced-kill", "SIGTERM", 8)]
+    assert told[:2] == [("closing-signal", "SIGTERM", 7), ("forced-kill", "SIGKILL", 8)], "the signal that ended it"
     assert told[2][0::2] == ("abandoned-process", 9)
     assert told[3:] == [
         ("death-signal", "SIGTERM", None),

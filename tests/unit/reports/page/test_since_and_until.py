@@ -11,6 +11,7 @@ from builders.jobs.cases import RecordedRank, wall, world
 
 import nccldoctor
 from nccldoctor.reports.page import facts
+from nccldoctor.reports.parts import incident_time
 
 FOUR = world(4)
 SAMPLES = Path(__file__).parents[4] / "sample_logs"
@@ -63,3 +64,24 @@ def test_lines_with_times_that_do_not_show_the_start_are_no_lines_without_times(
     untimed = nccldoctor.analyze(tmp_path).diagnosis
     assert not untimed.job.has_times
     assert facts.four(untimed)[2].detail == "no file has times"
+
+
+def test_a_hang_in_calls_that_no_file_numbers_has_a_call_and_a_length() -> None:
+    """Logs of gloo alone: the tracebacks of the victims stand in three operations."""
+    of_gloo = [SAMPLES / "not-arrived" / host for host in ("node0", "node1")]
+    diagnosis = nccldoctor.analyze(of_gloo).diagnosis
+    _, call, length, _ = facts.four(diagnosis)
+
+    assert (call.label, call.value) == ("Stalled call", "ALLREDUCE, SEND and RECV")
+    assert (length.value, length.detail) == ("8 s", "since 2026-11-20 11:32:30 at the latest (timeout 8 s)")
+    assert incident_time.when(diagnosis) == "since 2026-11-20 11:32:30 at the latest (timeout 8 s)"
+
+
+def test_a_crash_without_waiting_ranks_has_no_stalled_call(tmp_path: Path) -> None:
+    (tmp_path / "rank_0.log").write_text(
+        "[rank0]: 2026-11-20 11:32:30 INFO step=4\n[rank0]: Traceback (most recent call last):\n"
+        '[rank0]:   File "/job/train.py", line 4, in <module>\n[rank0]:     load()\n[rank0]: ValueError: no shard 7\n'
+    )
+    call, length = facts.four(nccldoctor.analyze(tmp_path).diagnosis)[1:3]
+
+    assert (call.value, length.value) == ("none seen", "no stall")
