@@ -152,7 +152,9 @@ def collect_liveness(case: Case) -> Liveness:
         if rank is not None and dumps.get(rank) != "good":
             dumps[rank] = _dump_state(dump)
     ranks = sorted(set(by_rank) | set(dumps) | files)
-    of = {r: _activity(r, Events(by_rank.get(r, ())), dumps.get(r, "none"), r in files, when) for r in ranks}
+    told = {rank: Events(own) for rank, own in by_rank.items()}
+    nothing = Events()  # one for all ranks without a line: it is asked for a dozen kinds
+    of = {r: _activity(r, told.get(r, nothing), dumps.get(r, "none"), r in files, when) for r in ranks}
     end = _end(case, of, when)
     alarms = [e for e in case.events if e.is_complaint and not (e.moot_after_end and when[id(e)] >= end)]
     timed = [(when[id(e)], i) for i, e in enumerate(alarms) if not math.isnan(when[id(e)])]

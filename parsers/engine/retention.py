@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import fields
 from functools import cache
+from operator import attrgetter
 
 from nccldoctor.events import KINDS, Event
 from nccldoctor.model import Gap, Source
@@ -32,6 +33,7 @@ class Retention:
         self.room = room
         self.counted = 0
         self.kept: list[Event] = []
+        self._shares: list[Shares] = []  # of those that were kept the last time
         self._lines = array("q")
 
     def retain(self, events: Sequence[Event]) -> None:
@@ -42,7 +44,10 @@ class Retention:
         if not self._lines or self._lines[-1] != line:
             self._lines.append(line)
         if len(self.kept) > 2 * self.room:
-            self.kept = thinned(self.kept, self.room)
+            self._shares += map(shares_of, self.kept[len(self._shares) :])
+            indices = kept_places(self._shares, self.room)
+            self.kept = [self.kept[i] for i in indices]
+            self._shares = [self._shares[i] for i in indices]
 
     def lines_with(self, others: Iterable[Event]) -> int:
         """The number of lines on which these or the added events stand, the dropped ones included."""
@@ -56,27 +61,32 @@ class Retention:
         return [Gap(source.path, why, source=source.id)] if dropped else []
 
 
-def thinned(events: list[Event], room: int) -> list[Event]:
-    """At most ``room`` of the events, in their order."""
-    return [events[i] for i in sorted(_chosen(events, range(len(events)), room, _SHARES))]
+Shares = tuple[Hashable, Hashable, Hashable]
+"""What the room is shared by, one after the other: the kind of an event, its writer, and what it says."""
+
+
+def shares_of(event: Event) -> Shares:
+    """The shares that an event belongs to."""
+    return event.kind, _writer(event), _subject(event)
 
 
 @cache
-def _own_fields(kind: str) -> tuple[str, ...]:
-    """The fields that a kind of event has beside those of all."""
-    return tuple(field.name for field in fields(KINDS[kind]) if field.name not in _COMMON)
+def _group_and_details(kind: str) -> Callable[[Event], tuple[object, ...]]:
+    """What gives the group of an event of this kind, and its fields beside those of all."""
+    own = [field.name for field in fields(KINDS[kind]) if field.name not in _COMMON]
+    return attrgetter("kind", "group", *own)
 
 
 def _subject(event: Event) -> Hashable:
     """What an event says beside its numbers: the names and the small codes among its details."""
-    found: list[object] = []
-    for name in _own_fields(event.kind):
-        value = getattr(event, name)
+    _, group, *own = _group_and_details(event.kind)(event)
+    found: list[object] = [group]
+    for value in own:
         if isinstance(value, str):
             found.append(_DIGITS.sub("0", value[:_CHARS]))
         elif not isinstance(value, int) or value < _LARGEST_CODE:
             found.append(value if isinstance(value, int) else value is None)
-    return (event.group, *found)
+    return tuple(found)
 
 
 def _writer(event: Event) -> Hashable:
@@ -85,21 +95,20 @@ def _writer(event: Event) -> Hashable:
     return event.group_rank, event.host, event.pid
 
 
-_SHARES: tuple[Callable[[Event], Hashable], ...] = (lambda event: event.kind, _writer, _subject)
-"""What the room is shared by, one after the other."""
+def kept_places(shares: Sequence[Shares], room: int) -> list[int]:
+    """The indices of at most ``room`` of the events that have these shares, in their order."""
+    return sorted(_among(range(len(shares)), shares, 0, room))
 
 
-def _chosen(
-    events: list[Event], among: Sequence[int], room: int, shares: tuple[Callable[[Event], Hashable], ...]
-) -> list[int]:
-    """The indices, out of ``among``, of the events that are kept."""
-    if len(among) <= room:
-        return list(among)
-    if not shares:
-        return _ends_and_sample(among, room)
+def _among(places: Sequence[int], shares: Sequence[Shares], level: int, room: int) -> list[int]:
+    """The indices, out of ``places``, of the events that are kept; the shares from ``level`` on tell them apart."""
+    if len(places) <= room:
+        return list(places)
+    if level == len(shares[0]):
+        return _ends_and_sample(places, room)
     parts: dict[Hashable, list[int]] = defaultdict(list)
-    for i in among:
-        parts[shares[0](events[i])].append(i)
+    for i in places:
+        parts[shares[i][level]].append(i)
     if len(parts) > room:
         heads = [part[0] for part in parts.values()]
         return _ends_and_sample(heads, room)
@@ -108,7 +117,7 @@ def _chosen(
     by_size = sorted(parts.values(), key=len)  # what a small part leaves over goes to the larger ones
     for n, part in enumerate(by_size):
         share = min(len(part), left // (len(by_size) - n))
-        out += _chosen(events, part, share, shares[1:])
+        out += _among(part, shares, level + 1, share)
         left -= share
     return out
 

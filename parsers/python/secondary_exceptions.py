@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 from nccldoctor.model.recorded_calls import Frame
 from nccldoctor.parsers.nccl.topics import topic_of
@@ -36,7 +37,7 @@ def is_echo(name: str, message: str, frames: tuple[Frame, ...] = ()) -> bool:
     ``name`` is the type with or without its module; ``frames`` are innermost first.
     """
     plain = name.partition("(")[0].rpartition(".")[2]
-    if plain in _ECHO_TYPES or plain.startswith("Rendezvous") or _ECHO_TEXT.search(message):
+    if plain in _ECHO_TYPES or plain.startswith("Rendezvous") or _is_echo_text(message):
         return True
     if plain == "SystemExit":
         return message.strip() in ("0", "130", "143", "-15", "")
@@ -50,6 +51,12 @@ def is_echo(name: str, message: str, frames: tuple[Frame, ...] = ()) -> bool:
     if plain in _BROKEN_PIPES or (plain in ("RuntimeError", "OSError") and _ECHO_WHOLE.search(message)):
         return any(_is_of_torch_distributed(f) or "/multiprocessing/" in f for f in files)
     return plain == "CalledProcessError" and any(_is_launcher(file) for file in files)
+
+
+@lru_cache(maxsize=256)
+def _is_echo_text(message: str) -> bool:
+    """True of a text that tells of a failure elsewhere; all ranks of a job raise the same ones."""
+    return _ECHO_TEXT.search(message) is not None
 
 
 def is_broken_connection(name: str, message: str) -> bool:

@@ -8,7 +8,7 @@ from itertools import pairwise
 from nccldoctor.events import CollectiveTimeout, Event, GpuError
 from nccldoctor.model import Place, Source, SourceKind
 from nccldoctor.parsers.engine.effort import Effort
-from nccldoctor.parsers.engine.retention import Retention, thinned
+from nccldoctor.parsers.engine.retention import Retention, kept_places, shares_of
 from nccldoctor.parsers.engine.scan import scan
 
 
@@ -18,6 +18,10 @@ def gpu_error(line: int, xid: int, rank: int = 0) -> GpuError:
 
 def timeout(line: int, rank: int, seq: int) -> CollectiveTimeout:
     return CollectiveTimeout(place=Place(0, "a.log", line), text="timeout", rank=rank, seq=seq, op="ALLREDUCE")
+
+
+def thinned(events: list[Event], room: int) -> list[Event]:
+    return [events[i] for i in kept_places(list(map(shares_of, events)), room)]
 
 
 def test_few_events_are_all_kept() -> None:
