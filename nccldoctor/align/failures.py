@@ -47,7 +47,7 @@ from nccldoctor.model import CauseClass
 from nccldoctor.model.hosts import endpoint_address, short_host
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.event_details import failed_node, is_host_full, is_loader_worker_error
-from nccldoctor.parsers.python.secondary_exceptions import is_broken_connection
+from nccldoctor.parsers.python.secondary_exceptions import is_about_other_end
 
 WORKER = "DataLoader worker"
 TRAINING = frozenset({"python", "python3", "pt_data_worker", WORKER})
@@ -78,8 +78,8 @@ class Failure:
 def failures(case: Case, liveness: Liveness, hosts: Hosts) -> tuple[Failure, ...]:
     """All failures that can be a cause: hardware, then network, exceptions and deaths; earliest first within each.
 
-    What follows the scheduler's word that it takes the job or a node away is no cause, nor is a connection that broke where a killed
-    process is on record.
+    What follows the scheduler's word that it takes the job or a node away is no cause, nor is a connection that broke, or an
+    answer that never came, where a killed process is on record.
     """
     ordered: list[Failure] = []
     stops = [e for e in case.of(SchedulerEvent) if e.is_withdrawal and can_precede_alarm(liveness, e)]
@@ -116,12 +116,13 @@ def _is_behind_any(liveness: Liveness, failure: Failure, stops: Sequence[Schedul
 
 
 def _is_of_killed_peer(raised: Failure, deaths: Sequence[Failure]) -> bool:
-    """True of an exception about a broken connection where another process of the job was killed before.
+    """True of an exception about a silent or lost partner, where a process of the job was killed before.
 
-    Example: rank 5 is killed by SIGKILL, and ranks 2 and 3 raise ``ConnectionResetError``. A scheduler notices the end of a node late.
+    Example: rank 5 is killed by SIGKILL, and ranks 2 and 3 raise ``ConnectionResetError`` or ``TimeoutError``. A scheduler notices the end
+    of a node late.
     """
     error = raised.events[0]
-    if not (isinstance(error, ExceptionRaised) and is_broken_connection(error.type, error.message)):
+    if not (isinstance(error, ExceptionRaised) and is_about_other_end(error.type, error.message)):
         return False
     for death in deaths:
         end = death.events[0]

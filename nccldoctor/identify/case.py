@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nccldoctor.dataclass import dataclass
-from nccldoctor.events import CallTimeout, Event, Events
+from nccldoctor.events import CallTimeout, Event, Events, Note
 from nccldoctor.identify.groups import Groups
 from nccldoctor.identify.nccl_counters import NcclCounters
 from nccldoctor.identify.pods import Pods
@@ -19,6 +19,8 @@ from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import Batch, Calls, DumpHead, Vocabulary
 
 _E = TypeVar("_E", bound=Event)
+
+_SIZE_NOTES = ("world-size", "job-size", "least-size")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +122,15 @@ class Case:
         for group in self.groups:
             seen = seen | group.members
         return seen
+
+    @property
+    def is_size_guessed(self) -> bool:
+        """True where nothing states ``world_size``: it is one more than the highest rank that was seen."""
+        size = self.world_size
+        if size is None or self.groups[0].learned == "world":  # the default group is always the first
+            return False
+        noted = any(note.what in _SIZE_NOTES and note.detail == str(size) for note in self.of(Note))
+        return not noted and not any(len(g.ranks) == size for dump in self.dumps for g in dump.config if g.ranks)
 
     def of(self, cls: type[_E], rank: int | None = None) -> Iterator[_E]:
         """All events of one kind, in input order; of one rank where ``rank`` is given."""

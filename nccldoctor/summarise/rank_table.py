@@ -8,7 +8,7 @@ from nccldoctor.align.descriptions import describe
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.first_pending import Key
 from nccldoctor.align.progress.group_progress import GroupProgress
-from nccldoctor.events import CommInit, DumpSignal, Event, Note
+from nccldoctor.events import CommInit, DumpSignal, Event
 from nccldoctor.identify.event_times import YEARLESS
 from nccldoctor.model import Alarm, CauseClass, Confidence, Finding, Job, Place, RankState, Role
 from nccldoctor.model.diagnosis import AlarmOrder
@@ -131,19 +131,18 @@ def job(facts: Facts) -> Job:
     case = facts.case
     names = {*case.rank_host.values(), *(e.host for e in case.of(CommInit) if e.host)}
     hosts = sorted({case.pods.place(name) for name in names})
-    is_proven = case.groups[0].learned == "world"  # the default group is always the first
-    guessed = case.world_size is not None and not is_proven and not _is_stated(facts, case.world_size)
     groups = tuple(group for group in case.groups if group.learned != "unnamed")
     has_times = bool((case.calls.created_ns > 0).any()) or any(event.time is not None for event in case.events)
-    return Job(case.world_size, tuple(hosts), case.torch, case.nccl, groups, guessed, case.world_at_least, has_times)
-
-
-def _is_stated(facts: Facts, size: int) -> bool:
-    """True where a program, a launch script or a dump tells the number of ranks that was found."""
-    sizes = ("world-size", "job-size", "least-size")
-    if any(note.what in sizes and note.detail == str(size) for note in facts.case.of(Note)):
-        return True
-    return any(len(group.ranks) == size for dump in facts.case.dumps for group in dump.config if group.ranks)
+    return Job(
+        case.world_size,
+        tuple(hosts),
+        case.torch,
+        case.nccl,
+        groups,
+        case.is_size_guessed,
+        case.world_at_least,
+        has_times,
+    )
 
 
 def notices(facts: Facts) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from nccldoctor.patterns import lazy
 _TABLE = Table(__file__).data
 _ECHO_TYPES = frozenset(_TABLE["types"])
 _BROKEN_PIPES = frozenset(_TABLE["broken_pipes"])
+_UNANSWERED = frozenset(_TABLE["unanswered"])
 _ECHO_TEXT = lazy(_TABLE["texts"], re.VERBOSE)
 _LOST_TEXT = lazy(_TABLE["lost"], re.VERBOSE)
 _ECHO_WHOLE = lazy(
@@ -59,15 +60,15 @@ def _is_echo_text(message: str) -> bool:
     return _ECHO_TEXT.search(message) is not None
 
 
-def is_broken_connection(name: str, message: str) -> bool:
-    """True when an exception only says that the other end of a connection is gone.
+def is_about_other_end(name: str, message: str) -> bool:
+    """True when an exception only says that the other end is gone or did not answer in time.
 
     That end may be a rank or a service: whether a rank ended first shows in what else the job left.
     """
     plain = name.rpartition(".")[2]
     if plain == "EOFError":
         return not message.strip()  # with words it is a file that ended early
-    return plain in _BROKEN_PIPES or _LOST_TEXT.search(message) is not None
+    return plain in _BROKEN_PIPES | _UNANSWERED or _LOST_TEXT.search(message) is not None
 
 
 def _is_of_torch_distributed(file: str) -> bool:

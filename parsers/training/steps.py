@@ -174,7 +174,7 @@ class Trainer(LineParser):
     literals = (
         *("it/s", "s/it", "?it", "/s]", "%|", "eta:"),
         *("iteration ", "Iteration", "iter", "Iter", "step", "Step", "STEP", "batch", "Batch"),
-        *("{'loss'", '{"loss"', "'epoch'", "poch ", "poch: ", "] loss: ", "finish", "processed"),
+        *("{'loss'", '{"loss"', "'epoch'", "poch ", "poch: ", "] loss: ", "]\tLoss_D: ", "finish", "processed"),
     )
 
     def parse(self, line: Line) -> Iterable[Event]:

@@ -60,7 +60,9 @@ def _files(case: Inspected, files: Sequence[tuple[Source, Any]], width: int) -> 
         rows.append((*what, parsed, first, last, lines, line(source.why, 60)))
     yield from table_lines(COLUMNS, rows, width)
     if hidden := heads_without_room(COLUMNS, rows, width):
-        for spans in paragraph(f"no room for {and_list(hidden)}: a wider terminal shows more, --format json all", width):
+        for spans in paragraph(
+            f"no room for {and_list(hidden)}: a wider terminal shows more, --format json all", width
+        ):
             yield "".join(span.text for span in spans)
     if len(case.sources) > ROWS:
         yield f"and {numbers.plural(len(case.sources) - ROWS, 'file')} more"

@@ -12,6 +12,7 @@ from builders.files.dumps import dump, entry
 from builders.jobs.cases import Log, facts
 from builders.jobs.verdicts import gave_up, innocent, job, play, read, step_line, taken_down, told_to_dump, torchrun
 from builders.remedies import fixtures_conditions
+from simulator.jobs import Job
 
 import nccldoctor
 from nccldoctor.cli.exit_codes import exit_code
@@ -28,13 +29,19 @@ STUCK = (
 )
 
 
+def sized(ended_well: Job) -> dict[str, str | bytes]:
+    """The files of a job whose rank 0 prints the world size."""
+    said = f"world_size={ended_well.knobs.world}\n{ended_well.files['logs/rank_0.log']!s}"
+    return {**ended_well.files, "logs/rank_0.log": said}
+
+
 # --- none -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("scenario", ["healthy", "healthy_scary"])
 @pytest.mark.parametrize("seed", [0, 2, 4])
 def test_a_job_that_ended_well(scenario: str, seed: int) -> None:
-    ruling = play(scenario, seed)
+    ruling = read(sized(job(scenario, seed)))
     assert (ruling.cause, ruling.ranks, ruling.verdict["confidence"]) == ("none", "", "high"), str(ruling)
     assert ruling.verdict["stalled"] is None
 
@@ -72,7 +79,7 @@ def cut_tar() -> bytes:
     ids=["cut log", "nothing left", "archive", "dump"],
 )
 def test_nothing_is_called_clean_where_a_file_is_cut(name: str, data: bytes, says: str) -> None:
-    healthy = {k: v for k, v in job("healthy", 2).files.items() if isinstance(v, str)}
+    healthy = {k: v for k, v in sized(job("healthy", 2)).items() if isinstance(v, str)}
     assert read(healthy).verdict["confidence"] == "high"
     ruling = read(healthy | {name: data})
     verdict = ruling.verdict
@@ -82,7 +89,7 @@ def test_nothing_is_called_clean_where_a_file_is_cut(name: str, data: bytes, say
 
 
 def test_what_is_left_aside_on_purpose_costs_no_confidence() -> None:
-    healthy = {k: v for k, v in job("healthy", 2).files.items() if isinstance(v, str)}
+    healthy = {k: v for k, v in sized(job("healthy", 2)).items() if isinstance(v, str)}
     ruling = read(healthy | {"logs/.hidden": "x\n", "logs/empty.log": "", "logs/model.bin": bytes(range(256)) * 9})
     assert (ruling.cause, ruling.verdict["confidence"]) == ("none", "high"), str(ruling)
 
@@ -114,6 +121,15 @@ def test_a_late_rank_would_not_show_in_three_steps() -> None:
     says = few.verdict["doubts"]
     assert "Fewer than 4 steps are on record, so a straggler wouldn't show." in says
     assert not any("fewer than" in doubt for doubt in many.verdict["doubts"])
+
+
+@pytest.mark.parametrize(
+    ("told", "sure", "says"), [("", 2, "may have more ranks"), ("world_size: 4\n", 3, "all 4 ranks finished")]
+)
+def test_only_the_ranks_that_were_read_are_known_to_be_well(told: str, sure: int, says: str) -> None:
+    ruling = read({name: told + text + "training finished\n" for name, text in TRAIN.items()})
+    assert (ruling.cause, ruling.sure) == ("none", sure), str(ruling)
+    assert says in ruling.verdict["headline"]
 
 
 def test_a_loss_that_is_no_number_is_no_clean_run() -> None:

@@ -35,11 +35,13 @@ def standing_of(looks: Looks, world: Ranks) -> Standing:
     """Where the processes stood in the newest look."""
     now = list(looks.newest.values())
     waiting = [s for s in now if s.posture.is_wait]
+    if not any(s.posture.is_outside for s in now):
+        waiting = [s for s in waiting if s.shown] or waiting  # what an own function is called explains no stall
     guessed = [] if waiting else _crowd(now)
     waiting = waiting or guessed
     others = [s for s in now if s not in waiting]
     outside = [s for s in others if s.posture.is_outside]
-    quiet = [s for s in others if s.posture is Posture.QUIET]
+    quiet = [s for s in others if not s.posture.is_outside]
     known = [s for s in outside if s.words or s.posture.is_gone] if quiet else outside
     if not known:
         known, quiet = [*outside, *quiet], []

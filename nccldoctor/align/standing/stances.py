@@ -105,6 +105,7 @@ class Stance:
         return self.op, self.place
 
 
+_WAITS_IN = "waits in "
 _BACKWARD = "runs the backward pass"
 _LEAVES = ("is shutting down",)
 _STATES = {"stopped": Posture.STOPPED, "gone": Posture.GONE, "zombie": Posture.GONE}
@@ -123,7 +124,8 @@ def stance_of(process: Hashable, event: Stack | ProcessState) -> Stance | None:
 @lru_cache(maxsize=65536)
 def _words_shown(frames: tuple[str, ...], words: str) -> str:
     found = find_activity(frames)
-    return "" if found is not None and found.is_guess else words
+    is_guess = found.is_guess if found is not None else words.startswith(_WAITS_IN)
+    return "" if is_guess else words
 
 
 @lru_cache(maxsize=65536)
@@ -141,7 +143,7 @@ def _read(frames: tuple[str, ...], state: str) -> tuple[Posture, str, str, tuple
     own = split_frame(path[0])[0] if path else ""
     if not is_active and own and first_meaningful(frames)[0] == own:
         if _SPEAKS_OF_PEERS.search(own):
-            return Posture.CALL, own, f"waits in {own}", path
+            return Posture.CALL, own, f"{_WAITS_IN}{own}", path
         if not words:
             return Posture.QUIET, "", "", path
     return Posture.OWN, "", words, path

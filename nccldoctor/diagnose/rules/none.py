@@ -77,6 +77,8 @@ def _end_headline(facts: Facts, health: Health) -> Headline:
     world = facts.case.world
     if facts.case.world_size is None or world - (health.ended | _at_last_step(facts)):
         return undetermined.no_hang(undetermined.JOB_FINISHED)
+    if facts.case.is_size_guessed:
+        return undetermined.ranks_finished(world, _counted_steps(facts))
     exits = {e.rank: e.exitcode for e in facts.case.of(ProcessExit)}
     return undetermined.all_finished(world, _counted_steps(facts), exited=all(exits.get(rank) == 0 for rank in world))
 
@@ -105,6 +107,8 @@ def _doubts_of_proof(facts: Facts, health: Health, lost: str) -> Iterator[Doubt]
         yield Doubt.at_most(Confidence.LOW, undetermined.few_read(len(seen), len(case.world)))
     elif case.world - seen:
         yield Doubt.at_most(Confidence.MEDIUM, undetermined.left_nothing_behind(case.world - seen))
+    elif case.is_size_guessed:
+        yield Doubt.at_most(Confidence.MEDIUM, undetermined.WORLD_SIZE_GUESSED)
     if facts.lateness.late:
         yield Doubt.at_most(Confidence.LOW, undetermined.late_often(facts.lateness.late_ranks))
     if health.proof in (Proof.STOPPED, Proof.MOVED):

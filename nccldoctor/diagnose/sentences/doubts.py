@@ -162,6 +162,7 @@ MOVED = "It moved between the snapshots, and no log shows that steps have stoppe
 ONE_SNAPSHOT = "There is only one snapshot, and a running job can look the same."
 STEPS_UNDATED = "The logs don't show whether steps stopped before the snapshots."
 STEPS_MAY_BE_LONG = "No log grew between the snapshots, but a step may take longer."
+RARE_BY_NAME = "Only the name of a function says that this work is not done in every step."
 STEPS_MAY_CONTINUE = "No log shows that steps have stopped."
 WAIT_MAY_END = "One snapshot doesn't show that the wait lasts."
 WAITS_MOVED = "Waiting ranks moved between the snapshots."

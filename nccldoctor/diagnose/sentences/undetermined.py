@@ -182,6 +182,12 @@ def all_finished(ranks: Ranks, steps: int | None, *, exited: bool) -> Headline:
     return Headline(NO_HANG, "", f"{who} {did}{' and exited cleanly' if exited else ''}", hedge="")
 
 
+def ranks_finished(ranks: Ranks, steps: int | None) -> Headline:
+    """``No hang or failure found: ranks 0-3 finished 6 steps; the job may have more ranks.``"""
+    did = f"finished {plural(steps, 'step')}" if steps else "finished"
+    return Headline(NO_HANG, "", f"{ranks_phrase(ranks)} {did}; the job may have more ranks", hedge="")
+
+
 def no_hang(how: str) -> Headline:
     """``No hang or failure found: the job kept running after the dumps were written.``"""
     return Headline(NO_HANG, "", how, hedge="")
@@ -234,6 +240,7 @@ LOSS_IS_NAN = "The loss is no longer a number."
 ODD_DUMPS = "Some flight recorder dumps are odd, and may hide a rank that is late or stuck."
 NO_RANK_LOGS = "There are no rank logs."
 WORLD_SIZE_UNKNOWN = "The world size is unknown."
+WORLD_SIZE_GUESSED = "No line states the world size: there may be ranks whose logs are not here."
 SLOW_LOOKS_SAME = "A slow job would look the same."
 NO_END_LOGGED = "No line says that the job ended."
 NOT_ALL_ENDED = "Not every rank is on record as finished."

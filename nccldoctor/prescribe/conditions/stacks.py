@@ -172,10 +172,11 @@ def call_site(context: Context, *, function: tuple[str, ...] = (), file: tuple[s
     stacks += [(s.frames, str(s.place)) for r in context.finding.victims for s in survey.stacks.get(r, ()) if s.main]
     if not stacks:
         return NotCheckable(asked, "the stack of the stalled call (a flight recorder dump with frames)")
-    for frames, place in stacks:
-        for frame in frames[:DEPTH]:
-            if is_frame_of(frame, function, file):
-                return Met(asked, excerpt(frame), place)
+    found = [
+        (frame, place) for frames, place in stacks for frame in frames[:DEPTH] if is_frame_of(frame, function, file)
+    ]
+    if found:
+        return _met_by_frame(asked, found)
     innermost = stacks[0][0]
     return Unmet(
         asked, f"the call was made in {excerpt(innermost[0])}" if innermost else "the dump has no frames for the call"

@@ -100,6 +100,31 @@ def test_steps_without_a_clock_do_not_doubt_a_prompt_seen_twice(tmp_path: Path) 
     assert (verdict.cause, str(verdict.ranks), verdict.confidence_in.ranks) == ("not-arrived", "2", "high")
 
 
+@pytest.mark.parametrize(
+    ("inside", "confidence"),
+    [
+        ((), "medium"),
+        (("forward (transformers/models/llama/modeling_llama.py:400)",), "high"),
+        (("tally (metrics.py:3)",), "medium"),
+    ],
+)
+def test_the_name_of_an_own_function_does_not_make_its_work_rare(
+    tmp_path: Path, inside: tuple[str, ...], confidence: str
+) -> None:
+    """``evaluate`` may be what every step calls, unless a library that evaluates stands in it."""
+    for number in (1, 2):
+        look(tmp_path / f"stacks-{number}", WAITS, WAITS, (*inside, "evaluate (job.py:30)", "main (job.py:85)"), WAITS)
+    clockless_steps(tmp_path)
+    verdict = nccldoctor.analyze(tmp_path).verdict
+    assert (verdict.cause, str(verdict.ranks), verdict.confidence_in.ranks) == ("not-arrived", "2", confidence)
+
+
+def test_an_own_function_that_is_called_like_a_collective_may_be_none(tmp_path: Path) -> None:
+    for number in (1, 2):
+        look(tmp_path / f"stacks-{number}", WAITS, WAITS, ("reduce_rows (metrics.py:3)", "main (job.py:85)"), WAITS)
+    assert told(nccldoctor.analyze(tmp_path)) == ("undetermined", "", "cannot-tell")
+
+
 def test_one_look_at_a_prompt_is_no_certainty(tmp_path: Path) -> None:
     look(tmp_path / "stacks", WAITS, WAITS, PROMPT, WAITS)
     assert told(nccldoctor.analyze(tmp_path)) == ("not-arrived", "2", "medium")

@@ -363,9 +363,12 @@ def test_a_kernel_log_of_another_host_blames_nobody_here() -> None:
         ("EOFError", ""),
         ("zmq.error.ZMQError", "Host unreachable"),
         ("grpc.RpcError", "terminated with: status = StatusCode.UNAVAILABLE"),
+        ("TimeoutError", "no answer from peer"),
+        ("_queue.Empty", ""),
+        ("zmq.error.Again", "Resource temporarily unavailable"),
     ],
 )
-def test_a_broken_connection_follows_the_kill_of_another_rank(error: str, message: str) -> None:
+def test_a_partner_that_is_gone_or_silent_follows_the_kill_of_another_rank(error: str, message: str) -> None:
     broke = [raised(r, 99 + r, type=error, message=message) for r in (0, 1)]
     kill = said(ProcessExit, 3, 101, signal="SIGKILL", exitcode=-9, first=True)
     assert [f.ranks for f in failures(*broke, kill, alarm=False)] == [Ranks([3])]

@@ -179,6 +179,20 @@ def test_call_site_reads_the_watchdogs_stack():
     assert isinstance(look(fixtures_conditions.case(), name="call-site", function=("generate",)), NotCheckable)
 
 
+@pytest.mark.parametrize(
+    ("frames", "is_hint"),
+    [
+        (("all_gather (torch/distributed/distributed_c10d.py:1)", "evaluate (/job/train.py:2)"), True),
+        (("evaluate (/opt/site-packages/transformers/trainer.py:9)", "evaluate (/job/train.py:2)"), False),
+    ],
+)
+def test_a_function_of_the_users_own_is_a_guess_at_the_site_of_a_call(frames: tuple[str, ...], is_hint: bool) -> None:
+    failed = FailedStack(place=fixtures_conditions.at(), text="", rank=0, frames=frames)
+    answer = look(fixtures_conditions.case([failed]), name="call-site", function=("evaluate",))
+    assert isinstance(answer, Met)
+    assert answer.is_hint is is_hint
+
+
 def test_call_site_reads_recorded_stacks_of_that_call_alone():
     words = Vocabulary(
         (("0", "default_pg"),), ("all_reduce",), (), (), ((), (("backward", "t.py", 1),), (("evaluate", "e.py", 2),))

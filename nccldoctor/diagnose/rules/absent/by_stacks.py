@@ -144,7 +144,7 @@ def _doubts_of_outside(facts: Facts, standing: Standing, culprits: Sequence[Stan
     elif len(facts.looks.all) > 1:
         yield from _doubts_of_unmoved(facts, standing, culprits)
     else:
-        blocked = all(s.words in where.BLOCKED for s in culprits)
+        blocked = all(s.shown in where.BLOCKED for s in culprits)
         most = Confidence.MEDIUM if blocked else Confidence.LOW
         yield Doubt.at_most(most, doubts_of.ONE_SNAPSHOT)
 
@@ -163,7 +163,9 @@ def _doubts_of_unmoved(facts: Facts, standing: Standing, culprits: Sequence[Stan
     if facts.looks.steps and not all(s.words in where.RARE for s in culprits):
         undated = Doubt.at_most(Confidence.LOW, doubts_of.STEPS_UNDATED)
         yield Doubt.at_most(Confidence.MEDIUM, doubts_of.STEPS_MAY_BE_LONG) if facts.looks.is_unlogged else undated
-    elif not all(s.words in where.ASKS_A_PERSON for s in culprits):
+    elif facts.looks.steps and not all(s.shown for s in culprits):
+        yield Doubt.at_most(Confidence.MEDIUM, doubts_of.RARE_BY_NAME)
+    elif not all(s.shown in where.ASKS_A_PERSON for s in culprits):
         known = Confidence.HIGH if _is_everyone_clear(facts, standing) else Confidence.MEDIUM
         yield Doubt(doubts_of.STEPS_MAY_CONTINUE, known, Confidence.MEDIUM)
 

@@ -248,6 +248,8 @@ def test_the_launchers_table_is_no_message() -> None:
         "jaxlib.xla_extension.XlaRuntimeError: INTERNAL: NCCL operation ncclGroupEnd() failed: unhandled cuda error.",
         "jaxlib.xla_extension.XlaRuntimeError: UNAVAILABLE: Socket closed. Additional GRPC error information from "
         "remote target coordination_service while calling /tensorflow.CoordinationService/PollForError",
+        "RuntimeError: cncl error at ProcessGroupCNCL.cpp:200",
+        "RuntimeError: MPI error: communicator revoked",
         "cupy_backends.cuda.libs.nccl.NcclError: NCCL_ERROR_UNHANDLED_CUDA_ERROR: unhandled cuda error",
         "RuntimeError: oneCCL: atl_ofi_comm.cpp:212 init_transport: EXCEPTION: failed to initialize ATL",
         "RuntimeError: CNCL error in: ProcessGroupCNCL.cpp:431, system error",

@@ -74,7 +74,7 @@ def test_every_shape_of_progress(line: str, expected: tuple[object, ...]) -> Non
     ],
 )
 def test_a_heading_a_setting_and_a_plan_are_no_step(line: str) -> None:
-    assert not [e for e in parsed(line + "\n").events if isinstance(e, Progress)]
+    assert not [e for e in parsed(line + "\n").events if isinstance(e, Progress) and e.is_step]
 
 
 def test_the_rank_of_a_step_is_the_global_one() -> None:
