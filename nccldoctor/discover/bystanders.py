@@ -75,7 +75,7 @@ def first_lines(head: bytes) -> list[str]:
 
 def count_matches(pattern: lazy[str], lines: Sequence[str]) -> int:
     """How many lines begin with what the pattern describes."""
-    return sum(pattern.match(line) is not None for line in lines)
+    return len(list(filter(pattern.match, lines)))
 
 
 def kind_of_bystander(head: bytes, lines: Sequence[str], *, is_json: bool, is_whole: bool) -> SourceKind | None:

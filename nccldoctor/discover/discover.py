@@ -223,7 +223,8 @@ def _kind(head: bytes, hint_name: str) -> SourceKind:
     if kind not in (SourceKind.LOG, SourceKind.JSON):
         return kind
     text = head_as_utf8(head)
-    return kind_of_text(text, hint_name, is_json=kind_of(text) is SourceKind.JSON) or kind
+    is_json = (kind if text is head else kind_of(text)) is SourceKind.JSON
+    return kind_of_text(text, hint_name, is_json=is_json) or kind
 
 
 def _look(found: Found, lane: int, drafts: list[_Draft], parts: list[Found], gaps: list[Gap], kept: _Kept) -> None:

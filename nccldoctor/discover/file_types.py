@@ -62,6 +62,8 @@ def _is_binary(head: bytes) -> bool:
     if sample.startswith((b"\xff\xfe", b"\xfe\xff")):
         return False
     strange = len(sample) - len(sample.translate(None, _NO_TEXT))
+    if not strange:
+        return False
     zeros = max(sample[0::2].count(0), sample[1::2].count(0))
     if zeros * 10 > 4 * len(sample) and min(sample[0::2].count(0), sample[1::2].count(0)) * 50 < len(sample):
         return False

@@ -213,6 +213,8 @@ def _has_shape(shape: _Shape, lines: list[str], plain: list[str]) -> bool:
 
 def _outside_blocks(lines: list[str]) -> list[str]:
     """The lines outside blocks fenced by three backticks: what a person pastes is no word of theirs."""
+    if "```" not in "\n".join(lines):
+        return lines
     outside, fenced = [], False
     for line in lines:
         if line.lstrip().startswith("```"):

@@ -233,11 +233,11 @@ def _is_padded(head: bytes) -> bool:
 
     Text in UTF-16 has zeros in between. A file that is longer than what decides its kind is read as text anyway.
     """
+    if not head.endswith(_NULS):
+        return False
     text = head.rstrip(b"\0")
     is_text = b"\n" in text or _is_utf8(text)  # the first bytes of a binary format are neither
-    return (
-        len(head) < MOST_PADDED and len(head) - len(text) >= len(_NULS) and bool(text) and b"\0" not in text and is_text
-    )
+    return len(head) < MOST_PADDED and bool(text) and b"\0" not in text and is_text
 
 
 def _has_returns_only(head: bytes) -> bool:

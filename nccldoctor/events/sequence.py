@@ -9,6 +9,9 @@ from typing import TypeVar, overload
 
 from nccldoctor.events.base import Event
 
+_FEW = 64
+"""Events that are looked at one by one in less time than an index of them takes."""
+
 _A = TypeVar("_A", bound=Event)
 _B = TypeVar("_B", bound=Event)
 _C = TypeVar("_C", bound=Event)
@@ -27,6 +30,8 @@ class Events(tuple[Event, ...]):
     def of_kind(self, *kinds: type[Event]) -> tuple[Event, ...]: ...
     def of_kind(self, *kinds: type[Event]) -> tuple[Event, ...]:
         """All events of these kinds, in input order."""
+        if len(self) < _FEW:
+            return tuple([event for event in self if isinstance(event, kinds)])
         found = self._asked.get(kinds)
         if found is None:
             found = self._asked[kinds] = tuple(map(self.__getitem__, self.places_of(*kinds)))
@@ -34,6 +39,8 @@ class Events(tuple[Event, ...]):
 
     def places_of(self, *kinds: type[Event]) -> Iterable[int]:
         """The indices of all events of these kinds, in ascending order."""
+        if len(self) < _FEW:
+            return [place for place, event in enumerate(self) if isinstance(event, kinds)]
         places = [places for kind, places in self._index.items() if issubclass(kind, kinds)]
         return places[0] if len(places) == 1 else sorted(chain.from_iterable(places))
 

@@ -109,8 +109,9 @@ def _expected_timeouts(
     calls = batch.calls
     ranks = {rank: dump for dump, rank in enumerate(dump_rank) if rank is not None}
     out: list[tuple[int, float]] = []
-    timeouts = zip(events.places_of(CollectiveTimeout), events.of_kind(CollectiveTimeout), strict=True)
-    for i, event in timeouts if ranks else ():
+    if not ranks:
+        return out
+    for i, event in zip(events.places_of(CollectiveTimeout), events.of_kind(CollectiveTimeout), strict=True):
         if not (which[i] and event.rank in ranks and event.ran_ms is not None):
             continue
         seq = event.seq if event.seq is not None else -2

@@ -12,7 +12,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import accumulate
 from typing import Protocol
 
@@ -31,6 +31,9 @@ _AT_EDGE, _NARROW, _WIDE = 3, 40, 250  # lines of exactly the largest width, and
 _IN_PREFIX = 60  # characters of a prefix of a logger that was cut
 _ASKED = 64  # lines by which it is judged that pieces carry labels
 _SEARCHED_WHOLE = 4  # a fourth of the file to be searched: then all of it, in one go
+
+_REMEMBERED, _LONGEST = 4_096, 512
+"""Forms of lines that are remembered, and the bytes of the longest of them."""
 
 _FOLDED = bytes.maketrans(b"123456789", b"000000000")
 _INSIDE = b"abcdefghijklmnopqrstuvwxyz0123456789 ,.:;)]}=_-'%+"
@@ -72,6 +75,7 @@ class Evidence:
         self._words = words
         self._rows = lines.rows
         self._bodies = self._behind_labels()
+        self._forms: dict[int, _Form] = {}
 
     def interesting_lines(self) -> list[int]:
         """The lines around suspect ones that hold words which parsers look for, or begin as records do, in order."""
@@ -143,13 +147,13 @@ class Evidence:
 
     def _is_suspect(self, number: int) -> bool:
         """True when a line may go on with one above."""
-        if not self._lines.was_broken_at_blanks and self._is_layout(number):
-            return any(map(self._is_full, self._above(number)))
-        if is_record_head(self._text(number)):
-            return any(_is_cut_in_prefix(self._text(n)) for n in self._above(number))
+        above = self._above(number)
+        if not self._lines.was_broken_at_blanks and self._is_layout(number, above):
+            return any(map(self._is_full, above))
+        if self._form(number).is_record_head:
+            return any(self._form(n).is_cut_in_prefix for n in above)
         if self._bodies[number][0] in _INSIDE or self._lines.was_broken_at_blanks:
             return True
-        above = list(self._above(number))
         if any(self._is_unfinished(n) or self._words.are_cut(self._rows[n], self._bodies[number]) for n in above):
             return True
         nearest = next((n for n in above if self._label_of(n) == self._label_of(number)), None)
@@ -157,28 +161,30 @@ class Evidence:
 
     def _is_cut_between_words(self, above: int, number: int) -> bool:
         """True when a word begins a line that holds words of parsers, and a word ends the line above."""
-        ends_in_word = self._rows[above][-1:].isalpha() and not _LAYOUT.match(self._text(above))
-        return ends_in_word and self._text(number)[0].isalpha() and bool(self._hits(self._rows[number]))
+        ends_in_word = self._rows[above][-1:].isalpha() and not self._form(above).is_layout
+        begins_with_word = self._bodies[number][:1].decode("latin-1").isalpha()
+        return ends_in_word and begins_with_word and bool(self._hits(self._rows[number]))
 
-    def _is_layout(self, number: int) -> bool:
+    def _is_layout(self, number: int, above: Sequence[int]) -> bool:
         """True of a line of a stack, a traceback or a table, which begins as it should."""
-        above = next(self._above(number), None)
-        return above is None or bool(_FRAME.match(self._text(above)) or _LAYOUT.match(self._text(number)))
+        return not above or self._form(above[0]).is_frame or self._form(number).is_layout
 
-    def _above(self, number: int) -> Iterator[int]:
+    def _above(self, number: int) -> list[int]:
         """The lines above that a line may go on with, the nearest first: nothing goes on across a ruler."""
+        above: list[int] = []
         for n in range(number - 1, max(-1, number - 1 - ABOVE), -1):
             if self._rows[n]:
-                if _RULER.match(self._text(n)):
-                    return
-                yield n
+                if self._form(n).is_ruler:
+                    break
+                above.append(n)
+        return above
 
     def _is_unfinished(self, number: int) -> bool:
         """True when a line ends in a list, behind an open bracket, or at the full width."""
         raw = self._rows[number]
         if not self._bodies[number] or self._is_full(number):
             return True
-        if _LAYOUT.match(self._text(number)):
+        if self._form(number).is_layout:
             return False
         if raw[-1:] == b":" and self._has_beginning_below(number):
             return False
@@ -198,15 +204,20 @@ class Evidence:
     def _rest_of(self, number: int) -> Iterator[int]:
         """The lines below a suspect one that begin nothing either."""
         for below in range(number + 1, min(number + BELOW, len(self._rows))):
-            if self._bodies[below] and is_record_head(self._text(below)):
+            if self._bodies[below] and self._form(below).is_record_head:
                 return
             yield below
 
     def _label_of(self, number: int) -> bytes:
         return self._rows[number].removesuffix(self._bodies[number])
 
-    def _text(self, number: int) -> str:
-        return self._bodies[number].decode("latin-1")
+    def _form(self, number: int) -> _Form:
+        """What a line looks like; files of many ranks have lines that differ in numbers alone."""
+        known = self._forms.get(number)
+        if known is None:
+            form = self._bodies[number].translate(_FOLDED)
+            known = self._forms[number] = _remembered_form(form) if len(form) <= _LONGEST else _Form(form)
+        return known
 
     def _behind_labels(self) -> list[bytes]:
         """Each line behind what a collector or a quotation put in front of it."""
@@ -220,9 +231,40 @@ class Evidence:
         return [row[hit.end() :] if (hit := LABEL_OF_PIECE.match(row)) else row for row in rows]
 
 
-def _is_cut_in_prefix(text: str) -> bool:
-    """True when a line ends inside the prefix of a logger: what looks like a beginning then continues it."""
-    if not text.strip() or STUB.fullmatch(text) is not None:
-        return True
-    opened = text.rfind("[")
-    return opened > text.rfind("]") and len(text) - opened < _IN_PREFIX
+class _Form:
+    """What a line looks like by its form: the line with 0 for each digit, since numbers decide nothing here."""
+
+    def __init__(self, form: bytes) -> None:
+        self._text = form.decode("latin-1")
+
+    @cached_property
+    def is_ruler(self) -> bool:
+        """True of a line that is drawn."""
+        return _RULER.match(self._text) is not None
+
+    @cached_property
+    def is_frame(self) -> bool:
+        """True of a frame of a traceback."""
+        return _FRAME.match(self._text) is not None
+
+    @cached_property
+    def is_layout(self) -> bool:
+        """True where no line was wrapped."""
+        return _LAYOUT.match(self._text) is not None
+
+    @cached_property
+    def is_record_head(self) -> bool:
+        """See :func:`is_record_head`."""
+        return is_record_head(self._text)
+
+    @cached_property
+    def is_cut_in_prefix(self) -> bool:
+        """True when the line ends inside the prefix of a logger: what looks like a beginning then continues it."""
+        text = self._text
+        if not text.strip() or STUB.fullmatch(text) is not None:
+            return True
+        opened = text.rfind("[")
+        return opened > text.rfind("]") and len(text) - opened < _IN_PREFIX
+
+
+_remembered_form = lru_cache(_REMEMBERED)(_Form)

@@ -81,6 +81,8 @@ def head_as_utf8(head: bytes) -> bytes:
 def _utf16_encoding(head: bytes) -> str | None:
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
+    if b"\0" not in head:
+        return None
     even, odd = head[0::2], head[1::2]
     if len(odd) < 16:
         return None

@@ -80,8 +80,13 @@ class Forms:
         self._seen: set[bytes] = set()
         self._outcomes: dict[bytes, int | None] = {}
 
-    def forms_of(self, lines: Sequence[bytes]) -> list[bytes]:
-        """The lines with 0 for each digit, and for each of a hexadecimal number."""
+    def forms_of(self, lines: Sequence[bytes]) -> Sequence[bytes]:
+        """The lines with 0 for each digit, and for each of a hexadecimal number.
+
+        Of too few lines to remember one the forms are empty.
+        """
+        if self._fruitless + len(lines) < _WORTH:
+            return [b""] * len(lines)
         forms = form_of(b"\n".join(lines)).split(b"\n")
         if not self.is_labelled:
             return forms

@@ -29,8 +29,8 @@ def _search(sign: bytes) -> ahocorasick_rs.BytesAhoCorasick:
     return ahocorasick_rs.BytesAhoCorasick([sign])
 
 
-def _has_sign(part: memoryview, sign: bytes) -> bool:
-    return bool(_search(sign).find_matches_as_indexes(part))
+_SMALL = 16 << 10
+"""Bytes of a text in which a sign is found before that search has begun."""
 
 
 class RecordParts:
@@ -42,14 +42,11 @@ class RecordParts:
 
     def count(self, data: bytearray, start: int, end: int) -> None:
         """Count the parts in ``data[start:end]``, which begins and ends between two lines."""
-        with memoryview(data) as view, view[start:end] as part:
-            has_native, has_python = _has_sign(part, b"frame #"), _has_sign(part, b" from /")
-            has_rows = _has_sign(part, b"(local_rank: ") or _has_sign(part, b"exitcode")
-        if has_native:
+        if _has_sign(data, start, end, b"frame #"):
             _count_frames(self._native, (int(hit[1]) for hit in _NATIVE_FRAME.finditer(data, start, end)))
-        if has_python:
+        if _has_sign(data, start, end, b" from /"):
             _count_frames(self._python, (int(hit[1]) for hit in _PYTHON_FRAME.finditer(data, start, end)))
-        if has_rows:
+        if _has_sign(data, start, end, b"(local_rank: ") or _has_sign(data, start, end, b"exitcode"):
             self._rows_of_ranks += sum(1 for _ in _ROW_OF_RANK.finditer(data, start, end))
             self._rows_of_exits += sum(1 for _ in _ROW_OF_EXIT.finditer(data, start, end))
 
@@ -59,6 +56,13 @@ class RecordParts:
         if _has_gap(self._native) or _has_gap(self._python):
             return "frames of stacks"
         return "rows of torchrun's table" if abs(self._rows_of_ranks - self._rows_of_exits) > CUT_ROWS else ""
+
+
+def _has_sign(data: bytearray, start: int, end: int, sign: bytes) -> bool:
+    if end - start < _SMALL:
+        return data.find(sign, start, end) >= 0
+    with memoryview(data) as view, view[start:end] as part:
+        return bool(_search(sign).find_matches_as_indexes(part))
 
 
 def _count_frames(counts: Counter[int], numbers: Iterable[int]) -> None:

@@ -30,6 +30,7 @@ MOST = 4096
 """Communicators kept of one file."""
 
 _FRONT = 120
+_SMALL = 16 << 10  # bytes in which ``bytearray.find`` ends before the search below has begun
 
 
 @cache
@@ -51,6 +52,8 @@ class LastCalls:
     def gather(self, buffer: Buffer, low: int, high: int, number: int) -> None:
         """Look at whole lines in ``[low, high)``; the first of them has this number."""
         data = buffer.data
+        if high - low < _SMALL and data.find(b"opCount ", low, high) < 0:
+            return
         calls = self._calls(data, low, high)
         if not calls:
             return
@@ -259,7 +262,7 @@ class Sampler:
             done = max(end, offset + 1)
             if self._literals.has_literal(buffer.data[start:end]):
                 cuts = buffer.pieces(start, done)
-                for a, b in dict.fromkeys([*cuts[:1], *cuts[-1:]]):
+                for a, b in cuts if len(cuts) == 1 else (*cuts[:1], *cuts[-1:]):
                     self._parse(buffer, a, b, number)
 
     def _parse(self, buffer: Buffer, start: int, end: int, number: int) -> None:

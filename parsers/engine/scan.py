@@ -78,14 +78,15 @@ def _beginning(reader: Reader, limit: int) -> bytes:
 
 def without_breaks(source: Source, content: bytes, trials: int) -> rejoin.Mended | None:
     """The content with its broken lines joined, judged by all parsers; None where nothing had to be."""
-    parsers = _sampled_apart(tuple(registry.line_parsers()))[0].parsers
-    is_labelled = functools.cache(lambda: has_labels(content[:REACH]))
-    return rejoin.mend(
-        content,
-        literals_of(parsers),
-        lambda part: _scan_content(source, part, parsers, UNSHARED, is_labelled=is_labelled()).events,
-        trials,
-    )
+    words = _sampled_apart(tuple(registry.line_parsers()))[0]
+    is_labelled: bool | None = None
+
+    def read(part: bytes) -> Sequence[Event]:
+        nonlocal is_labelled
+        is_labelled = has_labels(content[:REACH]) if is_labelled is None else is_labelled
+        return _scan_content(source, part, words.parsers, UNSHARED, is_labelled=is_labelled).events
+
+    return rejoin.mend(content, words, read, trials)
 
 
 def _with_original_lines(parsed: Parsed, mended: rejoin.Mended) -> Parsed:
@@ -272,13 +273,13 @@ class _Scan:
             if is_code_in_traceback(line):
                 continue
             events = self.offer(line, owners)
-            if not events and len(lines) > 1 and not self.literals.owners(line.body):
-                continue  # a progress bar in front of the line that matters
             if events:
                 self._keep(events)
-                self.told_ahead.update(event.place.line for event in events if event.place.line != line.place.line)
+                self.told_ahead.update([e.place.line for e in events if e.place.line != line.place.line])
                 self.sampler.note_events(self.buffer, start, number, events)
                 continue
+            if len(lines) > 1 and not self.literals.owners(line.body):
+                continue  # a progress bar in front of the line that matters
             if self._is_told(line, owners):
                 continue
             count = self._count_fruitless(line)

@@ -72,7 +72,8 @@ class Labels:
 
     def note(self, line: Line, events: Collection[Event]) -> None:
         """Learn from the label of a line that parsers were offered, and remember it for the events that they found."""
-        self._local_ranks.note(line, events)
+        if line.mark.local_rank is not None:
+            self._local_ranks.note(line, events)
         if line.mark.task is not None and line.place.line is not None:
             if events:
                 self._task[line.place.line] = line.mark.task
@@ -164,6 +165,8 @@ class _LocalRanks:
         ``[default3]:[rank7]:`` is not of rank 7.
         """
         rows = list(events)
+        if not self.local:
+            return rows
         first = {launcher: self._first_rank(launcher, rows) for launcher in {who for who, _ in self.local.values()}}
         for i, event in enumerate(rows):
             launcher, local = self.local.get(event.place.line or 0, (None, None))

@@ -55,8 +55,6 @@ _UNENDED = lazy(
     r"[^|\n]{0,80}?\d{1,3}%\|[^|\n]{0,300}\|[^\[\]\n]{0,60}\[[^\]\n]{0,200}\]|\(I?Pdb\+{0,2}\) |ipdb> "
     r"|[^\[\n]{1,200}\[(?:[yY]/[nN]|yes/no)\]\s?[:?]?\s?"
 )
-_UNENDED_SIGNS = ("%|", "db) ", "db+", "ipdb> ", "/n]", "/N]", "/no]")
-"""Of these a line of that kind holds one."""
 _AGENT = "torch/distributed/elastic/"
 """Where the sources of torchrun's agent stand, which has no rank."""
 
@@ -152,7 +150,7 @@ def _mark_of(partial: PartialMark) -> Mark:
         writer = f"pid{partial.pid}"
     return Mark(
         rank=partial.rank, local_rank=partial.local_rank, task=partial.task, host=partial.host or partial.pod,
-        pod=partial.pod, pid=partial.pid, stream=SEPARATOR.join([*partial.places, writer] if writer else partial.places),
+        pod=partial.pod, pid=partial.pid, stream=SEPARATOR.join((*partial.places, writer) if writer else partial.places),
         severity=partial.severity, file=partial.file, line=partial.line, time=partial.time,
         collected=partial.collected, repeated=partial.repeated,
     )  # fmt: skip
@@ -227,7 +225,7 @@ def mark_inside(outer: Mark, inner: Mark) -> Mark:
 def records(raw: str) -> list[tuple[Mark, str]]:
     """Every record on one line: most lines hold one, but progress bars have no line end, and copies lose theirs."""
     mark, body = read_mark(raw)
-    unended = _UNENDED.match(body) if any(map(body.__contains__, _UNENDED_SIGNS)) else None
+    unended = _UNENDED.match(body) if _can_be_unended(body) else None
     if unended and la.STRONG.match(body, unended.end()):
         behind = [(merged_mark(mark, inner), text) for inner, text in records(body[unended.end() :])]
         return [(mark, unended[0]), *behind]
@@ -239,6 +237,11 @@ def records(raw: str) -> list[tuple[Mark, str]]:
         inner, text = read_mark(body[begin:end])
         out.append((merged_mark(mark, inner), text))
     return out
+
+
+def _can_be_unended(body: str) -> bool:
+    """True where a bar, a debugger's prompt or a question may stand."""
+    return "%|" in body or "db" in body or "/n" in body or "/N]" in body
 
 
 def _can_be_glued(body: str) -> bool:

@@ -52,7 +52,8 @@ class ErrorFile(FileParser):
     """One *exception*: the last of the call stack, with its frames."""
 
     def claims(self, head: bytes, path: str) -> bool:
-        start = head.lstrip()[:4096].replace(b" ", b"")
+        begin = head.lstrip()[:4096]
+        start = begin.replace(b" ", b"") if begin.startswith(b"{") else b""
         if not start.startswith(b'{"message":'):
             return False
         named = PurePosixPath(path).name.startswith("error") and path.endswith(".json")

@@ -58,7 +58,7 @@ class CollectedLogParser(FileParser):
         if start.startswith((b"{", b"[")) and _DOCUMENT.search(head):
             return True
         lines = start.decode("utf-8", "replace").split("\n", _LOOKED_AT)[:_LOOKED_AT]
-        return any(_CRI.match(line) or _json_rows(line) for line in lines)
+        return any(_is_record(line) for line in lines if line)
 
     def parse(self, source: Source, content: bytes) -> Parsed:
         """The parsed log; a file without records is read as the text that it is."""
@@ -106,7 +106,7 @@ def _mark(origin: Origin, several: bool) -> Mark:
 def _rows(source: Source, text: str, gaps: list[Gap]) -> Iterator[tuple[int, Row]]:
     """Each record with the number of its line."""
     lines = text.split("\n")
-    first = next((line for line in lines[:_LOOKED_AT] if _CRI.match(line) or _json_rows(line)), None)
+    first = next((line for line in lines[:_LOOKED_AT] if line and _is_record(line)), None)
     if first is not None:
         for number, line in enumerate(lines, 1):
             if line.strip():
@@ -135,6 +135,11 @@ def _numbered(rows: Iterable[Row], text: str, at: int) -> Iterator[tuple[int, Ro
         if found >= 0:
             number, counted = number + text.count("\n", counted, found), found
         yield number, row
+
+
+def _is_record(line: str) -> bool:
+    """True of a line that is a record of a collector."""
+    return _CRI.match(line) is not None if line[0].isdigit() else bool(_json_rows(line))
 
 
 def _rows_of_line(line: str) -> list[Row]:

@@ -29,3 +29,11 @@ def test_events_of_several_kinds_stand_in_input_order_whatever_the_order_of_the_
 
 def test_a_base_class_stands_for_all_its_kinds() -> None:
     assert FOUND.of_kind(CallTimeout) == (TIMEOUT,)
+
+
+def test_many_events_are_found_as_few_are() -> None:
+    times = 50
+    many = Events(tuple(FOUND) * times)
+    for kinds in ((Heartbeat,), (Phase, Heartbeat), (CallTimeout,), (ProcessExit,)):
+        assert many.of_kind(*kinds) == FOUND.of_kind(*kinds) * times
+        assert [many[place] for place in many.places_of(*kinds)] == list(many.of_kind(*kinds))

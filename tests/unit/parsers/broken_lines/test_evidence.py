@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
+from re._constants import LITERAL, NOT_LITERAL, RANGE  # type: ignore[attr-defined]
+from re._parser import SubPattern, parse  # type: ignore[attr-defined]
 
 import pytest
 from builders.logs import damage
@@ -10,9 +13,11 @@ from builders.logs.lines import caught
 
 from nccldoctor.model import Source, SourceKind
 from nccldoctor.parsers import registry
-from nccldoctor.parsers.broken_lines import rejoin
+from nccldoctor.parsers.broken_lines import evidence, physical_lines, rejoin
+from nccldoctor.parsers.broken_lines.physical_lines import STUB
 from nccldoctor.parsers.engine.literals import literals_of
 from nccldoctor.parsers.engine.scan import without_breaks
+from nccldoctor.patterns import lazy
 
 C10 = "[rank3]:[E417 03:28:14.050510987 ProcessGroupNCCL.cpp:632] "
 STEP = "step {n}: loss {n}.25, lr 9e-06\n"
@@ -125,3 +130,22 @@ def test_a_table_that_a_terminal_wrapped_is_joined() -> None:
     wrapped = "".join(f"{row[:80]}\n{row[80:]}\n" for row in rows)
 
     assert Counted(wrapped).trials > 4
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [evidence._RULER, evidence._FRAME, evidence._LAYOUT, STUB, physical_lines._NATIVE, physical_lines._BEGINS],
+)
+def test_what_a_line_looks_like_does_not_hang_on_its_numbers(pattern: lazy[str]) -> None:
+    """Forms of lines, with 0 for each digit, stand for all of them: no pattern may tell one digit from another."""
+
+    def told_apart(part: object) -> Iterator[str]:
+        if isinstance(part, tuple) and part[0] in (LITERAL, NOT_LITERAL):
+            yield chr(part[1])
+        elif isinstance(part, tuple) and part[0] is RANGE and part[1] != (ord("0"), ord("9")):
+            yield from map(chr, range(part[1][0], part[1][1] + 1))
+        elif isinstance(part, tuple | list | SubPattern):
+            for inner in part:
+                yield from told_apart(inner)
+
+    assert not [char for char in told_apart(parse(pattern.pattern)) if char.isdigit()]
