@@ -98,7 +98,7 @@ def _of_other_jobs(told: Mapping[str, CollectedFile]) -> tuple[set[str], list[Ga
             ranks[file.job].add(file.rank)
     largest = max(sorted(ranks), key=lambda job: len(ranks[job]), default="")
     others = {path for path, file in told.items() if file.job in ranks and file.job != largest}
-    why = f"of another job; we read that with {largest}"
+    why = f"left out, because several jobs ran here, and this report is about the one with {largest}; --where names another one"
     return others, [Gap(f"files of the job with {job}", why, apart=True) for job in sorted(ranks) if job != largest]
 
 

@@ -26,7 +26,9 @@ from nccldoctor.events import (
     ProcessExit,
     Progress,
     SchedulerEvent,
+    Setting,
     TearDown,
+    Version,
 )
 from nccldoctor.identify.case import Case
 from nccldoctor.model import Gap, Source, SourceKind
@@ -91,9 +93,12 @@ def _emptied_gaps(case: Case, numbered: Sequence[int], keep: Sequence[int]) -> l
 
 
 def _undated_gaps(case: Case, keep: Sequence[int], begins: Mapping[int, int]) -> list[Gap]:
-    """Gaps for files without any time, where other files are of several attempts: theirs is not known."""
+    """Gaps for files without any time, where other files are of several attempts: theirs is not known.
+
+    Settings and versions are alike in all attempts.
+    """
     timed = {case.events[i].place.source for i in keep if not math.isnan(case.seconds[i])}
-    untimed = {case.events[i].place.source for i in keep} - timed
+    untimed = {e.place.source for i in keep if not isinstance(e := case.events[i], Setting | Version)} - timed
     why = "none of its lines has a time, and other files are from several attempts"
     return [
         Gap(s.path, why, Ranks([s.rank] if s.rank is not None else []), s.id, lost=True)

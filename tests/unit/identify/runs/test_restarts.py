@@ -163,6 +163,16 @@ def test_a_file_without_any_time_in_a_place_of_several_attempts_is_doubted(tmp_p
     assert [(g.what, str(g.ranks)) for g in case.gaps if g.lost] == [("rank_2.log", "2")]
 
 
+def test_settings_and_versions_are_alike_in_all_attempts(tmp_path: Path) -> None:
+    first, second = attempt(3, 7), attempt(4, 9)
+    for who in first:
+        (tmp_path / f"{who}.log").write_text(first[who] + second[who])
+    (tmp_path / "environment.txt").write_text("RANK=0\nWORLD_SIZE=2\nNCCL_DEBUG=INFO\nPyTorch version: 2.9.1\n")
+    case = restarts.newest_attempt(pipeline.read([tmp_path]))
+    assert any(e.kind == "setting" for e in case.events)
+    assert not [g for g in case.gaps if g.lost]
+
+
 def test_torchrun_closes_all_workers_before_it_names_the_first_failed_one(tmp_path: Path) -> None:
     """Ranks 0 and 1 step again from 0 behind that line, and no other line tells of the restart."""
     steps = [
