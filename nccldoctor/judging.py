@@ -14,6 +14,7 @@ from nccldoctor.diagnose.diagnose import diagnose
 from nccldoctor.diagnose.headlines import with_headline
 from nccldoctor.diagnose.jackknife import doubted_by_damage
 from nccldoctor.identify.case import Case
+from nccldoctor.identify.flaws.swallowed_timeouts import without_later_calls
 from nccldoctor.identify.identify import identify
 from nccldoctor.identify.runs.separate_jobs import one_job, without_sources
 from nccldoctor.identify.runs.stale_dumps import newest_case
@@ -51,13 +52,15 @@ def identify_all(read: Ingested) -> Case:
 
 def _judge(read: Ingested) -> tuple[Ingested, Facts, Judgement]:
     job = one_job(read)
-    facts = align(newest_case(job))
+    facts = align(without_later_calls(newest_case(job)))
     return job, facts, diagnose(facts)
 
 
 def _verdict_again(read: Ingested) -> Finding | None:
     """The verdict about a part of what was read; None where that breaks."""
-    answer = attempt("judging without a damaged source", lambda: diagnose(align(newest_case(read))).findings[0])
+    answer = attempt(
+        "judging without a damaged source", lambda: diagnose(align(without_later_calls(newest_case(read)))).findings[0]
+    )
     return None if isinstance(answer, Broken) else answer
 
 

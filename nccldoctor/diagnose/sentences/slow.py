@@ -132,6 +132,10 @@ LINE_WITHOUT_TIME = "The line about its work has no time, only its place in the 
 NO_CALL_NUMBERS_IN_LINES = "The timeout lines have no call numbers, so they may be about different calls."
 ONE_WAITS = "Only one waiting rank was found."
 GUESSED_WAIT = "The error is cut off, so we're guessing that it was a timeout."
+FREED_BY_TIMEOUT = (
+    "It entered just after its peers had timed out, so their end may have freed it, for example of a lock."
+)
+AS_MANY_EARLY = "As many ranks were early as late, so the early ones may have skipped work."
 ONE_TOOL = "Only one tool says so."
 
 # what would prove a verdict wrong

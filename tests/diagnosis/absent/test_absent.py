@@ -18,6 +18,7 @@ from builders.jobs.verdicts import (
     told_to_dump,
     torchrun,
 )
+from builders.logs.lines import watchdog
 
 from nccldoctor.model.ranks import Ranks
 
@@ -464,6 +465,17 @@ def test_the_tasks_of_a_failed_node_are_known_from_the_launch() -> None:
     )
     ruling = read({"slurm-4711.out": launch + FAILED_NODE})
     assert (ruling.cause, ruling.ranks) == ("died", "12-15"), str(ruling)
+
+
+@pytest.mark.parametrize(("waiting", "placed", "named"), [(4, (7,), "4-7"), (4, (4, 5, 6, 7), "4-7"), (5, (5,), "")])
+def test_missing_ranks_without_a_host_are_of_the_one_that_failed(
+    waiting: int, placed: tuple[int, ...], named: str
+) -> None:
+    """One log of the failed host was kept, or all. Three missing ranks are no host."""
+    logs: dict[str, str | bytes] = {f"logs/n1/rank{r}.txt": "world_size=8\n" + watchdog(r, 50) for r in range(waiting)}
+    logs |= {f"logs/n2/rank{r}.txt": "2026-02-02 03:09:00,100 INFO trainer step 12/100 loss=1.2\n" for r in placed}
+    ruling = read({**logs, "slurm.err": "srun: error: Node failure on n2\n"})
+    assert (ruling.cause, ruling.ranks) == ("died" if named else "undetermined", named), str(ruling)
 
 
 def test_the_host_that_prints_the_notice_is_not_the_one_that_failed() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from builders.files.dumps import content, entry
+from builders.jobs.cases import RecordedRank, Team, world
 from builders.jobs.verdicts import innocent, play, read
 from builders.logs.lines import caught, old_watchdog, watchdog
 
@@ -55,6 +56,39 @@ def test_a_second_late_is_no_straggler() -> None:
 def test_half_of_the_ranks_late_is_nobodys_fault() -> None:
     ruling = read(dumps_of({2: 630.0, 3: 630.0}))
     assert ruling.cause != "straggler" or not ruling.ranks, str(ruling)
+
+
+def paired(late: dict[int, float], jobs: int) -> dict[str, str | bytes]:
+    """Dumps of gloo in which pairs 0-1 and 2-3 reduce, then all four do; ``late`` ranks enter the last call of their pair later."""
+    teams = [Team(str(n + 1), "tp", (2 * n, 2 * n + 1)) for n in range(jobs)]
+    files: dict[str, str | bytes] = {}
+    for rank in range(2 * jobs):
+        team, all_ranks = teams[rank // 2], world(2 * jobs)
+        recorder = (
+            RecordedRank(rank, all_ranks, team, backend="gloo").call(team=team).call().pause(1 + late.get(rank, 0.0))
+        )
+        recorder.call(team=team, done=rank in late or rank // 2 not in {one // 2 for one in late})
+        if rank // 2 not in {one // 2 for one in late}:
+            recorder.call(done=False)
+        files[f"dumps/fr_trace_{rank}"] = recorder.data()
+    return files
+
+
+def test_the_late_rank_of_a_pair_is_named_by_the_rest_of_the_job() -> None:
+    ruling = read(paired({2: 660.0}, 2))
+    assert (ruling.cause, ruling.ranks, ruling.at) == ("straggler", "2", ("ALLREDUCE", 2)), str(ruling)
+
+
+def test_of_two_ranks_the_later_one_is_named_with_doubt() -> None:
+    ruling = read(paired({1: 660.0}, 1))
+    assert (ruling.cause, ruling.ranks, ruling.verdict["confidence"]) == ("straggler", "1", "medium"), str(ruling)
+
+
+def test_an_entry_just_after_the_timeout_may_be_its_consequence() -> None:
+    soon, later = read(dumps_of({2: 601.5})), read(dumps_of({2: 630.0}))
+    assert any("may have freed it" in doubt for doubt in soon.verdict["doubts"]), str(soon)
+    assert soon.verdict["confidence_in"]["class"] == "medium"
+    assert not any("may have freed it" in doubt for doubt in later.verdict["doubts"]), str(later)
 
 
 @pytest.mark.parametrize("seed", [0, 3])

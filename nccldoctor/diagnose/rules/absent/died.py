@@ -129,7 +129,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
             for f in found
             if not f.ranks and isinstance(f.events[0], SchedulerEvent) and f.events[0].what == "node-failure"
         ]
-        found = [f for f in found if f.ranks & stall.ranks] or [
+        found = [_whole_host(facts, stall, f) for f in found if f.ranks & stall.ranks] or [
             replace(f, ranks=stall.ranks) for f in lost if is_usual_block(stall.ranks)
         ]
         found = found or _nameless_end(facts, stall)
@@ -145,6 +145,17 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         ordered = sorted(found, key=lambda f: not f.ranks) if untimed else found
         return _recorded_end(facts, stall, [f for f in certain if f.ranks] or certain or ordered)
     return _quiet_and_gone(facts, stall)
+
+
+def _whole_host(facts: Facts, stall: ObservedStall, failure: Failure) -> Failure:
+    """The failure of a node with the other missing ranks that it may have held.
+
+    No line names their host, and all missing ranks together are as many as a host holds.
+    """
+    is_placed = any(rank in facts.case.rank_host for rank in stall.ranks - failure.ranks)
+    if is_placed or not is_usual_block(stall.ranks) or not _is_of_named_node(failure.events[0]):
+        return failure
+    return replace(failure, ranks=failure.ranks | stall.ranks)
 
 
 def _is_closed_group(facts: Facts, call: StuckCall) -> bool:

@@ -37,6 +37,9 @@ CAUSE = CauseClass.STRAGGLER
 LIMITS = (600, 1800)
 """Seconds that PyTorch lets ranks wait for each other by default: collectives since 2.2 and before."""
 
+FREED = 10.0
+"""Seconds after a timeout in which the end of the peers may have freed a rank: of a lock, or of a wait for one of them."""
+
 _PREPARES = ("Map", "Filter", "Tokeniz", "Running tokenizer", "Packing", "Generating", "Grouping", "Scanning")
 
 
@@ -51,31 +54,46 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
 
 
 def _late_entry(facts: Facts, call: StuckCall) -> Hypothesis | None:
-    """Concludes that a member entered the call later than the others, by most of the limit."""
+    """Concludes that a member entered the call too late.
+
+    That is after its first member had timed out, or later than most members by half of the limit.
+    """
     rows = rows_at(facts.case, facts.progress, call.group, call.seq)
-    if len(rows) < 3:
+    calls = facts.case.calls
+    times = {r: int(calls.created_ns[row]) / 1e9 for r, row in rows.items() if calls.created_ns[row] > 0}
+    limit = max((int(calls.timeout_ms[row]) for row in rows.values()), default=-1) / 1e3
+    if len(times) < 2 or limit <= 0:
         return None
-    times = {
-        r: int(facts.case.calls.created_ns[row]) / 1e9
-        for r, row in rows.items()
-        if facts.case.calls.created_ns[row] > 0
-    }
-    limit = max((int(facts.case.calls.timeout_ms[row]) for row in rows.values()), default=-1) / 1e3
-    if len(times) < 3 or limit <= 0:
+    deadline, usual = min(times.values()) + limit, median(list(times.values()))
+    is_pair = len(times) == 2
+    late = Ranks(r for r, t in times.items() if t > deadline or (not is_pair and t - usual > 0.5 * limit))
+    if not late or (len(late) * 2 >= len(times) and not is_pair) or len(late) > len(_on_time(facts, deadline)):
         return None
-    usual = median(list(times.values()))
-    late = Ranks(r for r, t in times.items() if t - usual > 0.5 * limit)
-    if not late or len(late) * 2 >= len(times):
-        return None
-    evidence: list[Citation] = [Entry(rows[r], slow.came_late(r, times[r] - usual)) for r in list(late)[:3]]
+    since = min(times.values()) if is_pair else usual
+    evidence: list[Citation] = [Entry(rows[r], slow.came_late(r, times[r] - since)) for r in list(late)[:3]]
     evidence += [Entry(rows[r], slow.had_been_waiting(r)) for r in [q for q in rows if q not in late][:2]]
     return Hypothesis(
-        slow.reached_late(who(facts.case, late), describe(facts, call), max(times[r] for r in late) - usual, limit),
+        slow.reached_late(who(facts.case, late), describe(facts, call), max(times[r] for r in late) - since, limit),
         evidence,
-        (),
+        list(_doubts_of_entry(facts, late, min(times[r] for r in late) - deadline, deadline)),
         ranks=late,
         call=call,
     )
+
+
+def _on_time(facts: Facts, deadline: float) -> Ranks:
+    """The ranks that had made their newest recorded call by the deadline, in any group."""
+    ranks, created = facts.case.call_rank, facts.case.calls.created_ns / 1e9
+    known = created > 0
+    return Ranks({*ranks[known].tolist()} - {*ranks[known & (created > deadline)].tolist()})
+
+
+def _doubts_of_entry(facts: Facts, late: Ranks, after: float, deadline: float) -> Iterator[Doubt]:
+    """Doubts where the timeout itself may have freed the late ranks, or as many ranks were early as late."""
+    if 0 < after <= FREED:
+        yield Doubt(slow.FREED_BY_TIMEOUT, Confidence.HIGH, Confidence.MEDIUM)
+    if len(late) == len(_on_time(facts, deadline)):
+        yield Doubt.at_most(Confidence.MEDIUM, slow.AS_MANY_EARLY)
 
 
 def _work_went_on(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
