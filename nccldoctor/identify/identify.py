@@ -28,9 +28,10 @@ from nccldoctor.identify.flaws.line_flaws import line_gaps
 from nccldoctor.identify.flaws.owed_looks import owed_look_gaps
 from nccldoctor.identify.group_members import callers_by_group, world_size_from_groups
 from nccldoctor.identify.groups import build_groups, with_communicators
+from nccldoctor.identify.lines.repeated_exceptions import without_copies
+from nccldoctor.identify.lines.training_bars import with_counted_bars
 from nccldoctor.identify.nccl_counters import NcclCounters, counters_from_dumps, counters_from_lines
 from nccldoctor.identify.nccl_counters_ras import counters_from_ras
-from nccldoctor.identify.training_bars import with_counted_bars
 from nccldoctor.identify.world_size import world_size
 from nccldoctor.ingest.ingest import Ingested
 from nccldoctor.model import SourceKind
@@ -45,7 +46,7 @@ _NO_DIGITS = str.maketrans("", "", "0123456789")
 def identify(read: Ingested) -> Case:
     """Everything that was read, with each rank, group and clock sorted out; nothing is judged here."""
     batch, who = read.batch, attribute(read.parsed, read.batch.dumps)
-    events, dump_rank = with_counted_bars(who.events), who.dump_rank
+    events, dump_rank = without_copies(with_counted_bars(who.events), who.sources), who.dump_rank
     world = _world(batch, who)
     groups, call_group = build_groups(batch, dump_rank, events, world.ranks, world.learned)
     call_group = np.where(has_no_number(batch.calls), np.int32(-1), call_group)

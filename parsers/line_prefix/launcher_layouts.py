@@ -105,8 +105,12 @@ ROLE = Layout(
     lazy(r"\[(?!rank\d)(?P<role>[A-Za-z_][\w.-]{0,40}?)(?P<local_rank>\d{1,4})(?:\|(?P<rank>\d{1,7}))?\]:"), _note_role
 )
 ROLE_PATH = Layout(lazy(r"(?P<role>[a-z_]\w{0,40}/\d{1,6}) \[(?P<local_rank>\d{1,4})(?P<rank>(?!))?\]:"), _note_role)
-TAGGED = Layout(
-    lazy(r"\[(?:\d{1,9},)?(?:mpirank:)?(?P<rank>\d{1,7})(?:,[\w-]{1,40})?\]<std(?:out|err|diag)>:\s?"), _note_tagged
+TAGGED = Layout(  # PRRTE may name the job, and the host and the process behind the rank: tag-fullname, tag-detailed
+    lazy(
+        r"\[(?:[\w.@-]{1,200},)?(?:mpirank:)?(?P<rank>\d{1,7})(?:,[\w-]{1,40})?\]"
+        r"(?:\[(?!unknown)(?P<host>[A-Za-z0-9][\w.-]{0,62}):(?P<pid>\d{1,10})\]|\[unknown:\w{1,10}\])?<std(?:out|err|diag)>:\s?"
+    ),
+    _note_tagged,
 )
 POD = Layout(lazy(r"\[pod/(?P<pod>[^/\]\s]{1,253})/(?P<box>[^\]\s]{1,253})\] ?"), _note_pod)
 MOSAIC = Layout(  # Composer's format: rank3[1234][MainThread]: INFO: composer.trainer:
@@ -120,7 +124,7 @@ STERN = Layout(
     weak=True,
 )
 WORKER = Layout(
-    lazy(r"\((?P<inside>\w[^()\n]{0,120}(?:\(rank=\d{1,7}\))?[^()\n]{0,40}\bpid=\d{1,10}[^()\n]{0,80})\) ?"),
+    lazy(r"\((?P<inside>(?:\w[^()\n]{0,120}(?:\(rank=\d{1,7}\))?[^()\n]{0,40})?\bpid=\d{1,10}[^()\n]{0,80})\) ?"),
     _note_worker,
 )
 CRI = Layout(

@@ -28,6 +28,12 @@ def _note_place(mark: PartialMark, m: re.Match[str]) -> None:
     mark.process = m["place"].strip()
 
 
+def _note_sender(mark: PartialMark, m: re.Match[str]) -> None:
+    """Of a host that is not known a message has a hyphen."""
+    note_groups(mark, m)
+    mark.host = mark.host if mark.host != "-" else None
+
+
 _C_FILE = r"(?P<file>[A-Za-z_]\w{0,80}\.(?:cpp|hpp|h|cc|cu)):(?P<line>\d{1,6})\] ?"
 _RANK = r"(?:\[rank(?P<rank>\d{1,7})[\[\]]{1,3}:\s?)?"  # two ranks' writes may be spliced: [rank3[]:[E508
 _DATE = r"(?P<date>\d{4}[-/][01]\d[-/][0-3]\d)[T ](?P<hms>\d\d:\d\d:\d\d)(?:[.,](?P<frac>\d{1,9}))?"
@@ -35,10 +41,10 @@ _NAMES = "|".join(sorted(ZONES, key=len, reverse=True))
 _ZONE = rf"(?: ?(?P<zone>[+-]\d\d:?\d\d|(?:{_NAMES})\b))?"
 _UNNAMED_DATE = re.sub(r"\(\?P<\w+>", "(?:", _DATE + _ZONE)
 _MON = rf"(?P<month>{'|'.join(MONTHS)})"
-_SENDER = (
-    # the program that a journal names; what a daemon or the kernel says is known by its name
-    r"(?!kernel|systemd|slurm|kubelet|dockerd|containerd|nv|oom)[A-Za-z_][\w./@-]{0,60}\[(?P<pid>\d{1,10})\]: "
-)
+_NO_DAEMON = r"(?!kernel|systemd|slurm|kubelet|dockerd|containerd|nv|oom)"
+"""What a daemon or the kernel says is known by its name, which stays."""
+_SENDER = _NO_DAEMON + r"[A-Za-z_][\w./@-]{0,60}\[(?P<pid>\d{1,10})\]: "
+"""The program that a journal names."""
 
 NATIVE = Layout(
     lazy(_RANK + r"\[(?P<severity>[FEWIV])(?:(?P<date>\d{3,4}) (?P<hms>\d\d:\d\d:\d\d)\.\d{6,9})? " + _C_FILE),
@@ -124,6 +130,16 @@ SYSLOG = Layout(
         rf"(?:\.(?P<frac>\d{{1,9}}))? (?P<host>[A-Za-z0-9][\w.-]{{0,62}}) (?:{_SENDER}|(?=\w))"
     )
 )
+SYSLOG_MESSAGE = Layout(  # RFC 5424: priority, version, time, host, program, process, id, data
+    lazy(
+        rf"<\d{{1,3}}>1 (?:{_DATE}{_ZONE}|-) (?P<host>[A-Za-z0-9][\w.-]{{0,62}}|-) {_NO_DAEMON}\S{{1,48}} "
+        r"(?:(?P<pid>\d{1,10})|\S{1,128}) \S{1,32} (?:-|(?:\[[^\]\n]{0,400}\]){1,8}) ?(?:\ufeff|BOM)?"
+    ),
+    _note_sender,
+)
+PRIORITY = Layout(lazy(r"<\d{1,3}>(?=[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d |\[ {0,6}\d{1,9}\.\d{6}\])"))
+"""What syslog puts in front of a line on the wire, and the kernel in front of its own (``dmesg --raw``)."""
+
 HOST_SENDER = Layout(  # behind a time: journalctl -o short-iso
     lazy(rf"(?P<host>[A-Za-z0-9][\w.-]{{0,62}}) {_SENDER}")
 )

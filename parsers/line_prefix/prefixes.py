@@ -28,6 +28,7 @@ _BY_FIRST = {
         lo.EPOCH, la.TAGGED, la.STREAM, la.TAG, la.VIEWER, lo.HUGGING_FACE, lo.BARE_LEVEL, lo.KERNEL_DATE, lo.NEMO,
     ),
     "(": (la.WORKER,),
+    "<": (lo.SYSLOG_MESSAGE, lo.PRIORITY),
     "{": (la.LABELS,),
     ">": (la.QUOTE,),
     "`": (la.QUOTE,),

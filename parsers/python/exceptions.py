@@ -38,6 +38,9 @@ _FAILED_WORKER = "failed (exitcode: "
 _PARTING = "Error waiting on exit barrier"
 _FRAMES = 60
 
+_DEEPEST = 200
+"""Lines of a traceback at most."""
+
 _NAMED = lazy(
     r"(?<![\w.])(?P<type>(?:[A-Za-z_]\w{0,60}\.){0,12}(?:[A-Z]\w{0,60}(?:Error|Exception|Interrupt|Expired)|Exception))"
     r"(?:\([\w.]{1,120}\))?: (?P<message>\S.{0,2000})"
@@ -90,6 +93,18 @@ class Exceptions(LineParser):
             found = list(_cut_traceback(line))
         yield from found or _torn_message(line)
 
+    def is_told_elsewhere(self, line: Line) -> bool:
+        """True of the first and the last line of a traceback whose exception the logger's line above it tells."""
+        if tracebacks.is_header(line):
+            return _is_told_above(line, tracebacks.read_traceback(line))
+        if tracebacks.exception_in(line.body.strip()) is None:
+            return False
+        header = next(filter(tracebacks.is_header, line.preceding(_DEEPEST)), None)
+        if header is None:
+            return False
+        traceback = tracebacks.read_traceback(header)
+        return traceback.line.place == line.place and _is_told_above(header, traceback)
+
 
 def raised(traceback: Raised, header: Line, causes: Iterable[tuple[str, str]] = (), **more: Any) -> ExceptionRaised:
     """The event of a traceback that began on ``header``.
@@ -139,6 +154,8 @@ def _traceback(header: Line) -> Iterator[Event]:
     if any(_IN_TABLE in line.body for line in (header, *below)):
         return  # a row of torchrun's table: its parser knows whose it is
     traceback = tracebacks.read_traceback(header)
+    if _is_told_above(header, traceback):
+        return  # told with the logger's line, which knows the rank and the time
     if any(before.startswith(words) for words in _IGNORED) or _ASIDE in (header.mark.file or ""):
         yield Note(
             **common(traceback.line, what="exception-ignored", detail=f"{traceback.type}: {traceback.message}"[:500])
@@ -219,19 +236,41 @@ def _cut_traceback(line: Line) -> Iterator[Event]:
 
 
 def _logged_exception(line: Line) -> Iterator[Event]:
-    match = _NAMED.search(line.body)
-    if match is None or match["type"] == "Error" or not _is_about_failure(line, match.start()):
+    match = _named_in(line)
+    if match is None:
         return
     name, message = match["type"], match["message"].strip()
     below = next(line.following(1), None)
     if below is not None and tracebacks.is_header(below):
         traceback = tracebacks.read_traceback(below)
-        if traceback.type.endswith(name) and message.startswith(traceback.message.split("\n")[0]):
+        if _named_above(line, traceback) is not None:
             # The logger's line knows the rank and the time, the unmarked traceback below it the frames.
             yield raised(Raised(line, name, message, traceback.frames, traceback.code), below, logged=True)
             return
     verdict = "echo" if is_echo(name, message) else "own"
     yield ExceptionRaised(**common(line, type=name, message=message, origin=verdict, logged=True))
+
+
+def _named_in(line: Line) -> re.Match[str] | None:
+    """The exception that a logger names in one line about a failure; None in any other line."""
+    match = _NAMED.search(line.body)
+    if match is None or match["type"] == "Error" or not _is_about_failure(line, match.start()):
+        return None
+    return match
+
+
+def _named_above(above: Line, traceback: Raised) -> re.Match[str] | None:
+    """The same exception in the logger's line above the traceback; None where that line names none, or another one."""
+    match = _named_in(above) if tracebacks.exception_in(above.body.strip()) is None else None
+    if match is None or not traceback.type.endswith(match["type"]):
+        return None
+    return match if match["message"].strip().startswith(traceback.message.split("\n")[0]) else None
+
+
+def _is_told_above(header: Line, traceback: Raised) -> bool:
+    """True where the line directly above the traceback is a logger's, and names its exception."""
+    above = next(header.preceding(1), None)
+    return above is not None and _named_above(above, traceback) is not None
 
 
 def _is_about_failure(line: Line, end: int) -> bool:

@@ -119,6 +119,25 @@ CASES: list[tuple[str, str, dict[str, object]]] = [
     ("[default6]:Epoch 1", "Epoch 1", {"local_rank": 6}),
     ("[default1]:[rank9]: RuntimeError: boom", "RuntimeError: boom", {"local_rank": 1, "rank": 9}),
     ("[1,3]<stderr>:text", "text", {"rank": 3}),
+    # PRRTE: tag-fullname, tag-detailed (prte_iof, 3.0)
+    ("[prterun-n17-4242@1,3]<stdout>: text", "text", {"rank": 3}),
+    ("[1,3][n17:5150]<stderr>: text", "text", {"rank": 3, "host": "n17", "pid": 5150}),
+    ("[1,3][unknown:unknown]<stderr>: text", "text", {"rank": 3}),
+    # syslog on the wire: RFC 3164 and 5424, and the kernel's own
+    (
+        "<13>Nov 22 07:51:04 n17 python[5150]: text",
+        "text",
+        {"time": T(1900, 11, 22, 7, 51, 4), "host": "n17", "pid": 5150},
+    ),
+    (
+        '<165>1 2026-11-22T07:51:04.003Z n17.example.org train 5150 - [id@1 a="b"] [rank3]: text',
+        "text",
+        {"time": T(2026, 11, 22, 7, 51, 4, 3000, UTC), "host": "n17.example.org", "pid": 5150, "rank": 3},
+    ),
+    ("<14>1 - - train - - - text", "text", {}),
+    ("<html> text", "<html> text", {}),
+    # Ray before 2.0 named no actor
+    ("(pid=5150, ip=10.0.0.3) text", "text", {"host": "10.0.0.3", "pid": 5150}),
     (
         "12: [rank96]:[E ProcessGroupNCCL.cpp:563] x",
         "x",

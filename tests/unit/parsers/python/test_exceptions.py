@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from builders.logs.log_reading import events_of
+from builders.logs.log_reading import events_of, parsed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -208,9 +208,18 @@ def test_logged_line_takes_the_frames_of_its_traceback_in_a_merged_log() -> None
         '  File "/opt/train/train.py", line 3, in main\nKeyError: 7\n'
         "[rank7]: 2026-11-20 09:31:24,051 INFO node1 step=5\n"
     )
-    logged, unmarked = raised(text)
+    (logged,) = raised(text)
+    whole = parsed(text, [PARSER])
+    assert (whole.candidates, whole.first_unknown) == (whole.understood, ""), "its first and last line are told with it"
     assert (logged.rank, logged.logged, logged.frame) == (6, True, "main (/opt/train/train.py:3)")
-    assert (unmarked.rank, unmarked.frame) == (None, "main (/opt/train/train.py:3)")
+
+
+def test_a_traceback_below_the_line_of_another_exception_is_told_for_itself() -> None:
+    text = (
+        "2026-11-20 09:31:24,050 ERROR KeyError: 8\nTraceback (most recent call last):\n"
+        '  File "/opt/train/train.py", line 3, in main\nKeyError: 7\n'
+    )
+    assert [(e.message, e.frame) for e in raised(text)] == [("8", None), ("7", "main (/opt/train/train.py:3)")]
 
 
 def test_the_launchers_table_is_no_message() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nccldoctor.events import Events, Progress
-from nccldoctor.identify.training_bars import with_counted_bars
+from nccldoctor.identify.lines.training_bars import with_counted_bars
 from nccldoctor.model import Place
 
 

@@ -1,0 +1,1 @@
+"""Sets right what lines tell once their ranks are known."""
