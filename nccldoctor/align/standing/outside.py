@@ -68,13 +68,20 @@ def _crowd(stances: Iterable[Stance]) -> list[Stance]:
 
 
 def _apart(waiting: list[Stance]) -> list[Stance]:
-    """The few that wait in a different call from most; nobody where transfers are involved or half is elsewhere."""
+    """The few that wait in a different call from most; nobody where half is elsewhere.
+
+    A transfer has one other end, so it counts only where all other ranks are in one collective: no rank is left to send or receive.
+    """
     known = [s for s in waiting if s.path and s.posture is not Posture.DEVICE]
     if all(s.posture is Posture.SET_UP for s in known):
         return []
     calls = Counter(s.call for s in known)
-    if len(calls) < 2 or any(is_transfer(op) for op, _ in calls):
+    if len(calls) < 2:
         return []
     most, count = calls.most_common(1)[0]
     few = [s for s in known if s.call != most]
+    if any(is_transfer(op) for op, _ in calls) and (
+        len(few) > 1 or not is_transfer(few[0].op) or len(known) < len(waiting)
+    ):
+        return []
     return few if count > 1 and 2 * len(few) <= count else []

@@ -16,7 +16,7 @@ from nccldoctor.align.stack_activity import (
     wait_of,
 )
 from nccldoctor.align.stalls import Stall, StallKind
-from nccldoctor.align.standing.stances import Posture, Stance
+from nccldoctor.align.standing.stances import Posture, Stance, is_transfer
 from nccldoctor.diagnose.citations import Line
 from nccldoctor.diagnose.sentences import stacks
 from nccldoctor.diagnose.sentences.absent import no_answer
@@ -219,8 +219,10 @@ def mismatch(few: Stance, most: Stance) -> CauseClass:
     """The class of two calls that wait for each other, by where the own code of the two parts.
 
     One line of one function with another operation is another call at the same place. A later line of it was reached without the
-    call of the others, an earlier one by a call that they did not make.
+    call of the others, an earlier one by a call that they did not make. A transfer has no other end while all others are in a collective.
     """
+    if is_transfer(few.op):
+        return CauseClass.UNMATCHED_P2P
     mine, theirs = list(reversed(few.path)), list(reversed(most.path))
     at = next((i for i, (a, b) in enumerate(zip(mine, theirs, strict=False)) if a != b), None)
     one, other = (parse_frame(p[at]) if at is not None else None for p in (mine, theirs))

@@ -237,6 +237,14 @@ def test_one_rank_in_another_call_is_named(tmp_path: Path) -> None:
     assert told(nccldoctor.analyze(tmp_path))[:2] == ("missed-call", "2")
 
 
+def test_a_rank_that_receives_while_all_others_reduce_gets_no_message(tmp_path: Path) -> None:
+    receives = ("recv (torch/distributed/distributed_c10d.py:2799)", "main (job.py:70)")
+    look(tmp_path / "stacks-1", WAITS, WAITS, receives, WAITS)
+    assert told(nccldoctor.analyze(tmp_path)) == ("unmatched-p2p", "2", "low")
+    look(tmp_path / "stacks-2", WAITS, WAITS, receives, WAITS)
+    assert told(nccldoctor.analyze(tmp_path)) == ("unmatched-p2p", "2", "medium")
+
+
 def test_two_calls_of_one_operation_may_both_wait_for_a_rank_without_a_stack(tmp_path: Path) -> None:
     """Rank 2 has died: rank 3 waits for it in their pair, and ranks 0-1 in the whole job."""
     other = ("all_reduce (torch/distributed/distributed_c10d.py:3252)", "forward (job.py:30)", "main (job.py:88)")

@@ -14,6 +14,7 @@ from nccldoctor.model.ranks import Ranks
 WAITS = ("all_reduce (torch/distributed/distributed_c10d.py:3252)", "sync (job.py:40)", "main (job.py:90)")
 BARRIER = ("barrier (torch/distributed/distributed_c10d.py:5010)", "main (job.py:95)")
 SENDS = ("send (torch/distributed/distributed_c10d.py:2500)", "main (job.py:70)")
+RECEIVES = ("recv (torch/distributed/distributed_c10d.py:2799)", "main (job.py:72)")
 ELSEWHERE = ("read_rows (job.py:12)", "main (job.py:85)")
 
 
@@ -53,8 +54,11 @@ def test_half_and_half_are_not_apart() -> None:
     assert stands(WAITS, WAITS, BARRIER, BARRIER).apart == ()
 
 
-def test_the_two_ends_of_a_transfer_are_not_apart() -> None:
-    assert stands(WAITS, WAITS, SENDS, WAITS).apart == ()
+def test_a_transfer_is_apart_where_all_others_are_in_one_collective() -> None:
+    assert ranks(stands(WAITS, WAITS, SENDS, WAITS).apart) == [2]
+    assert stands(WAITS, WAITS, SENDS, RECEIVES, WAITS).apart == (), "they may be the two ends of one"
+    assert stands(WAITS, WAITS, SENDS, WAITS, BARRIER).apart == (), "the other end may be behind another call"
+    assert stands(SENDS, SENDS, SENDS, WAITS).apart == (), "most are in transfers"
 
 
 def test_ranks_without_a_stack_are_silent_where_others_wait() -> None:
