@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import io
 import os
-import tempfile
 import weakref
 from typing import Any
 
@@ -21,6 +20,8 @@ class Spool:
     def __init__(self, most: int) -> None:
         if not hasattr(os, "preadv"):
             raise OSError("no reads at a position")
+        import tempfile  # 3 ms, and most inputs are no pipes
+
         file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  # closed with this object
         weakref.finalize(self, file.close)
         self._file = file

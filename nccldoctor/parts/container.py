@@ -45,7 +45,7 @@ class PartError(NccldoctorError):
 class Strict(BaseModel):
     """A document of a part: exactly these fields, of exactly these types."""
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, defer_build=True)
 
 
 class _Head(Strict):

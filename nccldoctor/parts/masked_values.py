@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 from nccldoctor.patterns import lazy
@@ -12,6 +13,9 @@ Lines = tuple[tuple[int, str], ...]
 """Numbers of lines, counted from 1, with their text."""
 
 _WORD = lazy(r"[A-Za-z0-9_-]+")
+_LONGEST_KNOWN = 100
+"""Characters of a text whose masked form is remembered: names of groups, functions and files."""
+
 _SHORTEST = 8
 """Characters of a word that is masked wherever it stands; shorter ones occur by chance."""
 
@@ -21,10 +25,14 @@ def masked_text(text: str) -> str:
     return masked(text).encode("utf-8", "backslashreplace").decode()
 
 
+_known_masked = lru_cache(maxsize=4096)(masked_text)
+"""The same, once for a text that all dumps of a job repeat."""
+
+
 def masked_values(value: Any) -> Any:
     """The value with every text in it masked; named tuples become lists, as JSON has them."""
     if isinstance(value, str):
-        return masked_text(value)
+        return _known_masked(value) if len(value) <= _LONGEST_KNOWN else masked_text(value)
     if isinstance(value, dict):
         return {key: masked_values(one) for key, one in value.items()}
     if isinstance(value, list | tuple):

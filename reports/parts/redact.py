@@ -16,6 +16,7 @@ from nccldoctor.model import Diagnosis, Source
 from nccldoctor.model.errors import NccldoctorError
 from nccldoctor.model.hosts import short_host
 from nccldoctor.model.ranks import Ranks
+from nccldoctor.patterns import lazy
 from nccldoctor.words.secrets import is_secret, masked
 
 KINDS = ("hosts", "users", "paths", "addresses")
@@ -23,28 +24,28 @@ KINDS = ("hosts", "users", "paths", "addresses")
 
 _T = TypeVar("_T")
 
-_ADDRESSES = re.compile(
+_ADDRESSES = lazy(
     r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w]|\.\d)"  # IPv4
     r"|(?<![\w:])(?:[0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}(?![\w:])"  # MAC
     r"|(?<![\w:.])(?:[0-9a-fA-F]{1,4}:){2,7}(?::?[0-9a-fA-F]{1,4}){1,6}(?![\w:])|(?<![\w:])[0-9a-fA-F]{1,4}::[0-9a-fA-F:]{0,40}(?![\w:])"
 )
-_CLOCK = re.compile(r"\d{1,2}:\d{2}:\d{2}(?::\d{2})?")
-_USERS = re.compile(
+_CLOCK = lazy(r"\d{1,2}:\d{2}:\d{2}(?::\d{2})?")
+_USERS = lazy(
     r"(?:(?<=/home/)|(?<=/Users/)|(?<=[Uu]ser=)|(?<=[Uu]ser )|(?<=USER=)|(?<=uid=))[A-Za-z_][\w.-]{0,63}"
     r"|(?<![\w@/.-])[A-Za-z_][\w.-]{0,63}(?=@(?!\d{1,9}(?![\w.-]))[\w.-]{1,255})"  # not the USR1@300 of Slurm
 )
-_PATHS = re.compile(
+_PATHS = lazy(
     r"(?<![\w/.:~-])~?/(?:[\w.+@%=-]{1,255}/){1,64}(?=[\w.+@%=-])|(?<![\w])[A-Za-z]:\\(?:[\w.+@%= -]{1,255}\\){1,64}"
 )
-_HOST = re.compile(r"(?<![\w./-])[A-Za-z0-9][\w-]{0,62}(?:\.[A-Za-z0-9][\w-]{0,62}){1,8}(?![\w/-])")
-_HOST_PLACES = re.compile(r"(?:(?<=@)|(?<=://))[A-Za-z][\w-]{0,62}(?:\.[\w-]{1,63}){1,8}")
+_HOST = lazy(r"(?<![\w./-])[A-Za-z0-9][\w-]{0,62}(?:\.[A-Za-z0-9][\w-]{0,62}){1,8}(?![\w/-])")
+_HOST_PLACES = lazy(r"(?:(?<=@)|(?<=://))[A-Za-z][\w-]{0,62}(?:\.[\w-]{1,63}){1,8}")
 _PUBLIC = ("pytorch.org", "github.com", "nvidia.com", "huggingface.co", "python.org", "readthedocs.io", "kernel.org")
 """Domains that error messages send their readers to."""
 
-_SUFFIX = re.compile(
+_SUFFIX = lazy(
     r"(?:\.(?:log|out|err|txt|jsonl?|csv|gz|zst|bz2|xz|tar|zip|pkl|bin|stack|stacks|dump|ndjson|toml|ya?ml|py|sh)){1,4}$"
 )
-_WORD_OF_FILES = re.compile(
+_WORD_OF_FILES = lazy(
     r"(?:rank|node|gpu|log|trace|dump|stack|task|step|worker|event|page|attempt|job)s?|cuda|nccl|gloo|fr|flight|recorder|py|py-?spy|spy"
     r"|dmesg|kern|kernel|stderr|stdout|err|out|restart|run|slurm|local|global|pid|launcher|torchrun|elastic|train|training|eval|ras|smi"
     r"|nvidia|env|part|sacct|messages|journal|watchdog|heartbeat|process|proc|host|[vrptx]",
@@ -52,7 +53,7 @@ _WORD_OF_FILES = re.compile(
 )
 """Words that names of logs are made of."""
 
-_KEPT = re.compile(r"(?:site-packages|dist-packages)/.{0,4000}$")
+_KEPT = lazy(r"(?:site-packages|dist-packages)/.{0,4000}$")
 
 
 def redacted(diagnosis: Diagnosis, what: Sequence[str]) -> Diagnosis:
@@ -208,7 +209,7 @@ class _Words:
         return out
 
 
-_TOKEN = re.compile(r"[^\W_][\w.-]{0,254}")
+_TOKEN = lazy(r"[^\W_][\w.-]{0,254}")
 
 
 def _parts(token: str) -> list[str]:
