@@ -162,7 +162,7 @@ def is_own_exit(case: Case, liveness: Liveness, activity: RankActivity, event: P
         return False
     if code == -6:
         silent = not activity.teardown and activity.logged and liveness.first_alarm is None
-        return silent or _is_broken_heap(case, event)
+        return silent or _is_broken_heap(case, event) or (event.first and _has_only_lost_connections(case))
     if code == -9 and (
         was_forced(case, event) or _is_one_of_many_kills(case, event) or _is_end_of_job(case, liveness, event)
     ):
@@ -176,6 +176,20 @@ def _is_broken_heap(case: Case, event: ProcessExit) -> bool:
     """True of an abort that the process explains itself, and of the first one that its launcher saw then."""
     explained = any(e.reporter == "process" and e.signal == "SIGABRT" for e in case.of(ProcessExit, event.rank))
     return event.reporter == "process" or (explained and event.first)
+
+
+def _has_only_lost_connections(case: Case) -> bool:
+    """True where ranks complain of nothing but a peer that is gone: the abort that the launcher saw first was no watchdog's.
+
+    Example: rank 3 leaves its loop by ``sys.exit(0)`` and aborts as its threads still run; ranks 0 and 2 lose the connection to it.
+    """
+    complaints = [event for event in case.events if event.is_complaint and not _is_of_launcher(event)]
+    return bool(complaints) and all(map(is_lost_connection, complaints))
+
+
+def _is_of_launcher(event: Event) -> bool:
+    """True of the exception with which a launcher ends, which follows from what it lists."""
+    return isinstance(event, ExceptionRaised) and event.rank is None and event.origin == "echo"
 
 
 def _was_cancelled(case: Case, event: ProcessExit) -> bool:

@@ -79,6 +79,8 @@ def ended(who: str, ranks: Ranks, events: Sequence[Event]) -> Headline:
         name = signal_of(event)
         if is_slurm_out_of_memory(event.text) or any(isinstance(e, SchedulerEvent) and e.what == "oom" for e in events):
             return Headline(who, f"killed by {name or 'a signal'} because memory ran out", be=many)
+        if name == "SIGABRT":  # a process does that to itself
+            return Headline(who, "aborted (SIGABRT)")
         if name is not None:
             return Headline(who, f"killed by {name}", be=many)
         if event.exitcode is not None:

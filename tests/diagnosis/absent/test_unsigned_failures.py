@@ -79,5 +79,5 @@ def test_an_abort_is_a_death_only_where_the_process_says_why(tmp_path: Path) -> 
     """A watchdog aborts as well: the launcher alone cannot tell the two apart."""
     explained = verdict(tmp_path, STEPS + "double free or corruption (!prev)\n" + ABORTED)
     assert explained.cause is CauseClass.DIED
-    assert explained.headline.startswith("Local rank 5 (pid 21617) was probably killed by SIGABRT")
+    assert explained.headline.startswith("Local rank 5 (pid 21617) probably aborted (SIGABRT)")
     assert verdict(tmp_path, STEPS + ABORTED).cause is CauseClass.UNDETERMINED

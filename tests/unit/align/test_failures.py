@@ -242,6 +242,24 @@ def test_a_kill_before_the_alarm(code: int) -> None:
     assert (found.cause, found.ranks, found.certain) == (CauseClass.DIED, Ranks([3]), True)
 
 
+CLOSED = "[gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:63189"
+TIMED_OUT = "[gloo/transport/tcp/unbound_buffer.cc:78] Timed out waiting 12000ms for recv operation to complete"
+
+
+@pytest.mark.parametrize(
+    ("message", "is_first", "found"),
+    [(CLOSED, True, [Ranks([3])]), (CLOSED, False, []), (TIMED_OUT, True, [])],
+    ids=["its peers lose it", "not the first failure", "a peer timed out before"],
+)
+def test_the_abort_of_a_rank_that_its_peers_lose_is_its_own(message: str, is_first: bool, found: list[Ranks]) -> None:
+    """Rank 3 leaves by ``sys.exit(0)``, and its threads still run: C++ says "terminate called without an active exception"."""
+    leaving = said(TearDown, 3, what="terminate-called")
+    lost = [said(ExceptionRaised, rank, origin="echo", type="RuntimeError", message=message) for rank in (0, 2)]
+    launcher = said(ExceptionRaised, None, origin="echo", type="ChildFailedError")
+    ends = [ended(3, -6, 100, first=is_first), ended(0, -15, 100), ended(2, -15, 100)]
+    assert [one.ranks for one in failures(leaving, *lost, launcher, *ends, alarm=False)] == found
+
+
 def test_a_signal_known_by_name_only() -> None:
     assert one(ended(3, None, signal="SIGKILL")).ranks == Ranks([3])
 
