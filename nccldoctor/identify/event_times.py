@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import numpy as np
 import numpy.typing as npt
 
 from nccldoctor.arrays import median
-from nccldoctor.events import CollectiveTimeout, Event, Events, ProcessExit
+from nccldoctor.events import CollectiveTimeout, Event, Events, ExceptionRaised, ProcessExit
 from nccldoctor.model.recorded_calls import Batch
 
 YEARLESS = 1900
@@ -31,6 +32,9 @@ _FEWEST_LINES = 2  # lines that must agree on a zone
 
 QUARTER = 900.0
 """Zones are multiples of a quarter of an hour."""
+
+NEAR = 120.0
+"""Seconds by which the clocks of two records of one moment differ at most."""
 
 FARTHEST = 14 * 3600
 """Seconds that a zone is ahead of UTC, or behind it, at most."""
@@ -60,6 +64,23 @@ def _stamp(time: datetime | None, year: int) -> float:
         except ValueError:  # 29 February in a year without one
             return float("nan")
     return time.timestamp() if time.tzinfo is not None else (time - _EPOCH).total_seconds()
+
+
+def with_year(time: datetime, seconds: float) -> datetime:
+    """A time as its line prints it, with the year of the job where the line has none.
+
+    It stays without one where no other line tells it. ``seconds`` are those of the event on the clock of the job. Example: ``W1122 07:51:04``
+    beside lines of 2026 is of 22 November 2026.
+    """
+    if time.year != YEARLESS or seconds != seconds:
+        return time
+    near = datetime.fromtimestamp(seconds, UTC).year
+    for year in (near, near - 1, near + 1):
+        with suppress(ValueError):  # 29 February
+            whole = time.replace(year=year)
+            if year != NO_YEAR_KNOWN and abs(whole.replace(tzinfo=UTC).timestamp() - seconds) <= 2 * FARTHEST:
+                return whole
+    return time
 
 
 def _year(events: Sequence[Event], batch: Batch) -> int:
@@ -92,14 +113,34 @@ def _zone(
     Timeouts of recorded calls show it, else the ends that launchers printed, else the zone that most lines name.
     """
     offsets = [raw[i] - at for i, at in _expected_timeouts(events, naive, batch, dump_rank)]
-    if not offsets:
-        ended = [raw[i] for i in events.places_of(ProcessExit) if naive[i]]
-        untimed = [at for _, at in _expected_timeouts(events, np.isnan(raw), batch, dump_rank)] if ended else []
-        zone = _zone_by_end(min(untimed), min(ended)) if untimed else None
-        return _usual_offset(events) if zone is None else zone
-    guess = median(offsets)
-    rounded = round(guess / QUARTER) * QUARTER
-    return rounded if abs(rounded) <= FARTHEST and abs(guess - rounded) < 120 else 0.0
+    if offsets:
+        return _nearest_zone(median(offsets)) or 0.0
+    ended = [raw[i] for i in events.places_of(ProcessExit) if naive[i]]
+    untimed = [at for _, at in _expected_timeouts(events, np.isnan(raw), batch, dump_rank)] if ended else []
+    zone = _zone_by_end(min(untimed), min(ended)) if untimed else _zone_by_exceptions(events, raw, naive)
+    return _usual_offset(events) if zone is None else zone
+
+
+def _nearest_zone(offset: float) -> float | None:
+    """The zone that an offset of clocks stands for; None where it fits none."""
+    rounded = round(offset / QUARTER) * QUARTER
+    return rounded if abs(rounded) <= FARTHEST and abs(offset - rounded) < NEAR else None
+
+
+def _zone_by_exceptions(events: Events, raw: npt.NDArray[np.float64], naive: npt.NDArray[np.bool_]) -> float | None:
+    """The zone by which launchers print the ends of processes whose exceptions have a time in UTC.
+
+    A worker of torchrun writes when it raised to ``error.json``, in seconds since 1970, and the table of failures says the same in local
+    time.
+    """
+    raised = {
+        event.rank: float(raw[i])
+        for i, event in zip(events.places_of(ExceptionRaised), events.of_kind(ExceptionRaised), strict=True)
+        if event.rank is not None and event.time is not None and not naive[i]
+    }
+    exits = zip(events.places_of(ProcessExit), events.of_kind(ProcessExit), strict=True) if raised else ()
+    offsets = [float(raw[i]) - raised[event.rank] for i, event in exits if naive[i] and event.rank in raised]
+    return _nearest_zone(median(offsets)) if offsets else None
 
 
 def _expected_timeouts(

@@ -136,8 +136,8 @@ class IncidentEvent:
 
     ``where`` is the place of the first of them.
 
-    ``cause`` marks the first cause that fits the verdict; at most one row has it. ``time`` is as printed, but for a host whose
-    clock was found wrong and set right.
+    ``cause`` marks the first cause that fits the verdict; at most one row has it. ``time`` is as printed, with the year that other
+    lines tell where its own has none, but for a host whose clock was found wrong and set right.
     """
 
     role: EventRole

@@ -20,6 +20,7 @@ from nccldoctor.align.exits import can_precede_alarm, was_forced
 from nccldoctor.align.facts import Facts
 from nccldoctor.dataclass import dataclass
 from nccldoctor.events import CommInit, Event, IbError, ProcessExit
+from nccldoctor.identify.event_times import with_year
 from nccldoctor.model import CauseClass, EventRole, Finding, IncidentEvent
 from nccldoctor.model.hosts import is_same_host
 from nccldoctor.model.ranks import Ranks
@@ -131,12 +132,13 @@ def _incident_event(facts: Facts, role: EventRole, alike: Sequence[Event]) -> In
     off = next((s.seconds for s in facts.case.skews if s.is_clock_of(event)), 0.0)
     clock = f" (its clock was {abs(off):.1f} s {'ahead' if off > 0 else 'behind'}, set right here)" if off else ""
     hosts = {e.host or hosts_of.get(-1 if e.rank is None else e.rank) for e in alike}
+    time = with_year(event.time, facts.liveness.time(event) + off) if event.time is not None else None
     return IncidentEvent(
         role=role,
         kind=event.kind,
         says=event.phrase() + clock,
         where=event.place,
-        time=event.time - timedelta(seconds=off) if event.time is not None and off else event.time,
+        time=time - timedelta(seconds=off) if time is not None and off else time,
         ranks=Ranks(e.rank for e in alike if e.rank is not None),
         host=hosts.pop() if len(hosts) == 1 else None,
         count=len(alike),

@@ -14,6 +14,7 @@ from nccldoctor.align.facts import Facts
 from nccldoctor.align.first_pending import Key
 from nccldoctor.align.progress.from_lines import group_of
 from nccldoctor.align.stack_activity import wait_of
+from nccldoctor.align.standing.stances import is_transfer
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.align.wait_times import complaints, wait_times
 from nccldoctor.events import CallTimeout, Event, ExceptionRaised
@@ -37,15 +38,20 @@ def rank_waits(facts: Facts, findings: tuple[Finding, ...], roles: Mapping[int, 
 def _links(facts: Facts, finding: Finding) -> tuple[Link, ...]:
     """The waits that a finding names.
 
-    Where it names no call, its victims wait for its culprits; but where their tracebacks stand in different calls, nothing shows in which
-    of these a culprit is missing.
+    Where it names no call, its victims wait for its culprits; but where their tracebacks stand in different calls, or several in
+    transfers, nothing shows in which of these a culprit is missing.
     """
     call = finding.awaited
     if finding.chain or call is None or finding.stalled is not None:
         return finding.chain
-    shown = {_of_traceback(complaints(facts, rank, None).gloo) for rank in call.entered} - {None}
-    is_one = len(shown) <= 1 or call.op is not None
+    is_one = call.op is not None or _is_one_call(facts, call.entered)
     return (Link(call.entered, call.missing if is_one else Ranks(), "", call.op, None),)
+
+
+def _is_one_call(facts: Facts, ranks: Ranks) -> bool:
+    """True unless tracebacks show ranks in different calls; each transfer has a peer of its own."""
+    shown = [call for rank in ranks if (call := _of_traceback(complaints(facts, rank, None).gloo)) is not None]
+    return len(set(shown)) < 2 and not (len(shown) > 1 and is_transfer((shown[0].op or "").lower()))
 
 
 def _rank_wait(

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from builders.jobs.cases import START, Log, RecordedRank, case, gave_up, said, wall
 
-from nccldoctor.events import Events, Heartbeat, ProcessExit
-from nccldoctor.identify.event_times import YEARLESS, event_seconds
+from nccldoctor.events import Events, ExceptionRaised, Heartbeat, ProcessExit
+from nccldoctor.identify.event_times import YEARLESS, event_seconds, with_year
 from nccldoctor.model.recorded_calls import Batch
 
 EAST = timezone(timedelta(hours=5, minutes=45))
@@ -101,3 +101,43 @@ def test_where_no_timeout_has_a_time_the_end_that_a_launcher_saw_tells_the_zone(
     gone = said(ProcessExit, 2, time=shown, exitcode=-6)
     found = case(recorded, logs=[Log("r2.log", [gave_up(2, 4, None)], rank=2), Log("launcher.log", [gone])])
     assert found.seconds[1] == pytest.approx(START + 700 + after + (hours - zone) * 3600, abs=0.01)
+
+
+@pytest.mark.parametrize("hours", [-7, 5.75, 8])
+def test_the_launchers_table_of_failures_beside_the_error_files_tells_the_zone(hours: float) -> None:
+    """``error.json`` has seconds since 1970, the table local time; step lines are local as well."""
+    at = datetime(2026, 5, 1, 12, tzinfo=UTC)
+    local = (at + timedelta(hours=hours)).replace(tzinfo=None)
+    events = Events(
+        [
+            said(ExceptionRaised, 0, type="RuntimeError", time=at),
+            said(ProcessExit, 0, exitcode=1, time=local + timedelta(seconds=2)),
+            said(Heartbeat, 1, step=3, time=local - timedelta(seconds=9)),
+        ]
+    )
+
+    assert event_seconds(events, Batch.empty(), []).tolist()[2] == at.timestamp() - 9
+
+
+def test_an_end_long_after_the_exception_tells_no_zone() -> None:
+    at = datetime(2026, 5, 1, 12, tzinfo=UTC)
+    ended = said(ProcessExit, 0, exitcode=1, time=(at + timedelta(hours=3, minutes=6)).replace(tzinfo=None))
+    raised = said(ExceptionRaised, 0, type="RuntimeError", time=at)
+
+    assert event_seconds(Events([raised, ended]), Batch.empty(), []).tolist()[1] == at.timestamp() + 3 * 3600 + 360
+
+
+@pytest.mark.parametrize(
+    ("printed", "seconds", "year"),
+    [
+        (datetime(YEARLESS, 11, 22, 7), datetime(2026, 11, 22, 7, tzinfo=UTC), 2026),
+        (datetime(YEARLESS, 1, 1, 2), datetime(2026, 12, 31, 18, tzinfo=UTC), 2027),
+        (datetime(YEARLESS, 12, 31, 20), datetime(2027, 1, 1, 3, tzinfo=UTC), 2026),
+        (datetime(YEARLESS, 11, 22, 7), datetime(2000, 11, 22, 7, tzinfo=UTC), YEARLESS),
+        (datetime(2024, 11, 22, 7), datetime(2026, 11, 22, 7, tzinfo=UTC), 2024),
+    ],
+    ids=["the year of the job", "east of UTC", "west of UTC", "no line has a year", "its own year"],
+)
+def test_a_line_without_a_year_is_of_the_year_of_the_job(printed: datetime, seconds: datetime, year: int) -> None:
+    assert with_year(printed, seconds.timestamp()) == printed.replace(year=year)
+    assert with_year(printed, math.nan) == printed

@@ -189,5 +189,8 @@ def test_where_no_file_numbers_the_call_a_traceback_shows_what_each_rank_waited_
         WaitedCall("", "_ALLGATHER_BASE", None, site="forward (train.py:40)")
     }
     assert all(wait.waits_for == {3} for wait in same.values())
+    received = waits(logs_of_gloo(*(gloo_in(rank, "recv", "step") for rank in range(3))))
+
+    assert not any(wait.waits_for for wait in received.values()), "each receives from a rank of its own"
     assert [apart[r].call.op for r in range(3)] == ["ALLREDUCE", "RECV", "ALLREDUCE"]
     assert not any(wait.waits_for for wait in apart.values()), "rank 3 is not shown to be missing in each of them"
