@@ -7,6 +7,7 @@ log makes the zone UTC+2.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
@@ -69,16 +70,15 @@ def _stamp(time: datetime | None, year: int) -> float:
 def with_year(time: datetime, seconds: float) -> datetime:
     """A time as its line prints it, with the year of the job where the line has none.
 
-    It stays without one where no other line tells it. ``seconds`` are those of the event on the clock of the job. Example: ``W1122 07:51:04``
-    beside lines of 2026 is of 22 November 2026.
+    It stays without one where no other line tells it. ``seconds`` are those of the event on the clock of the job. Example:
+    ``W1122 07:51:04`` beside lines of 2026 is of 22 November 2026.
     """
-    if time.year != YEARLESS or seconds != seconds:
+    if time.year != YEARLESS or math.isnan(seconds):
         return time
-    near = datetime.fromtimestamp(seconds, UTC).year
-    for year in (near, near - 1, near + 1):
-        with suppress(ValueError):  # 29 February
-            whole = time.replace(year=year)
-            if year != NO_YEAR_KNOWN and abs(whole.replace(tzinfo=UTC).timestamp() - seconds) <= 2 * FARTHEST:
+    for day in (0, -1, 1):
+        with suppress(ValueError, OverflowError):  # 29 February, and the edge of the calendar
+            whole = time.replace(year=datetime.fromtimestamp(seconds + day * 86_400, UTC).year)
+            if whole.year != NO_YEAR_KNOWN and abs(whole.replace(tzinfo=UTC).timestamp() - seconds) <= 2 * FARTHEST:
                 return whole
     return time
 
