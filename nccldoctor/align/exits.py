@@ -179,7 +179,7 @@ def _is_broken_heap(case: Case, event: ProcessExit) -> bool:
 
 
 def _has_only_lost_connections(case: Case) -> bool:
-    """True where ranks complain of nothing but a peer that is gone: the abort that the launcher saw first was no watchdog's.
+    """True where ranks complain of nothing but a lost peer: the abort seen first was no watchdog's.
 
     Example: rank 3 leaves its loop by ``sys.exit(0)`` and aborts as its threads still run; ranks 0 and 2 lose the connection to it.
     """

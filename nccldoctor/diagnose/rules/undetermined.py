@@ -35,6 +35,7 @@ from nccldoctor.diagnose.signs.framework_reports import (
 from nccldoctor.diagnose.signs.log_endings import find_broken_end
 from nccldoctor.diagnose.signs.lost_peers import closed_by
 from nccldoctor.diagnose.signs.silence import ranks_without_alarm
+from nccldoctor.diagnose.signs.traceback_diffs import places_of_waits
 from nccldoctor.diagnose.signs.where_ranks_stand import where_they_stand
 from nccldoctor.events import (
     CallTimeout,
@@ -121,6 +122,8 @@ def _headline(facts: Facts, stall: ObservedStall, trouble: str, has_stacks: bool
         return _headline_of_call(facts, stall, stall.call)
     if isinstance(first, DumpSignal):
         return undetermined.timed_out_in_unnamed(_whose_watchdog(first))
+    if waited := _waited_apart(facts, troubles):
+        return waited
     if waits := (peer_headline(facts) or open_report_headline(stall.job.open_reports, facts.case.world)):
         return waits
     if isinstance(first, CallTimeout) and first.op:
@@ -180,6 +183,14 @@ def _log_count(facts: Facts) -> int:
     """The number of files where all of them are logs, else 0."""
     kinds = [source.kind for source in facts.case.sources]
     return len(kinds) if set(kinds) == {SourceKind.LOG} else 0
+
+
+def _waited_apart(facts: Facts, troubles: Sequence[Event]) -> Headline | None:
+    """The ranks by the places at which they waited in vain; None where all waited at one, or anything failed."""
+    places = places_of_waits(facts)
+    ended = Ranks(rank for ranks in places.values() for rank in ranks)  # each by the traceback of its wait
+    others = [e for e in troubles if e.consequence is None and not (isinstance(e, ProcessExit) and e.rank in ended)]
+    return undetermined.waited_apart(list(places.items())[:MOST]) if len(places) > 1 and not others else None
 
 
 def _waited_for_peers(troubles: Sequence[Event]) -> Headline | None:

@@ -60,6 +60,14 @@ def timed_out_waiting(who: str, place: str) -> Headline:
     return whole(f"{who} timed out{f' in {place}' if place else ''} waiting for a peer; which peer is unknown")
 
 
+def waited_apart(places: Sequence[tuple[str, Ranks]]) -> Headline:
+    """``Ranks 0, 2 waited in sync (a.py:8) and rank 1 in tp (a.py:26); which rank each call missed is unknown.``"""
+    waits = and_list(
+        [f"{ranks_phrase(ranks)}{'' if n else ' waited'} in {place}" for n, (place, ranks) in enumerate(places)]
+    )
+    return whole(f"{waits}; which rank each call missed is unknown")
+
+
 def barrier_unanswered(ranks: Ranks) -> Headline:
     """``Rank 1 reached the monitored barrier, and rank 0 didn't answer; only rank 0's log names the missing ranks.``"""
     first = f"{ranks_phrase(ranks)} reached the monitored barrier"

@@ -17,6 +17,7 @@ from nccldoctor.diagnose.signs.silence import has_connection_broken_first
 from nccldoctor.events import ExceptionRaised
 from nccldoctor.model import Confidence, Doubt
 from nccldoctor.model.ranks import Ranks
+from nccldoctor.model.stack_frames import innermost
 from nccldoctor.parsers.event_details import has_group, is_call_of_all_ranks, is_gloo_timeout, is_lost_connection
 
 
@@ -52,6 +53,16 @@ def judge(facts: Facts, stall: Stall, *, other_group: bool) -> Hypothesis | None
         ranks=odd,
         refuted_by=disagree.traceback_at_peers(odd),
     )
+
+
+def places_of_waits(facts: Facts) -> dict[str, Ranks]:
+    """Where ranks waited when they gave up, by the own frame of their tracebacks: the place of most ranks first."""
+    places: dict[str, set[int]] = defaultdict(set)
+    for rank in facts.case.world:
+        event = _final_traceback(facts, rank)
+        if event is not None and event.frame:
+            places[innermost((event.frame,))].add(rank)
+    return {place: Ranks(ranks) for place, ranks in sorted(places.items(), key=lambda item: -len(item[1]))}
 
 
 def _final_traceback(facts: Facts, rank: int) -> ExceptionRaised | None:

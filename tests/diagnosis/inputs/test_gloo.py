@@ -58,6 +58,19 @@ def dumps(*recorded_ranks: RecordedRank) -> dict[str, str | bytes]:
 # --- lines alone
 
 
+def test_two_places_without_a_culprit_are_told() -> None:
+    """Rank 1 may have skipped the call of the others, or rank 0 that of their pair: the picture is the same."""
+    apart = (
+        inside(1, "all_reduce", f"RuntimeError: {CLOSED}")
+        .replace("line 61, in step", "line 33, in tp_sum")
+        .replace("exchange(batch)", "all_reduce(x, group=tp)")
+    )
+    texts = {r: steps(r, 3) + (apart if r == 1 else inside(r, "all_reduce", f"RuntimeError: {VAIN}")) for r in range(4)}
+    ruling = read(logs(texts))
+    assert (ruling.cause, ruling.ranks) == ("undetermined", ""), str(ruling)
+    assert "Ranks 0, 2-3 waited in step (train.py:61) and rank 1 in tp_sum (train.py:33)" in ruling.verdict["headline"]
+
+
 def alone(text: str, error: str = VAIN) -> Ruling:
     """Three of four ranks gave up; ``text`` is what rank 2 wrote behind its steps."""
     texts = {r: steps(r, 5) + raised(r, "RuntimeError", error) for r in (0, 1, 3)}
