@@ -44,8 +44,9 @@ class RankActivity:
     the rank wrote any line or file. ``alarms`` are its complaints about calls, ``dump_replies`` its answers to the dump signal,
     ``own_exceptions`` what its own work raised, ``secondary_errors`` what followed from the trouble of others, and ``exits`` what
     launchers report of its end. ``stopped`` is the newest state of its process, where a signal had stopped it. ``steps`` are its
-    lines about training steps and ``step`` is the newest step number. ``first`` and ``last`` are the times of its first and last
-    line in seconds on the job's clock (NaN: no line has a time).
+    lines about training steps and ``step`` is the newest step number. ``last_event`` is its newest line; of two copies of one line,
+    that in a file of its own. ``first`` and ``last`` are the times of its first and last line in seconds on the job's clock (NaN: no
+    line has a time).
     """
 
     rank: int
@@ -146,7 +147,8 @@ def collect_liveness(case: Case) -> Liveness:
     for event in case.events:
         if event.rank is not None:
             by_rank[event.rank].append(event)
-    files = {s.rank for s in case.sources if s.rank is not None and s.kind is SourceKind.LOG and s.size > 0}
+    own = {s.id: s.rank for s in case.sources if s.rank is not None and s.kind is SourceKind.LOG and s.size > 0}
+    files = set(own.values())
     dumps: dict[int, str] = {}
     for rank, dump in zip(case.dump_rank, case.dumps, strict=True):
         if rank is not None and dumps.get(rank) != "good":
@@ -154,7 +156,7 @@ def collect_liveness(case: Case) -> Liveness:
     ranks = sorted(set(by_rank) | set(dumps) | files)
     told = {rank: Events(own) for rank, own in by_rank.items()}
     nothing = Events()  # one for all ranks without a line: it is asked for a dozen kinds
-    of = {r: _activity(r, told.get(r, nothing), dumps.get(r, "none"), r in files, when) for r in ranks}
+    of = {r: _activity(r, told.get(r, nothing), dumps.get(r, "none"), own, when) for r in ranks}
     end = _end(case, of, when)
     alarms = [e for e in case.events if e.is_complaint and not (e.moot_after_end and when[id(e)] >= end)]
     timed = [(when[id(e)], i) for i, e in enumerate(alarms) if not math.isnan(when[id(e)])]
@@ -217,7 +219,10 @@ def _is_secondary(event: ExceptionRaised | NcclError | StoreError) -> bool:
     return not isinstance(event, ExceptionRaised) or event.origin == "echo"
 
 
-def _activity(rank: int, events: Events, dump: str, has_file: bool, when: Mapping[int, float]) -> RankActivity:
+def _activity(
+    rank: int, events: Events, dump: str, own: Mapping[int, int | None], when: Mapping[int, float]
+) -> RankActivity:
+    """What a rank left behind; ``own`` gives the rank of each log that one rank wrote alone, by source id."""
     written = [e for e in events if e.is_sign_of_life]
     times = [when[id(e)] for e in written if not math.isnan(when[id(e)])]
     steps = [e for e in events.of_kind(Heartbeat, Progress) if e.is_step and e.step is not None]
@@ -225,7 +230,7 @@ def _activity(rank: int, events: Events, dump: str, has_file: bool, when: Mappin
     return RankActivity(
         rank=rank,
         dump=dump,
-        logged=has_file or bool(written),
+        logged=rank in own.values() or bool(written),
         alarms=tuple(e for e in events if e.is_alarm),
         dump_replies=tuple(e for e in events.of_kind(DumpSignal, DumpNote) if _is_dump_reply(e)),
         own_exceptions=tuple(e for e in events.of_kind(ExceptionRaised) if e.origin == "own"),
@@ -238,10 +243,22 @@ def _activity(rank: int, events: Events, dump: str, has_file: bool, when: Mappin
         steps=tuple(steps),
         step=newest.step if newest is not None else None,
         step_event=newest,
-        last_event=written[-1] if written else None,
+        last_event=_newest_line(written, own, when),
         first=min(times, default=math.nan),
         last=max(times, default=math.nan),
     )
+
+
+def _newest_line(written: Sequence[Event], own: Mapping[int, int | None], when: Mapping[int, float]) -> Event | None:
+    """The newest of the last lines of all files that a rank wrote to; that of the last file where one of them tells no time.
+
+    A line without a time is as new as the last line above it that has one.
+    """
+    ends = {event.place.source: event for event in written}
+    newest = {e.place.source: when[id(e)] for e in written if not math.isnan(when[id(e)])}
+    if not ends or len(ends) > len(newest):
+        return written[-1] if written else None
+    return max(ends.values(), key=lambda e: (newest[e.place.source], e.place.source in own, e.place))
 
 
 def _stopped(states: Sequence[ProcessState], when: Mapping[int, float]) -> ProcessState | None:

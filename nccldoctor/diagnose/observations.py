@@ -25,6 +25,7 @@ from nccldoctor.diagnose.sentences.headline import Headline
 from nccldoctor.diagnose.sentences.who import who
 from nccldoctor.diagnose.signs import absence, call_order, issue_order, recorded_diffs, silence, still_running
 from nccldoctor.diagnose.signs.framework_reports import open_reports
+from nccldoctor.diagnose.signs.log_endings import is_end_of_log
 from nccldoctor.diagnose.signs.watchdog_diffs import from_lines
 from nccldoctor.events import Absence
 from nccldoctor.identify.nccl_counters import NcclCounters
@@ -164,8 +165,7 @@ class ObservedStall(Stall):
             activity = activity or words
             is_explained = is_explained or bool(words) or bool(absence.manual_dumps(self.facts, rank))
             citations += [*shown, *(citation for citation in self.alive[rank] if not is_cited(citation, shown))]
-            event = self.facts.liveness.activity(rank).last_event
-            last = Line(event, absent.last_line(rank)) if event is not None else None
+            last = _newest_line(self.facts, rank)
             if last is not None and not is_cited(last, citations):
                 citations.append(last)
         sure = is_explained and len(ranks) == 1 and (bool(activity) or not quiet.was_closed)
@@ -233,3 +233,12 @@ class ObservedStall(Stall):
         """The places at which ranks left the order of calls by not posting their end of a transfer."""
         breaks = call_order.find_order_breaks(self.facts, self.one_ended)
         return [item for item in breaks if item.call.pair is not None]
+
+
+def _newest_line(facts: Facts, rank: int) -> Line | None:
+    """Cites the newest line of a rank, and says that its log ends there only where that is sure."""
+    event = facts.liveness.activity(rank).last_event
+    if event is None:
+        return None
+    says = absent.last_line if is_end_of_log(facts, event) else absent.no_error_after
+    return Line(event, says(rank))

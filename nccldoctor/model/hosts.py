@@ -38,6 +38,12 @@ def endpoint_address(endpoint: str) -> str:
     return _canonical(address) or address
 
 
+def is_loopback(endpoint: str) -> bool:
+    """True of the address by which every host calls itself: ``127.0.0.1``."""
+    address = _canonical(endpoint_address(endpoint))
+    return bool(address) and ip_address(address).is_loopback
+
+
 _NO_WAY = (
     ("169.254.0.0/16", "a link-local address, which an interface gives itself when it gets no other"),
     ("0.0.0.0/8", "not the address of any host; a host name that is a bare number turns into one"),

@@ -185,7 +185,7 @@ class _Scan:
 
     def _note_last_line(self) -> None:
         """Note the last line of a file of one rank, if it has a time: the rank was alive then."""
-        if self.source.rank is None:
+        if self.source.rank is None and self.source.local_rank is None:
             return
         buffer = self.buffer
         low = max(buffer.low, buffer.high - REACH)

@@ -26,6 +26,7 @@ from nccldoctor.diagnose.sentences import undetermined
 from nccldoctor.diagnose.sentences.doing import doing
 from nccldoctor.diagnose.sentences.ends import process_name
 from nccldoctor.diagnose.sentences.headline import Headline
+from nccldoctor.diagnose.sentences.trouble import RECORDED_BY_SCHEDULER
 from nccldoctor.diagnose.sentences.who import rank_or_process
 from nccldoctor.diagnose.signs.framework_reports import (
     devices_not_heard_of,
@@ -47,6 +48,7 @@ from nccldoctor.events import (
     MonitoredBarrier,
     Note,
     ProcessExit,
+    SchedulerEvent,
     Setting,
     Stack,
     Version,
@@ -73,11 +75,14 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis:
     trouble, lines = find_broken_end(facts)
     exits = list(facts.case.of(ProcessExit))[:2]
     failed = [e for e in stall.job.health.troubles if e is not first]
+    headline = _headline(facts, stall, trouble)
+    is_about_trouble = headline == undetermined.failed_unexplained(trouble)
     citations: list[Citation] = [*written(facts, [Waiting(call)])]
+    citations += lines if is_about_trouble else []
     citations += [Line(first, undetermined.first_problem(rank_or_process(first.rank)))] if first is not None else []
     citations += [Line(e, undetermined.exited_with(process_name(e), e.exitcode), observer="launcher") for e in exits]
     citations += [Line(e, undetermined.failed_too(_whose_line(e))) for f in facts.failures[:3] for e in f.events[:1]]
-    citations += lines
+    citations += lines if not is_about_trouble else []
     citations += [Line(e, undetermined.CLOSED_CONNECTION) for e in closed_by(facts)[1][:MOST] if not lines]
     citations += [Line(e, undetermined.STOPPED_HERE) for e in stall.job.health.stops[:MOST]]
     open_ones = [Line(e, undetermined.unresolved(_whose_line(e))) for e in failed[:MOST]]
@@ -89,7 +94,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis:
         for s in stacks
     ]
     return Hypothesis(
-        _headline(facts, stall, trouble, bool(stacks)),
+        headline if headline is not None else where_they_stand(facts) if stacks else _not_enough(facts),
         citations or [_what_was_read(facts)],
         (Doubt.at_most(Confidence.CANNOT_TELL, _missing_proof(stall)),),
         suspects=_suspects(facts, stall),
@@ -116,7 +121,8 @@ def _missing_proof(stall: ObservedStall) -> str:
     return undetermined.CAUSE_UNKNOWN if stall.job.health.troubles else undetermined.HEALTH_UNKNOWN
 
 
-def _headline(facts: Facts, stall: ObservedStall, trouble: str, has_stacks: bool) -> Headline | str:
+def _headline(facts: Facts, stall: ObservedStall, trouble: str) -> Headline | str | None:
+    """What went wrong, as far as lines and calls tell; None where nothing did."""
     first, troubles = facts.liveness.first_alarm, stall.job.health.troubles
     if stall.call is not None:
         return _headline_of_call(facts, stall, stall.call)
@@ -134,9 +140,10 @@ def _headline(facts: Facts, stall: ObservedStall, trouble: str, has_stacks: bool
     unanswered = Ranks(e.rank for e in barriers if e.rank)  # all but rank 0, which keeps the list
     if unanswered and not any(e.missing or e.rank == 0 for e in barriers):
         return undetermined.barrier_unanswered(unanswered)
-    if trouble:
+    waited = _waited_for_peers(troubles)
+    if trouble and not (waited and trouble in RECORDED_BY_SCHEDULER):
         return undetermined.failed_unexplained(trouble)
-    if waited := _waited_for_peers(troubles):
+    if waited:
         return waited
     if troubles:
         if all(isinstance(e, Note) and e.is_prompt for e in troubles):
@@ -144,7 +151,7 @@ def _headline(facts: Facts, stall: ObservedStall, trouble: str, has_stacks: bool
         return _first_errors(troubles)
     if stall.job.health.unexplained:
         return undetermined.unparsed(line_of(stall.job.health.unexplained[0].text, 120))
-    return where_they_stand(facts) if has_stacks else _not_enough(facts)
+    return None
 
 
 def _headline_of_call(facts: Facts, stall: ObservedStall, call: StuckCall) -> Headline:
@@ -194,9 +201,9 @@ def _waited_apart(facts: Facts, troubles: Sequence[Event]) -> Headline | None:
 
 
 def _waited_for_peers(troubles: Sequence[Event]) -> Headline | None:
-    """The first rank whose wait for a peer timed out, and its place; None where anything else failed."""
+    """The first rank whose wait for a peer timed out, and its place; None where anything else failed but the whole job."""
     waits = [e for e in troubles if isinstance(e, ExceptionRaised) and is_gloo_timeout(e)]
-    if not waits or any(e.consequence is None for e in troubles):
+    if not waits or any(e.consequence is None for e in troubles if not isinstance(e, SchedulerEvent)):
         return None
     first = waits[0]
     return undetermined.timed_out_waiting(rank_or_process(first.rank), innermost((first.frame,)) if first.frame else "")

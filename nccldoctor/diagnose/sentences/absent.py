@@ -208,18 +208,29 @@ def lost_connection(rank: int | None) -> str:
     return f"Rank {rank} lost its connection to a peer."
 
 
-def last_line(rank: int, *, before: bool = False) -> str:
+def last_line_before(rank: int) -> str:
+    """What the newest line of a rank shows where the stall began after it."""
+    return f"Rank {rank}'s last line is from before the stall."
+
+
+def last_line(rank: int) -> str:
     """What the end of a log shows."""
-    return (
-        f"Rank {rank}'s last line is from before the stall."
-        if before
-        else f"Rank {rank}'s log ends here, without an error."
-    )
+    return f"Rank {rank}'s log ends here, without an error."
+
+
+def no_error_after(rank: int) -> str:
+    """What the newest line of a rank shows that we read, where others may follow."""
+    return f"No error of rank {rank} follows this line."
 
 
 def nothing_after(rank: int) -> str:
     """What the end of a log shows where no dump follows either."""
     return f"Rank {rank}'s log ends here: no error and no dump follow."
+
+
+def no_error_or_dump_after(rank: int) -> str:
+    """The same of the newest line that we read, where others may follow."""
+    return f"No error and no dump of rank {rank} follow this line."
 
 
 def alone_without_timeout(rank: int, others: int, members: int, call: str) -> str:

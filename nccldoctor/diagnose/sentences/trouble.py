@@ -16,6 +16,7 @@ AGENT_LOST = "The launcher lost the store of its rendezvous: the agent on the en
 RENDEZVOUS_LOST = "The launcher lost its rendezvous and stopped its workers"
 CANCELLED = "The scheduler canceled the job"
 JOB_FAILED = "The scheduler records that the job failed"
+RECORDED_BY_SCHEDULER = (CANCELLED, JOB_FAILED)
 NCCL_FAILED = "An NCCL call failed"
 
 _SENDERS = {"SIGHUP": "because its terminal or ssh session closed", "SIGINT": "from a person"}

@@ -7,6 +7,7 @@ from nccldoctor.align.facts import Facts
 from nccldoctor.diagnose.citations import Citation, Line
 from nccldoctor.diagnose.sentences import trouble
 from nccldoctor.diagnose.signs.lost_peers import closed_by, lost_store
+from nccldoctor.diagnose.signs.silence import has_connection_broken_first
 from nccldoctor.events import (
     Event,
     ExceptionRaised,
@@ -53,7 +54,7 @@ def find_broken_end(facts: Facts) -> tuple[str, list[Citation]]:
         ),
         _outside_signal(facts),
         (trouble.RENDEZVOUS_LOST, _rendezvous_errors(facts)),
-        (_broken_connection(facts), list(facts.case.of(SocketError))),
+        (_broken_connection(facts), _unexplained_breaks(facts)),
         (trouble.CANCELLED, [e for e in facts.case.of(SchedulerEvent) if e.what == "cancelled"]),
         (trouble.JOB_FAILED, [e for e in facts.case.of(SchedulerEvent) if e.what == "failed"]),
         (
@@ -75,6 +76,11 @@ def _outside_signal(facts: Facts) -> tuple[str, list[TearDown]]:
     return trouble.outside_signal(signal), told
 
 
+def _unexplained_breaks(facts: Facts) -> list[SocketError]:
+    """Returns what says that a connection broke; nothing where ranks had waited until their limit, and their end explains it."""
+    return list(facts.case.of(SocketError)) if has_connection_broken_first(facts) else []
+
+
 def _broken_connection(facts: Facts) -> str:
     host, _ = closed_by(facts)
     if host:
@@ -83,6 +89,13 @@ def _broken_connection(facts: Facts) -> str:
     if first is None:
         return trouble.connection_met(None, None, "")
     return trouble.connection_met(first.host, first.pid, first.message[:80])
+
+
+def is_end_of_log(facts: Facts, event: Event) -> bool:
+    """True of the last line of a file that one rank wrote alone; in a file of many writers a line that was not read may follow."""
+    source = event.place.source
+    is_own = any(s.id == source and s.rank is not None and s.rank == event.rank for s in facts.case.sources)
+    return is_own and any(r.source == source and (event.place.line or 0) >= r.lines for r in facts.case.readings)
 
 
 def closed_after_an_attempt(facts: Facts) -> list[RendezvousError]:

@@ -8,19 +8,22 @@ from __future__ import annotations
 from nccldoctor.align.facts import Facts
 from nccldoctor.diagnose.sentences.trouble import store_lost
 from nccldoctor.events import CommInit, SocketError, StoreError
-from nccldoctor.model.hosts import host_key
+from nccldoctor.model.hosts import host_key, is_loopback
 from nccldoctor.model.ranks import Ranks
 
 _BROKEN = ("closed", "reset")
 
 
 def closed_by(facts: Facts) -> tuple[str, list[SocketError]]:
-    """The one host that closed connections, with the lines that say so; "" where lines of that host complain too."""
+    """The one host that closed connections, with the lines that say so; "" where lines of that host complain too.
+
+    The loopback address names no host.
+    """
     broken = [e for e in facts.case.of(SocketError) if e.how in _BROKEN and e.peer and "localRank" not in e.peer]
     names_of = {e.address.split("<")[0]: e.host for e in facts.case.of(CommInit) if e.address and e.host}
     ends = {host_key(host): host for e in broken if e.peer and (host := names_of.get(e.peer) or e.peer)}
     complaining = {host_key(e.host) for e in broken if e.host}
-    left = [host for key, host in ends.items() if key not in complaining]
+    left = [host for key, host in ends.items() if key not in complaining and not is_loopback(host)]
     if len(left) != 1:
         return "", []
     return left[0], [e for e in broken if e.peer and (names_of.get(e.peer) or e.peer) == left[0]]

@@ -25,6 +25,7 @@ from nccldoctor.diagnose.sentences import doubts as doubts_of
 from nccldoctor.diagnose.sentences.headline import Headline
 from nccldoctor.diagnose.sentences.who import who
 from nccldoctor.diagnose.signs.absence import are_only_ones_left, is_shown_whole
+from nccldoctor.diagnose.signs.log_endings import is_end_of_log
 from nccldoctor.diagnose.signs.silence import show_lost_connections
 from nccldoctor.events import (
     Event,
@@ -56,11 +57,12 @@ CAUSE = CauseClass.DIED
 
 
 def _silent_end(facts: Facts, rank: int) -> list[Citation]:
-    """The last line of a rank, where nothing contradicts its end: its log simply stops. A stack is no line of a log."""
+    """The newest line of a rank, where nothing contradicts its end: its log simply stops. A stack is no line of a log."""
     signs = facts.liveness.activity(rank)
     if signs.dump != "none" or signs.dump_replies or signs.alarms or isinstance(signs.last_event, Stack | None):
         return []
-    return [Line(signs.last_event, absent.nothing_after(rank))]
+    says = absent.nothing_after if is_end_of_log(facts, signs.last_event) else absent.no_error_or_dump_after
+    return [Line(signs.last_event, says(rank))]
 
 
 def _lost_node(facts: Facts, stall: ObservedStall) -> Hypothesis | None:

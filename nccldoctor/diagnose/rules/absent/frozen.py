@@ -117,7 +117,7 @@ def _words_of_last_line(facts: Facts, stall: ObservedStall, rank: int) -> str:
     members = facts.case.groups[call.group].members if call is not None else Ranks()
     gave_up = Ranks(r for r in members if facts.liveness.activity(r).alarms)
     if call is None or len(gave_up) < 2 or members - gave_up != Ranks([rank]):
-        return absent.last_line(rank, before=True)
+        return absent.last_line_before(rank)
     return absent.alone_without_timeout(rank, len(gave_up), len(members), stall.what)
 
 
