@@ -250,9 +250,10 @@ def _activity(
 
 
 def _newest_line(written: Sequence[Event], own: Mapping[int, int | None], when: Mapping[int, float]) -> Event | None:
-    """The newest of the last lines of all files that a rank wrote to; that of the last file where one of them tells no time.
+    """The newest line of a rank, among the last ones of all files that it wrote to.
 
-    A line without a time is as new as the last line above it that has one.
+    It is that of the last file where one of the files tells no time. A line without a time is as new as the last line above it that has
+    one.
     """
     ends = {event.place.source: event for event in written}
     newest = {e.place.source: when[id(e)] for e in written if not math.isnan(when[id(e)])}

@@ -1,4 +1,4 @@
-"""What a script says beside its progress: it left out a batch, or waits for somebody to type.
+"""Lines of a script that waits for somebody to type.
 
 Sources: prompts of CPython ``pdb``, ``ipdb`` and ``pdb++``; the rest are words of many scripts.
 """
@@ -14,7 +14,7 @@ from nccldoctor.parsers.rows import RowParser, Table
 
 @line_parser
 class Asides(RowParser):
-    """*note*: ``batch-skipped`` where an error made one rank leave out work, ``debugger`` or ``question`` where it waits for input."""
+    """*note*: ``debugger`` or ``question`` where a script waits for input."""
 
     longest = 4_000
     rows = Table(__file__).rows

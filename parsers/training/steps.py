@@ -14,6 +14,7 @@ from typing import Any
 from nccldoctor.events import Event, Progress
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.training.heartbeat import epoch_of, rank_in
+from nccldoctor.parsers.training.left_out_batches import is_left_out_by_error
 from nccldoctor.parsers.training.plain_steps import plain_step
 from nccldoctor.parsers.training.write_ups import is_of_person
 from nccldoctor.patterns import lazy
@@ -69,6 +70,8 @@ _NOT_STEPS = ("eartbeat", "time (ms) | ", " CANCELLED AT ")
 """Where *step* is no training step: heartbeats have a parser of their own, DeepSpeed times the optimizer's step, and
 Slurm speaks of the steps of a job.
 """
+_LEFT_OUT = ("kipp", "ropp", "gnor", "iscard")
+"""What a line about a batch that was left out holds."""
 _RANK_STANDS_IN = 40
 """Characters at the beginning of a line in which a loop prints its rank: *Rank 0 | Epoch 2 | Batch 10*."""
 _SCALE = {"k": 1e3, "M": 1e6, "G": 1e9}
@@ -182,7 +185,7 @@ class Trainer(LineParser):
         if line.mark.is_native or any(words in body for words in _NOT_STEPS) or is_of_person(body):
             return
         state = self._fields(body, line.mark.rank is not None)
-        if state is None:
+        if state is None or (any(words in body for words in _LEFT_OUT) and is_left_out_by_error(body)):
             return
         rank = line.mark.rank if line.mark.rank is not None else rank_in(body[:_RANK_STANDS_IN])
         yield Progress(**common(line, rank=rank), **state)

@@ -196,12 +196,16 @@ def _waited_apart(facts: Facts, troubles: Sequence[Event]) -> Headline | None:
     """The ranks by the places at which they waited in vain; None where all waited at one, or anything failed."""
     places = places_of_waits(facts)
     ended = Ranks(rank for ranks in places.values() for rank in ranks)  # each by the traceback of its wait
-    others = [e for e in troubles if e.consequence is None and not (isinstance(e, ProcessExit) and e.rank in ended)]
+    own = [e for e in troubles if e.consequence is None and not isinstance(e, SchedulerEvent)]
+    others = [e for e in own if not (isinstance(e, ProcessExit) and e.rank in ended)]
     return undetermined.waited_apart(list(places.items())[:MOST]) if len(places) > 1 and not others else None
 
 
 def _waited_for_peers(troubles: Sequence[Event]) -> Headline | None:
-    """The first rank whose wait for a peer timed out, and its place; None where anything else failed but the whole job."""
+    """The first rank whose wait for a peer timed out, and its place.
+
+    None where anything else failed, except the whole job.
+    """
     waits = [e for e in troubles if isinstance(e, ExceptionRaised) and is_gloo_timeout(e)]
     if not waits or any(e.consequence is None for e in troubles if not isinstance(e, SchedulerEvent)):
         return None

@@ -339,6 +339,24 @@ def finished_number(rank: int, number: str) -> str:
     return f"Rank {rank} finished {number} and kept running."
 
 
+def logged_ahead(who: str, call: str, step: int, peers: int) -> Headline:
+    """``Rank 5 skipped ALLREDUCE #7: it logged step 39, its peers only step 29.``
+
+    Logs that name every tenth step tell no number of steps.
+    """
+    return Headline(who, f"skipped {call}", f"it logged step {step:,}, its peers only step {peers:,}")
+
+
+def logged_step(rank: int, step: int | None) -> str:
+    """A claim about the rank that is ahead, where not every step is logged."""
+    return f"Rank {rank} logged step {step}."
+
+
+def last_logged_step(rank: int, step: int | None) -> str:
+    """A claim about a rank behind it, where not every step is logged."""
+    return f"Rank {rank} last logged step {step}."
+
+
 def finished_step(rank: int, step: int | None) -> str:
     """A claim about the rank that is ahead."""
     return f"Rank {rank} had already finished step {step}."
@@ -349,9 +367,9 @@ def only_finished_step(rank: int, step: int | None) -> str:
     return f"Rank {rank} had only finished step {step}."
 
 
-def stuck_later(rank: int | None) -> str:
+def stuck_later(rank: int | None, step: int | None) -> str:
     """A claim about a complaint of the rank that is ahead."""
-    return f"{_rank(rank)} got stuck too, in a call of a later step."
+    return f"{_rank(rank)} got stuck too, after it had logged step {step}."
 
 
 def reported_end_of_loop(rank: int) -> str:

@@ -77,7 +77,10 @@ def _outside_signal(facts: Facts) -> tuple[str, list[TearDown]]:
 
 
 def _unexplained_breaks(facts: Facts) -> list[SocketError]:
-    """Returns what says that a connection broke; nothing where ranks had waited until their limit, and their end explains it."""
+    """Returns what says that a connection broke.
+
+    Nothing where ranks had waited until their limit before: their end explains it.
+    """
     return list(facts.case.of(SocketError)) if has_connection_broken_first(facts) else []
 
 
@@ -92,7 +95,10 @@ def _broken_connection(facts: Facts) -> str:
 
 
 def is_end_of_log(facts: Facts, event: Event) -> bool:
-    """True of the last line of a file that one rank wrote alone; in a file of many writers a line that was not read may follow."""
+    """True of the last line of a file that one rank wrote alone.
+
+    In a file of many writers a line of the rank may follow that no parser reads.
+    """
     source = event.place.source
     is_own = any(s.id == source and s.rank is not None and s.rank == event.rank for s in facts.case.sources)
     return is_own and any(r.source == source and (event.place.line or 0) >= r.lines for r in facts.case.readings)

@@ -248,17 +248,26 @@ def _one_step_ahead(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
 def _step_ahead(facts: Facts, stall: ObservedStall, rank: int, counts: Mapping[int, StepCount]) -> Hypothesis:
     own, peer = counts[rank].newest, min(r for r in counts if r != rank)
     behind = counts[peer].newest
-    citations: list[Citation] = [
-        Line(own, disagree.finished_step(rank, own.step)),
-        Line(behind, disagree.only_finished_step(peer, behind.step)),
-    ]
+    is_every_step = counts[rank].cadence == 1 or counts[peer].cadence == 1
+    done, last = (
+        (disagree.finished_step, disagree.only_finished_step)
+        if is_every_step
+        else (disagree.logged_step, disagree.last_logged_step)
+    )
+    citations: list[Citation] = [Line(own, done(rank, own.step)), Line(behind, last(peer, behind.step))]
+    left_out = [Line(e, disagree.skipped_batch(rank)) for e in _left_out_before(facts) if e.rank == rank][:1]
     activity = facts.liveness.activity(rank)
-    complaints = (activity.secondary_errors + activity.alarms)[:1]
-    citations += [Line(e, disagree.stuck_later(rank)) for e in complaints]
+    complaints = (activity.secondary_errors + activity.alarms)[:1] if not left_out else ()
+    citations += left_out
+    citations += [Line(e, disagree.stuck_later(rank, own.step)) for e in complaints]
     unknown = Doubt.at_most(Confidence.MEDIUM, disagree.SKIPPED_CALL_UNNAMED)
-    ahead = max((own.step or 0) - (behind.step or 0), 1)
+    steps, name = ((own.step or 0), (behind.step or 0)), who(facts.case, Ranks([rank]))
+    ahead = max(steps[0] - steps[1], 1)
+    is_counted = is_every_step or own.epoch != behind.epoch
     return Hypothesis(
-        disagree.steps_ahead(who(facts.case, Ranks([rank])), stall.what, ahead),
+        disagree.steps_ahead(name, stall.what, ahead)
+        if is_counted
+        else disagree.logged_ahead(name, stall.what, *steps),
         [*citations, Waiting(stall.call)],
         [] if stall.call is not None else [unknown],
         ranks=Ranks([rank]),
@@ -308,7 +317,7 @@ def _left_out_a_batch(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     Example: rank 2 warns that it skips batch 6, and 15 s later ranks 0-3 give up in gloo calls. Without the calls of that batch, rank 2 is
     behind or ahead of its peers.
     """
-    skipped = [e for e in facts.case.of(Note) if e.what == "batch-skipped" and not _has_given_up_before(facts, e)]
+    skipped = _left_out_before(facts)
     ranks = Ranks(e.rank for e in skipped if e.rank is not None)
     is_by_lines = stall.kind in (StallKind.NOTHING, StallKind.CRASH) and not facts.progress.recorded_ranks
     closed = Ranks(r for r in facts.liveness.exited if any(e.was_closed for e in facts.liveness.activity(r).exits))
@@ -326,6 +335,11 @@ def _left_out_a_batch(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         ranks=ranks,
         refuted_by=disagree.SAME_AFTER_BATCH,
     )
+
+
+def _left_out_before(facts: Facts) -> list[Note]:
+    """The lines about batches that ranks left out before anybody gave up."""
+    return [e for e in facts.case.of(Note) if e.what == "batch-skipped" and not _has_given_up_before(facts, e)]
 
 
 def _has_given_up_before(facts: Facts, note: Note) -> bool:
