@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _ANSWERS = {
     True: ("the same defect", 0),
     False: ("another defect", 1),
-    None: ("not enough to tell: the reports share no function and no process group", 3),
+    None: ("not enough to tell whether it is the same defect", 3),
 }
 """What ``diff`` says and its exit code, by :attr:`Comparison.is_same_defect`."""
 
