@@ -9,7 +9,7 @@ What would refute it: the dumps or logs that the coverage table lists as missing
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from textwrap import shorten
 
 from nccldoctor.align.descriptions import timeouts_of
@@ -23,6 +23,7 @@ from nccldoctor.diagnose.missing_input import loss_words
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.sentences import undetermined
+from nccldoctor.diagnose.sentences.disagree import waited_at
 from nccldoctor.diagnose.sentences.doing import doing
 from nccldoctor.diagnose.sentences.ends import process_name
 from nccldoctor.diagnose.sentences.headline import Headline
@@ -36,7 +37,7 @@ from nccldoctor.diagnose.signs.framework_reports import (
 from nccldoctor.diagnose.signs.log_endings import find_broken_end
 from nccldoctor.diagnose.signs.lost_peers import closed_by
 from nccldoctor.diagnose.signs.silence import ranks_without_alarm
-from nccldoctor.diagnose.signs.traceback_diffs import places_of_waits
+from nccldoctor.diagnose.signs.traceback_diffs import final_traceback, places_of_waits, ranks_apart
 from nccldoctor.diagnose.signs.where_ranks_stand import where_they_stand
 from nccldoctor.events import (
     CallTimeout,
@@ -86,7 +87,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis:
     citations += [Line(e, undetermined.CLOSED_CONNECTION) for e in closed_by(facts)[1][:MOST] if not lines]
     citations += [Line(e, undetermined.STOPPED_HERE) for e in stall.job.health.stops[:MOST]]
     open_ones = [Line(e, undetermined.unresolved(_whose_line(e))) for e in failed[:MOST]]
-    citations += [line for line in open_ones if not is_cited(line, citations)]
+    citations += [line for line in (*open_ones, *_waits_apart(facts)) if not is_cited(line, citations)]
     citations += [_unexplained(line) for line in stall.job.health.unexplained[:MOST]]
     stacks = [] if citations else [s for s in facts.case.of(Stack) if s.main and s.frames][:4]
     citations += [
@@ -109,7 +110,7 @@ def _suspects(facts: Facts, stall: ObservedStall) -> Ranks:
     Nobody where that is said of most of the ranks that are known, and the job may have more.
     """
     if stall.kind not in (StallKind.ABSENT, StallKind.HIDDEN):
-        return ranks_without_alarm(facts) or devices_not_heard_of(stall.job.open_reports)
+        return ranks_without_alarm(facts) or devices_not_heard_of(stall.job.open_reports) or ranks_apart(facts)
     is_most = facts.case.world_size is None and 2 * len(stall.ranks) > len(facts.case.world)
     return Ranks() if is_most else stall.ranks
 
@@ -199,6 +200,14 @@ def _waited_apart(facts: Facts, troubles: Sequence[Event]) -> Headline | None:
     own = [e for e in troubles if e.consequence is None and not isinstance(e, SchedulerEvent)]
     others = [e for e in own if not (isinstance(e, ProcessExit) and e.rank in ended)]
     return undetermined.waited_apart(list(places.items())[:MOST]) if len(places) > 1 and not others else None
+
+
+def _waits_apart(facts: Facts) -> Iterator[Line]:
+    """The traceback of one rank of each place, where ranks waited at several."""
+    places = list(places_of_waits(facts).items())[:MOST]
+    for place, ranks in places if len(places) > 1 else ():
+        if (event := final_traceback(facts, min(ranks))) is not None:
+            yield Line(event, waited_at(min(ranks), place))
 
 
 def _waited_for_peers(troubles: Sequence[Event]) -> Headline | None:

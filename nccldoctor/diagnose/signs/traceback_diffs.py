@@ -26,7 +26,7 @@ def judge(facts: Facts, stall: Stall, *, other_group: bool) -> Hypothesis | None
     case = facts.case
     if stall.kind not in (StallKind.NOTHING, StallKind.CRASH) or facts.progress.recorded_ranks or facts.failures:
         return None
-    waits = {r: e for r in case.world if (e := _final_traceback(facts, r)) is not None}
+    waits = {r: e for r in case.world if (e := final_traceback(facts, r)) is not None}
     if case.world_size is None or len(waits) < max(3, len(case.world)) or has_connection_broken_first(facts):
         return None
     places: dict[tuple[str, ...], set[int]] = defaultdict(set)
@@ -59,13 +59,21 @@ def places_of_waits(facts: Facts) -> dict[str, Ranks]:
     """Where ranks waited when they gave up, by the own frame of their tracebacks: the place of most ranks first."""
     places: dict[str, set[int]] = defaultdict(set)
     for rank in facts.case.world:
-        event = _final_traceback(facts, rank)
+        event = final_traceback(facts, rank)
         if event is not None and event.frame:
             places[innermost((event.frame,))].add(rank)
     return {place: Ranks(ranks) for place, ranks in sorted(places.items(), key=lambda item: -len(item[1]))}
 
 
-def _final_traceback(facts: Facts, rank: int) -> ExceptionRaised | None:
+def ranks_apart(facts: Facts) -> Ranks:
+    """The few that waited elsewhere, where most waited in a call that needs every rank; empty where nothing shows that."""
+    places = list(places_of_waits(facts).values())
+    few = Ranks(rank for ranks in places[1:] for rank in ranks)
+    most = final_traceback(facts, min(places[0])) if few and len(places[0]) > len(few) else None
+    return few if most is not None and is_call_of_all_ranks(most.code) else Ranks()
+
+
+def final_traceback(facts: Facts, rank: int) -> ExceptionRaised | None:
     """The traceback with which a rank gave up, where it names the place."""
     said = facts.liveness.activity(rank).secondary_errors
     return next(
