@@ -81,13 +81,14 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis:
     citations: list[Citation] = [*written(facts, [Waiting(call)])]
     citations += lines if is_about_trouble else []
     citations += [Line(first, undetermined.first_problem(rank_or_process(first.rank)))] if first is not None else []
+    citations += _waits_apart(facts)
     citations += [Line(e, undetermined.exited_with(process_name(e), e.exitcode), observer="launcher") for e in exits]
     citations += [Line(e, undetermined.failed_too(_whose_line(e))) for f in facts.failures[:3] for e in f.events[:1]]
     citations += lines if not is_about_trouble else []
     citations += [Line(e, undetermined.CLOSED_CONNECTION) for e in closed_by(facts)[1][:MOST] if not lines]
     citations += [Line(e, undetermined.STOPPED_HERE) for e in stall.job.health.stops[:MOST]]
     open_ones = [Line(e, undetermined.unresolved(_whose_line(e))) for e in failed[:MOST]]
-    citations += [line for line in (*open_ones, *_waits_apart(facts)) if not is_cited(line, citations)]
+    citations += [line for line in open_ones if not is_cited(line, citations)]
     citations += [_unexplained(line) for line in stall.job.health.unexplained[:MOST]]
     stacks = [] if citations else [s for s in facts.case.of(Stack) if s.main and s.frames][:4]
     citations += [

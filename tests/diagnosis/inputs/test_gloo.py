@@ -69,6 +69,7 @@ def test_two_places_without_a_culprit_are_told() -> None:
     ruling = read(logs(texts))
     assert (ruling.cause, ruling.ranks) == ("undetermined", ""), str(ruling)
     assert "Ranks 0, 2-3 waited in step (train.py:61) and rank 1 in tp_sum (train.py:33)" in ruling.verdict["headline"]
+    assert "Rank 1 waited at tp_sum (train.py:33)." in [one["says"] for one in ruling.verdict["evidence"]]
     assert ruling.verdict["suspects"] == "", "the line does not say that the call needs every rank"
     of_all = {name: str(text).replace("exchange(batch)", "dist.all_reduce(grad)") for name, text in logs(texts).items()}
     assert read({**of_all}).verdict["suspects"] == "1"
