@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import heapq
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 
 import ahocorasick_rs
-import numpy as np
 
 from nccldoctor.parsers.base import LineParser
 from nccldoctor.parsers.engine.generalised import DIGITS
@@ -124,7 +125,7 @@ class Literals:
     def hits(self, view: memoryview) -> list[int]:
         """The offsets in ``view``, ascending, of bytes that a literal holds.
 
-        Not each hit stands in a literal, and of several that overlap not every one is given: ask :meth:`has_literal`
+        Not each hit stands in a literal, and of several that overlap not every one is given: ask :meth:`held_by`
         of the whole line. Every line with a literal is hit, and every line with colour codes that may cut one.
         """
         return self.found_in(view)[0]
@@ -171,25 +172,16 @@ class Literals:
     def _ends(self) -> ahocorasick_rs.BytesAhoCorasick:
         return ahocorasick_rs.BytesAhoCorasick(_without_containers(map(_rare_end, self._texts)))
 
-    def has_literal(self, line: bytes | bytearray) -> bool:
-        """Whether this line, as read from the file, can hold a literal; colour codes may cut one."""
-        if self._every is None:
-            return False
-        return _ESCAPE in line or bool(self._every.find_matches_as_indexes(line))
-
-    def with_literal(self, lines: Sequence[bytes]) -> list[bool]:
-        """For each line what :meth:`has_literal` says of it, by one search."""
-        if self._every is None or not lines:
-            return [False] * len(lines)
-        stops = np.cumsum([len(line) + 1 for line in lines])
-        starts = [start for _, start, _ in self._every.find_matches_as_indexes(b"\n".join(lines))]
-        found = np.zeros(len(lines), bool)
-        found[np.searchsorted(stops, starts, "right")] = True
-        return [held or _ESCAPE in line for held, line in zip(found.tolist(), lines, strict=True)]
+    def held_by(self, lines: Sequence[bytes]) -> Held:
+        """The literals that stand in some lines, by one search."""
+        hits = self._every.find_matches_as_indexes(b"\n".join(lines), overlapping=True) if self._every else ()
+        return Held(self, lines, hits)
 
     def form_owners(self, form: str) -> list[LineParser]:
         """The parsers that own a literal in some line of this form: of those that differ in digits alone."""
-        return self._owners_of(self._forms.find_matches_as_indexes(form.encode(), overlapping=True))
+        return self.owners_of(
+            [hit for hit, _, _ in self._forms.find_matches_as_indexes(form.encode(), overlapping=True)]
+        )
 
     @functools.cached_property
     def _forms(self) -> ahocorasick_rs.BytesAhoCorasick:
@@ -199,20 +191,50 @@ class Literals:
         """The parsers that own a literal in ``text``, in the order they were given."""
         if self._every is None:
             return []
-        return self._owners_of(self._every.find_matches_as_indexes(text.encode(), overlapping=True))
+        return self.owners_of(
+            [hit for hit, _, _ in self._every.find_matches_as_indexes(text.encode(), overlapping=True)]
+        )
 
-    def _owners_of(self, hits: Sequence[tuple[int, int, int]]) -> list[LineParser]:
-        """The parsers that own the literals of some hits, in the order they were given."""
-        if not hits:
+    def owners_of(self, numbers: Sequence[int]) -> list[LineParser]:
+        """The parsers that own the literals with these numbers, in the order they were given."""
+        if not numbers:
             return []
-        found = frozenset([hit for hit, _, _ in hits])
+        found = frozenset(numbers)
         owners = self._owners_by_hits.get(found)
         if owners is None:
-            numbers = frozenset[int]().union(*map(self._owners.__getitem__, found))
-            owners = [self.parsers[i] for i in sorted(numbers)]
+            every = frozenset[int]().union(*map(self._owners.__getitem__, found))
+            owners = [self.parsers[i] for i in sorted(every)]
             if len(self._owners_by_hits) < _MOST_REMEMBERED:
                 self._owners_by_hits[found] = owners
         return owners
+
+
+class Held:
+    """The literals that stand in some lines, found by one search over all of them."""
+
+    def __init__(self, literals: Literals, lines: Sequence[bytes], hits: Sequence[tuple[int, int, int]]) -> None:
+        self._literals = literals
+        self._lines = lines
+        self._stops = list(accumulate([len(line) + 1 for line in lines]))
+        self._hits = hits
+        self._ends = [end for _, _, end in hits]  # in which order the search tells them
+
+    def __getitem__(self, index: int) -> bool:
+        """Whether the line with this index, as read from the file, can hold a literal; colour codes may cut one."""
+        return bool(self._hits_in(index)) or _ESCAPE in self._lines[index]
+
+    def owners(self, index: int, raw: str, text: str) -> list[LineParser]:
+        """The parsers that own a literal in ``text``, the end of a line that is read as ``raw``."""
+        line = self._lines[index]
+        if not (line.isascii() and len(raw) == len(line) and raw.endswith(text)):
+            return self._literals.owners(text)
+        first = self._stops[index] - 1 - len(text)
+        return self._literals.owners_of([number for number, start, _ in self._hits_in(index) if start >= first])
+
+    def _hits_in(self, index: int) -> Sequence[tuple[int, int, int]]:
+        stop = self._stops[index]
+        first = bisect_right(self._ends, stop - 1 - len(self._lines[index]))
+        return self._hits[first : bisect_left(self._ends, stop, first)]
 
 
 @functools.lru_cache(maxsize=16)

@@ -19,7 +19,7 @@ from nccldoctor.dataclass import dataclass
 from nccldoctor.events import CollCall, CommInit, Event, Note, Phase, Setting, Version
 from nccldoctor.parsers.base import Line, LineParser
 from nccldoctor.parsers.engine.effort import SAMPLED_AT_LEAST
-from nccldoctor.parsers.engine.literals import Literals, literals_of
+from nccldoctor.parsers.engine.literals import Held, Literals, literals_of
 from nccldoctor.parsers.engine.window import REACH, Buffer
 from nccldoctor.patterns import lazy
 
@@ -226,7 +226,7 @@ class Sampler:
         for number, content in self._last_calls.kept_lines():
             around = buffer.like(content)
             self._pinned.add(number)
-            self._parse(around, 0, len(content), number)
+            self._parse(around, 0, len(content), number, self._literals.held_by([content]), 0)
             around.forget()
 
     def _parse_whole(self, buffer: Buffer) -> None:
@@ -253,6 +253,8 @@ class Sampler:
     def _parse_chosen(self, buffer: Buffer, candidates: _Candidates, chosen: Sequence[int], number: int) -> None:
         """Parse the candidates with these indices; the first line of the region has this ``number``."""
         done = counted = candidates.low
+        found: list[tuple[int, int, int]] = []  # where lines begin and end, and their numbers
+        pieces: list[bytes] = []
         for offset in map(candidates.offsets.__getitem__, chosen):
             if offset < done:
                 continue
@@ -260,18 +262,21 @@ class Sampler:
             counted = offset
             start, end, _ = buffer.bounds(offset, done)
             done = max(end, offset + 1)
-            if self._literals.has_literal(buffer.data[start:end]):
-                cuts = buffer.pieces(start, done)
-                for a, b in cuts if len(cuts) == 1 else (*cuts[:1], *cuts[-1:]):
-                    self._parse(buffer, a, b, number)
+            found.append((start, done, number))
+            pieces.append(bytes(buffer.data[start:end]))
+        held = self._literals.held_by(pieces)
+        for index, (start, done, number) in enumerate(found):
+            cuts = buffer.pieces(start, done) if held[index] else []
+            for a, b in cuts if len(cuts) < 2 else (cuts[0], cuts[-1]):
+                self._parse(buffer, a, b, number, held, index)
 
-    def _parse(self, buffer: Buffer, start: int, end: int, number: int) -> None:
+    def _parse(self, buffer: Buffer, start: int, end: int, number: int, held: Held, index: int) -> None:
         for line in buffer.lines(start, end, number):
             key = (number, line.record, hash(line.raw))  # regions overlap
             if key in self._seen:
                 continue
             self._seen.add(key)
-            for event in self._offer(line, self._literals.owners(line.body)):
+            for event in self._offer(line, held.owners(index, line.raw, line.body)):
                 about = (line.mark.stream, event.kind, str(event.rank), str(getattr(event, "label", "")))
                 self._found.append(_Found(number, len(self._found), about, event))
 

@@ -22,7 +22,7 @@ from nccldoctor.parsers.engine.effort import Effort
 from nccldoctor.parsers.engine.encodings import Reader, WithHead, as_utf8
 from nccldoctor.parsers.engine.forms import Forms
 from nccldoctor.parsers.engine.holes import RecordParts
-from nccldoctor.parsers.engine.literals import Literals, literals_of
+from nccldoctor.parsers.engine.literals import Held, Literals, literals_of
 from nccldoctor.parsers.engine.retention import Retention
 from nccldoctor.parsers.engine.sampling import Sampler
 from nccldoctor.parsers.engine.unexplained import LAST_UNEXPLAINED, is_failure_like, is_no_message, unexplained
@@ -233,22 +233,26 @@ class _Scan:
                 view[done : min(self.buffer.high, limit + self.literals.longest)]
             )
         lines = self.buffer.hit_lines(hits, done, limit)
-        if not are_certain:
-            held = self.literals.with_literal([line.piece or b"" for line in lines])
-            lines = [line for line, is_held in zip(lines, held, strict=True) if is_held or line.piece is None]
         resume = max(
             self.buffer.low, done - self.literals.longest
         )  # a literal in a line without end may have begun before
         for at in range(0, len(lines), _AT_ONCE):
             several = lines[at : at + _AT_ONCE]
-            for line, form in zip(several, self.forms.forms_of([line.piece or b"" for line in several]), strict=True):
-                count = self.forms.outcome(form)
+            pieces = [line.piece or b"" for line in several]
+            forms = self.forms.forms_of(pieces)
+            is_known = [are_certain and self.forms.outcome(form) is not None for form in forms]
+            held = self.literals.held_by(
+                [b"" if known else piece for piece, known in zip(pieces, is_known, strict=True)]
+            )
+            for index, (line, form) in enumerate(zip(several, forms, strict=True)):
                 if line.piece is None:
                     resume = self._scan_long_line(line.hits, self._line_number_at(line.start), resume, limit)
-                elif count is None:
-                    self._scan_piece(line.start, line.end, self._line_number_at(line.start), form)
-                else:
+                elif not (is_known[index] or held[index]):
+                    continue
+                elif (count := self.forms.outcome(form)) is not None:
                     self.not_understood += count
+                else:
+                    self._scan_piece(line.start, line.end, self._line_number_at(line.start), held, index, form)
         self._line_number_at(limit)
 
     def _scan_long_line(self, hits: list[int], number: int, resume: int, limit: int) -> int:
@@ -261,14 +265,16 @@ class _Scan:
             start = max(begin, buffer.data.rfind(b"\r", begin, at) + 1)
             cut = buffer.data.find(b"\r", at, end)
             end = end if cut < 0 else cut
-            if self.literals.has_literal(buffer.data[start:end]):
-                self._scan_piece(start, end, number)
+            held = self.literals.held_by([bytes(buffer.data[start:end])])
+            if held[0]:
+                self._scan_piece(start, end, number, held)
             resume = max(end, at + 1)
         return resume
 
-    def _scan_piece(self, start: int, end: int, number: int, form: bytes = b"") -> None:
+    def _scan_piece(self, start: int, end: int, number: int, held: Held, index: int = 0, form: bytes = b"") -> None:
+        """Scan ``[start, end)`` of the line with this number, which has this index among those that hold literals."""
         lines = self.buffer.lines(start, end, number)
-        owners = self.literals.owners(lines[0].raw) if lines else []
+        owners = held.owners(index, lines[0].raw, lines[0].raw) if lines else []
         for line in lines if owners else ():
             if is_code_in_traceback(line):
                 continue

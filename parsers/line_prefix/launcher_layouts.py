@@ -38,7 +38,7 @@ def _note_tagged(mark: PartialMark, m: re.Match[str]) -> None:
 
 def _note_pod(mark: PartialMark, m: re.Match[str]) -> None:
     mark.pod = m["pod"]
-    mark.places += (f"{m['pod']}/{m['box']}",)
+    mark.places.append(f"{m['pod']}/{m['box']}")
 
 
 def _note_worker(mark: PartialMark, m: re.Match[str]) -> None:
@@ -53,7 +53,7 @@ def _note_worker(mark: PartialMark, m: re.Match[str]) -> None:
         mark.host = address[1]
     if re.match(r"(?:[\w.-]{1,60}, ){1,2}rank=", inside):
         mark.task = int(rank[1]) if rank else None
-        mark.places += (f"node{mark.task}",)
+        mark.places.append(f"node{mark.task}")
     else:
         mark.pid = int(pid[1]) if pid else mark.pid
         mark.rank = int(rank[1]) if rank else rank_in_engine(inside) if inside.startswith(_OF_VLLM) else mark.rank
@@ -72,17 +72,17 @@ def _note_labels(mark: PartialMark, m: re.Match[str]) -> None:
     mark.pod = labels.get("pod") or mark.pod
     mark.host = labels.get("node_name") or labels.get("node") or labels.get("hostname") or mark.host
     place = "/".join(filter(None, (labels.get("pod") or labels.get("hostname"), labels.get("container"))))
-    mark.places += (place,) if place else ()
+    mark.places += [place] if place else []
 
 
 def _note_host(mark: PartialMark, m: re.Match[str]) -> None:
     note_groups(mark, m)
-    mark.places += (m["host"],)
+    mark.places.append(m["host"])
 
 
 def _note_task(mark: PartialMark, m: re.Match[str]) -> None:
     note_groups(mark, m)
-    mark.places += (f"task{m['task']}",)
+    mark.places.append(f"task{m['task']}")
 
 
 def _note_nccl(mark: PartialMark, m: re.Match[str]) -> None:

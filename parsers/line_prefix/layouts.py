@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import field
 from datetime import datetime
 
 from nccldoctor.dataclass import dataclass
@@ -11,10 +12,9 @@ from nccldoctor.parsers.line_prefix.timestamps import printed_time
 from nccldoctor.patterns import lazy
 
 
+@dataclass(slots=True)
 class PartialMark:
-    """A Mark in the making: only what a prefix names is set on it, the rest is that of all.
-
-    ``places`` are names of what holds several writers (a pod, a node, a task);
+    """A Mark in the making. ``places`` are names of what holds several writers (a pod, a node, a task);
     ``process`` names one writer; ``message`` is true once a logger said where its message begins.
     """
 
@@ -30,7 +30,7 @@ class PartialMark:
     time: datetime | None = None
     collected: datetime | None = None
     repeated: int = 1
-    places: tuple[str, ...] = ()
+    places: list[str] = field(default_factory=list)
     process: str = ""
     message: bool = False
 
@@ -63,8 +63,9 @@ def note_groups(mark: PartialMark, m: re.Match[str]) -> None:
     """Note every named group: fields of the mark by their names, ``level`` as its severity, and the time."""
     groups = m.groupdict()
     for name, text in groups.items():
-        if text is not None and (known := _FIELDS.get(name)) is not None:
-            setattr(mark, known[0], known[1](text))
+        if text is not None and name in _FIELDS:
+            field_name, read = _FIELDS[name]
+            setattr(mark, field_name, read(text))
     if groups.get("hms") or "seconds" in groups:
         mark.stamp(printed_time(groups))
 

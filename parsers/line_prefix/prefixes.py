@@ -151,7 +151,7 @@ def _mark_of(partial: PartialMark) -> Mark:
         writer = f"pid{partial.pid}"
     return Mark(
         rank=partial.rank, local_rank=partial.local_rank, task=partial.task, host=partial.host or partial.pod,
-        pod=partial.pod, pid=partial.pid, stream=SEPARATOR.join((*partial.places, writer) if writer else partial.places),
+        pod=partial.pod, pid=partial.pid, stream=SEPARATOR.join([*partial.places, writer] if writer else partial.places),
         severity=partial.severity, file=partial.file, line=partial.line, time=partial.time,
         collected=partial.collected, repeated=partial.repeated,
     )  # fmt: skip

@@ -286,6 +286,18 @@ def test_literals_that_overlap_all_reach_their_owners() -> None:
     assert {4, 11} <= set(found.hits(memoryview(b"xxabcdefxx zz")))
 
 
+def test_one_search_over_many_lines_finds_the_owners_that_a_search_of_each_finds() -> None:
+    found = Literals([Probe("abcdef"), Probe("cd"), Probe("ef gh"), Probe("→ zz")])
+    texts = ["abcdef gh", "cd", "", "abc", "→ zz cd", "\x1b[1mabcdef", "ef", "gh cd cd", "é abcdef"]
+    held = found.held_by([text.encode() for text in texts])
+    for index, text in enumerate(texts):
+        assert held[index] == (bool(found.owners(text)) or "\x1b" in text)
+        for part in (text[start:] for start in range(len(text) + 1)):
+            assert held.owners(index, text, part) == found.owners(part)
+    coloured = texts.index("\x1b[1mabcdef")
+    assert held.owners(coloured, "abcdef", "abcdef") == found.owners("abcdef"), "without its colours it is another text"
+
+
 def test_many_literals_are_searched_in_several_passes_with_one_answer() -> None:
     many = [Probe(f"lit{i:03d}x") for i in range(150)]
     text = "".join(f"-- lit{i:03d}x\n" for i in range(149, -1, -1))
@@ -307,9 +319,9 @@ def test_a_line_that_only_shares_a_word_with_a_literal_reaches_no_parser(monkeyp
     monkeypatch.setattr(literals, "_SMALL", 0)
     found = Literals([Probe("one worker died"), Probe("another worker died")])
     assert found.hits(memoryview(b"the worker died young")), "the shared word is there"
-    assert not found.has_literal(b"the worker died young")
-    assert found.has_literal(b"one worker died young")
-    assert found.has_literal(b"one \x1b[31mworker died"), "a colour may cut a literal"
+    assert not found.held_by([b"the worker died young"])[0]
+    assert found.held_by([b"one worker died young"])[0]
+    assert found.held_by([b"one \x1b[31mworker died"])[0], "a colour may cut a literal"
 
 
 @pytest.mark.parametrize(
