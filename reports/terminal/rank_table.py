@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from nccldoctor.model import Diagnosis, Family, Role
 from nccldoctor.model.standings import Involvement, Standing
@@ -53,7 +54,7 @@ def _cells(row: Standing, diagnosis: Diagnosis) -> list[str]:
     return [
         names.few(row.ranks, 4),
         state,
-        waited_title(row.call) if row.call is not None else line(row.frame, 40),
+        waited_title(replace(row.call, site="")) if row.call is not None else line(row.frame, 40),
         names.few(row.waits_for, 3) if row.waits_for else "",
         _code(row),
         hosts,
@@ -62,7 +63,12 @@ def _cells(row: Standing, diagnosis: Diagnosis) -> list[str]:
 
 
 def _code(row: Standing) -> str:
-    """The function and its place; the place alone where the function is in the column before."""
-    if row.call is None or not row.frame:
+    """The function and its place, by the stack or the traceback.
+
+    It is the place alone where the function is in the column before.
+    """
+    if row.call is not None and not row.frame:
+        return line(row.call.site or row.frame_at, 80)
+    if row.call is None:
         return line(row.frame_at, 60)
     return line(f"{row.frame} ({row.frame_at})" if row.frame_at else row.frame, 80)

@@ -1,10 +1,12 @@
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from builders.diagnoses import fixtures_diagnoses
 from hypothesis import given
 from hypothesis import strategies as st
 
+import nccldoctor
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.standings import WaitedCall
 from nccldoctor.reports import text
@@ -163,3 +165,10 @@ def test_no_width_cuts_what_tells_groups_apart(width):
     assert all(len(row) <= width for row in out.splitlines() if "DP 12" in row)
     assert any(row.startswith("5 ") and "missing" in row for row in out.splitlines())
     assert ("train_the_model.py:1551" in out) == (width == 200), "what may go, goes where the room is short"
+
+
+def test_the_line_that_made_a_call_without_a_number_stands_in_its_column() -> None:
+    of_gloo = [Path(__file__).parents[3] / "sample_logs" / "not-arrived" / host for host in ("node0", "node1")]
+    rows = [row.split() for row in nccldoctor.analyze(of_gloo).to_text(width=120).splitlines()]
+
+    assert ["2", "waiting", "SEND", "send_to_stage", "(train.py:69)", "node0", "exit", "code", "1"] in rows
