@@ -40,13 +40,13 @@ from nccldoctor.model.recorded_calls import DumpHead
 class RankActivity:
     """Everything that one rank left behind.
 
-    ``dump`` is ``good`` (entries or counters), ``empty`` (written while the recorder was off) or ``none``. ``logged`` is true when
-    the rank wrote any line or file. ``alarms`` are its complaints about calls, ``dump_replies`` its answers to the dump signal,
+    ``dump`` is ``good`` (entries or counters), ``empty`` (written while the recorder was off) or ``none``. ``logged`` is true when the
+    rank wrote any line or file. ``alarms`` are its complaints about calls, ``dump_replies`` its answers to the dump signal,
     ``own_exceptions`` what its own work raised, ``secondary_errors`` what followed from the trouble of others, and ``exits`` what
-    launchers report of its end. ``stopped`` is the newest state of its process, where a signal had stopped it. ``steps`` are its
-    lines about training steps and ``step`` is the newest step number. ``last_event`` is its newest line; of two copies of one line,
-    that in a file of its own. ``first`` and ``last`` are the times of its first and last line in seconds on the job's clock (NaN: no
-    line has a time).
+    launchers report of its end. Its ``stacks`` begin with those of the newest look. ``stopped`` is the newest state of its process,
+    where a signal had stopped it. ``steps`` are its lines about training steps and ``step`` is the newest step number. ``last_event``
+    is its newest line; of two copies of one line, that in a file of its own. ``first`` and ``last`` are the times of its first and last
+    line in seconds on the job's clock (NaN: no line has a time).
     """
 
     rank: int
@@ -236,7 +236,7 @@ def _activity(
         own_exceptions=tuple(e for e in events.of_kind(ExceptionRaised) if e.origin == "own"),
         secondary_errors=tuple(e for e in events.of_kind(ExceptionRaised, NcclError, StoreError) if _is_secondary(e)),
         exits=events.of_kind(ProcessExit),
-        stacks=events.of_kind(Stack),
+        stacks=tuple(sorted(events.of_kind(Stack), key=lambda stack: -stack.look)),
         stopped=_stopped(events.of_kind(ProcessState), when),
         phases=events.of_kind(Phase),
         teardown=events.of_kind(TearDown),

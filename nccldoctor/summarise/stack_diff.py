@@ -51,7 +51,7 @@ def _from_tool(facts: Facts, rank: int) -> StackSide | None:
     stacks = [s for s in facts.liveness.activity(rank).stacks if s.frames]
     if not stacks:
         return None
-    newest = [s for s in stacks if s.place.path == stacks[-1].place.path]
+    newest = [s for s in stacks if s.place.path == stacks[0 if stacks[0].look else -1].place.path]
     chosen = max(newest, key=lambda s: (s.main, _own_frames(s)))
     what = f"stack of {chosen.thread}" if chosen.thread and not chosen.main else "stack of the main thread"
     return StackSide(

@@ -35,7 +35,7 @@ def arrived(diagnosis: Diagnosis, call: Stalled) -> str:
     of = f"of {numbers.plural(len(members), noun)}"
     if queued := _queued(diagnosis, call):
         return f"{len(call.entered - queued):,} {of} arrived, queued on {names.ranks_phrase(queued, 4)}, not started"
-    if diagnosis.verdict.cause is CauseClass.ORDER_INVERSION:
+    if diagnosis.verdict.cause is CauseClass.ORDER_INVERSION and not members - call.entered:
         return f"{least}{len(call.entered):,} {of} issued it, in different orders"
     return f"{least}{len(call.entered):,} {of} arrived"
 
@@ -202,9 +202,13 @@ def _call_key(finding: Finding) -> tuple[object, ...] | None:
 
 
 def summary(diagnosis: Diagnosis) -> str:
-    """At most 60 words in two or three sentences: the effect, the first alarm, the hypotheses that are ruled out."""
+    """At most 60 words in two or three sentences: the effect, the first alarm, the hypotheses that are ruled out.
+
+    What is ruled out only adds to another sentence: alone it says nothing of the incident.
+    """
+    told = [part for part in (_effect(diagnosis), _first_alarm(diagnosis)) if part]
     text = ""
-    for part in (_effect(diagnosis), _first_alarm(diagnosis), _ruled_out(diagnosis)):
+    for part in (*told, _ruled_out(diagnosis) if told else ""):
         longer = f"{text} {part}".strip()
         text = longer if len(longer.split()) <= SUMMARY_WORDS else text
     return text

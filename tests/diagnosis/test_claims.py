@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from builders.logs.lines import watchdog
 
 import nccldoctor
 from nccldoctor.model import Diagnosis
+from nccldoctor.model.ranks import Ranks
 from nccldoctor.reports.page import facts, view
 from nccldoctor.reports.parts import wording
 
@@ -37,6 +39,22 @@ def test_a_call_that_is_only_queued_has_not_arrived() -> None:
 
 def test_ranks_that_issue_calls_in_different_orders_have_not_all_arrived() -> None:
     assert "4 of 4 ranks issued it, in different orders" in facts.four(diagnosed("order-inversion"))[1].detail
+
+
+def test_a_call_that_a_rank_never_issued_was_not_issued_in_different_orders() -> None:
+    found = diagnosed("order-inversion")
+    call = found.verdict.stalled
+    assert call is not None
+    one = Ranks([min(call.entered)])
+    three = replace(call, entered=call.entered - one, missing=one)
+    assert wording.arrived(found, three) == "3 of 4 ranks arrived"
+
+
+def test_what_is_ruled_out_is_no_summary_of_its_own() -> None:
+    found = diagnosed("not-arrived")
+    assert "Ruled out" in wording.summary(found)
+    silent = replace(found, findings=(replace(found.verdict, victims=Ranks(), stalled=None),), alarm=None)
+    assert "Ruled out" not in wording.summary(silent), wording.summary(silent)
 
 
 @pytest.mark.parametrize("sample", ["two-rank-loader", "died"])

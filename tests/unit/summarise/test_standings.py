@@ -78,6 +78,16 @@ def test_the_end_of_a_process_and_its_stack_are_in_its_row() -> None:
     assert (culprit.frame, culprit.frame_at, culprit.end) == ("load", "train.py:9", "SIGTERM")
 
 
+def test_a_row_stands_where_the_newest_look_found_its_rank() -> None:
+    looks = [
+        said(Stack, 3, 5.0 + look, frames=(f"{name} (/job/train.py:{line})",), main=True, look=look)
+        for look, name, line in ((1, "import_torch", 2), (2, "write_cache", 11))
+    ]
+    culprit = rows(late(*(Log(f"stack-{n}.txt", (stack,), rank=3) for n, stack in enumerate(looks, 1))))[0]
+
+    assert (culprit.frame, culprit.frame_at) == ("write_cache", "train.py:11")
+
+
 def test_a_row_lasts_from_the_call_to_the_timeout() -> None:
     logs = [Log(f"{r}.log", (gave_up(r, 3, 600.0 + r),), rank=r) for r in range(3)]
     waiting = rows(late(*logs))[1]
