@@ -197,10 +197,15 @@ def _log_count(facts: Facts) -> int:
 def _waited_apart(facts: Facts, troubles: Sequence[Event]) -> Headline | None:
     """The ranks by the places at which they waited in vain; None where all waited at one, or anything failed."""
     places = places_of_waits(facts)
-    ended = Ranks(rank for ranks in places.values() for rank in ranks)  # each by the traceback of its wait
+    waited = Ranks(rank for ranks in places.values() for rank in ranks)
+    is_told = len(places) > 1 and not _has_other_cause(troubles, waited)
+    return undetermined.waited_apart(list(places.items())[:MOST]) if is_told else None
+
+
+def _has_other_cause(troubles: Sequence[Event], waited: Ranks) -> bool:
+    """True where something may be a cause: not the end of the job, nor of ranks that waited in vain."""
     own = [e for e in troubles if e.consequence is None and not isinstance(e, SchedulerEvent)]
-    others = [e for e in own if not (isinstance(e, ProcessExit) and e.rank in ended)]
-    return undetermined.waited_apart(list(places.items())[:MOST]) if len(places) > 1 and not others else None
+    return any(not (isinstance(e, ProcessExit) and e.rank in waited) for e in own)
 
 
 def _waits_apart(facts: Facts) -> Iterator[Line]:
@@ -217,7 +222,7 @@ def _waited_for_peers(troubles: Sequence[Event]) -> Headline | None:
     None where anything else failed, except the whole job.
     """
     waits = [e for e in troubles if isinstance(e, ExceptionRaised) and is_gloo_timeout(e)]
-    if not waits or any(e.consequence is None for e in troubles if not isinstance(e, SchedulerEvent)):
+    if not waits or _has_other_cause(troubles, Ranks(e.rank for e in waits if e.rank is not None)):
         return None
     first = waits[0]
     return undetermined.timed_out_waiting(rank_or_process(first.rank), innermost((first.frame,)) if first.frame else "")

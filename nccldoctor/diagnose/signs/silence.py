@@ -18,6 +18,8 @@ from nccldoctor.dataclass import dataclass
 from nccldoctor.diagnose.citations import Citation, Line
 from nccldoctor.diagnose.sentences import absent
 from nccldoctor.events import CollectiveMismatch, DumpNote, Event, ExceptionRaised, SocketError
+from nccldoctor.identify.case import Case
+from nccldoctor.model import SourceKind
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.event_details import is_gloo_timeout, is_lost_connection
 
@@ -57,7 +59,7 @@ def find_quiet_ranks(facts: Facts, stall: Stall) -> QuietRanks | None:
     complaints = {e.rank: e for e in reversed([*case.of(SocketError), *case.of(ExceptionRaised)]) if _is_complaint(e)}
     quiet = case.world - Ranks(r for r in complaints if r is not None)
     is_few = 0 < 3 * len(quiet) <= len(case.world) or facts.hosts.is_whole(quiet)
-    if not is_few or not frozenset(quiet) <= liveness.logged | liveness.exited:
+    if not is_few or not frozenset(quiet) <= liveness.logged | liveness.exited | _ranks_of_empty_logs(case):
         return None
     if not any(is_gloo_timeout(e) or _is_broken(e) for e in complaints.values()) or any(case.of(CollectiveMismatch)):
         return None
@@ -68,6 +70,11 @@ def find_quiet_ranks(facts: Facts, stall: Stall) -> QuietRanks | None:
         return None
     ordered = sorted(complaints.values(), key=lambda e: e.rank or 0)
     return QuietRanks(quiet, tuple(ordered), was_closed, has_connection_broken_first(facts))
+
+
+def _ranks_of_empty_logs(case: Case) -> Ranks:
+    """The ranks that wrote nothing into the logs which their launcher opened for them."""
+    return Ranks(s.rank for s in case.sources if s.kind is SourceKind.EMPTY and s.rank is not None)
 
 
 def ranks_without_alarm(facts: Facts) -> Ranks:

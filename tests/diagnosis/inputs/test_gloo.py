@@ -58,6 +58,24 @@ def dumps(*recorded_ranks: RecordedRank) -> dict[str, str | bytes]:
 # --- lines alone
 
 
+def test_a_rank_whose_log_stays_empty_is_quiet_like_one_that_writes() -> None:
+    """Rank 2 ended by ``os._exit(0)``: torchrun opened its log, and its table leaves it out."""
+    texts = {r: steps(r, 3) + inside(r, "all_reduce", f"RuntimeError: {CLOSED}") for r in (0, 1, 3)}
+    ruling = read(logs(texts | {2: ""}))
+    assert (ruling.cause, ruling.ranks, ruling.verdict["confidence"]) == ("died", "2", "medium"), str(ruling)
+
+
+def test_waits_in_vain_are_told_although_the_waiting_ranks_exited() -> None:
+    texts = {
+        r: steps(r, 3) + (inside(r, "all_reduce", f"RuntimeError: {VAIN}") if r in (1, 2) else "") for r in range(4)
+    }
+    ruling = read({**logs(texts), "launcher.log": torchrun(1, 1, {2: 1, 0: -15, 3: -15})})
+    assert (ruling.cause, ruling.ranks) == ("undetermined", ""), "half of the ranks are quiet"
+    assert ruling.verdict["headline"].startswith("Rank 1 timed out in step (train.py:61) waiting for a peer"), str(
+        ruling
+    )
+
+
 def test_two_places_without_a_culprit_are_told() -> None:
     """Rank 1 may have skipped the call of the others, or rank 0 that of their pair: the picture is the same."""
     apart = (
