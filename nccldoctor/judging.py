@@ -17,6 +17,7 @@ from nccldoctor.identify.case import Case
 from nccldoctor.identify.flaws.swallowed_timeouts import without_later_calls
 from nccldoctor.identify.identify import identify
 from nccldoctor.identify.runs.separate_jobs import one_job, without_sources
+from nccldoctor.identify.runs.separate_worlds import one_world
 from nccldoctor.identify.runs.stale_dumps import newest_case
 from nccldoctor.ingest.ingest import Ingested
 from nccldoctor.model import Finding, Gap, Proposal, Source
@@ -51,7 +52,7 @@ def identify_all(read: Ingested) -> Case:
 
 
 def _judge(read: Ingested) -> tuple[Ingested, Facts, Judgement]:
-    job = one_job(read)
+    job = one_world(one_job(read))
     facts = align(without_later_calls(newest_case(job)))
     return job, facts, diagnose(facts)
 

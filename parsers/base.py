@@ -30,7 +30,7 @@ class Mark:
     ``local_rank`` a launcher's local one (``[default3]:``); ``stream`` is the text that tells this writer from others in a merged
     file ("" where nothing does); ``file`` and ``line`` the C++ or Python source the logger names; ``severity`` one of FEWIV.
     ``time`` is the message's own time, ``collected`` the collector's. ``pod`` is the pod of Kubernetes, which is no machine; where only
-    the pod is named, ``host`` repeats it.
+    the pod is named, ``host`` repeats it. ``actor`` is how Ray names a process.
     """
 
     rank: int | None = None
@@ -46,6 +46,7 @@ class Mark:
     time: datetime | None = None
     collected: datetime | None = None
     repeated: int = 1
+    actor: str | None = None
 
     @property
     def is_native(self) -> bool:
@@ -197,5 +198,13 @@ def ranks_in(text: str) -> Ranks:
 def common(line: Line, **more: Any) -> dict[str, Any]:
     """The fields every event takes from its line; ``more`` overrides (``group_rank``, ``group`` …)."""
     mark = line.mark
-    own = {"rank": mark.rank, "time": mark.time or mark.collected, "host": mark.host, "pod": mark.pod, "pid": mark.pid}
+    own: dict[str, Any] = {
+        "rank": mark.rank,
+        "time": mark.time or mark.collected,
+        "host": mark.host,
+        "pod": mark.pod,
+        "pid": mark.pid,
+    }
+    if mark.actor is not None:
+        own["actor"] = mark.actor
     return {"place": line.place, "text": line.body[:500], **own, **more}

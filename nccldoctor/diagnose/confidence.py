@@ -28,6 +28,7 @@ def weighed(facts: Facts, conclusion: Conclusion) -> tuple[Doubt, ...]:
         *_of_groups(facts, conclusion),
         *_of_nameless_errors(facts, conclusion),
         *_of_losses(facts, conclusion),
+        *_of_worlds(facts, conclusion),
     )
     doubts = {doubt.says: doubt for doubt in found}
     own = {doubt.says: doubt for doubt in conclusion.doubts}
@@ -132,3 +133,13 @@ def _of_losses(facts: Facts, conclusion: Conclusion) -> Iterator[Doubt]:
     is_order_open = conclusion.cause.family is Family.DISAGREE and has_skipped_calls(facts, lost)
     most = Confidence.LOW if is_order_open else Confidence.MEDIUM
     yield Doubt.at_most(most, doubts_of.lost(loss_words(lost)))
+
+
+def _of_worlds(facts: Facts, conclusion: Conclusion) -> Iterator[Doubt]:
+    """Where worlds share rank numbers, the cause may stand in one that was left out."""
+    gaps = [gap for gap in facts.case.gaps if gap.of_worlds]
+    if any(not gap.apart for gap in gaps):
+        yield Doubt.at_most(Confidence.LOW, doubts_of.WORLDS_MIXED)
+    elif gaps:
+        is_open = conclusion.cause not in ON_RECORD and any(gap.ranks for gap in gaps)
+        yield Doubt.at_most(Confidence.LOW if is_open else Confidence.MEDIUM, doubts_of.OTHER_WORLDS)

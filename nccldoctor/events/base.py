@@ -80,7 +80,8 @@ class Event:
     ``[Rank 3]`` of the watchdog). ``time`` is as printed: aware where the line names a zone, else naive; year 1900
     stands for a year that the line does not have (c10 and glog prefixes). ``text`` is the line without its
     prefixes and colours, at most 500 characters. ``host`` and ``pid`` are filled where the line names them,
-    and so is ``pod``; where a line names the pod alone, ``host`` repeats it.
+    and so is ``pod``; where a line names the pod alone, ``host`` repeats it. ``actor`` is how Ray names its process:
+    ``PolicyModelActor pid=101``.
     """
 
     kind: ClassVar[str] = ""
@@ -104,6 +105,7 @@ class Event:
     host: str | None = None
     pod: str | None = None
     pid: int | None = None
+    actor: str | None = None
 
     def details(self) -> dict[str, Any]:
         """The fields of this kind beside the common ones, in order of declaration."""

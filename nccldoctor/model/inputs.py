@@ -180,7 +180,7 @@ class Gap:
     anything. ``apart`` is true of what was left out on purpose: another run, an earlier attempt. ``odd`` is true of a file that
     contradicts its own name, or holds values that no release writes: a high confidence must stand without it. ``looks_like`` names
     the format of a file that is recognised and not understood. ``holes`` is true where lines or calls are missing between others: what is
-    left shows no order.
+    left shows no order. ``of_worlds`` is true where ranks of several worlds share their numbers; ``apart`` too where they were separated.
     """
 
     what: str
@@ -192,3 +192,9 @@ class Gap:
     odd: bool = False
     looks_like: str = ""
     holes: bool = False
+    of_worlds: bool = False
+
+    @property
+    def is_of_other_run(self) -> bool:
+        """True of what was left out because it is of another run or an earlier attempt."""
+        return self.apart and not self.of_worlds

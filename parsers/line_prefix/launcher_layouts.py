@@ -57,10 +57,20 @@ def _note_worker(mark: PartialMark, m: re.Match[str]) -> None:
     else:
         mark.pid = int(pid[1]) if pid else mark.pid
         mark.rank = int(rank[1]) if rank else rank_in_engine(inside) if inside.startswith(_OF_VLLM) else mark.rank
-        mark.process = inside
+        mark.process = mark.actor = inside
 
 
 _OF_VLLM = ("Worker_", "VllmWorker ")
+_ACTOR = lazy(r"(?P<kind>[A-Za-z_.:]{1,60}).{0,200}?\bpid=(?P<pid>\d{1,10})")
+
+
+def actor_of(label: str) -> tuple[str, int] | None:
+    """Kind and process id of an actor of Ray: ``PolicyModelActor`` and 101 in ``PolicyModelActor pid=101, ip=10.0.0.1``.
+
+    The kind is the class or function that the process runs, without the numbers that tell processes apart.
+    """
+    m = _ACTOR.match(label)
+    return (m["kind"], int(m["pid"])) if m is not None else None
 
 
 def _note_cri(mark: PartialMark, m: re.Match[str]) -> None:

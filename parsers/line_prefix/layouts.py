@@ -15,7 +15,7 @@ from nccldoctor.patterns import lazy
 @dataclass(slots=True)
 class PartialMark:
     """A Mark in the making. ``places`` are names of what holds several writers (a pod, a node, a task);
-    ``process`` names one writer; ``message`` is true once a logger said where its message begins.
+    ``process`` names one writer, ``actor`` an actor of Ray; ``message`` is true once a logger said where its message begins.
     """
 
     rank: int | None = None
@@ -32,6 +32,7 @@ class PartialMark:
     repeated: int = 1
     places: list[str] = field(default_factory=list)
     process: str = ""
+    actor: str | None = None
     message: bool = False
 
     def stamp(self, when: datetime | None) -> None:

@@ -153,7 +153,7 @@ def _mark_of(partial: PartialMark) -> Mark:
         rank=partial.rank, local_rank=partial.local_rank, task=partial.task, host=partial.host or partial.pod,
         pod=partial.pod, pid=partial.pid, stream=SEPARATOR.join([*partial.places, writer] if writer else partial.places),
         severity=partial.severity, file=partial.file, line=partial.line, time=partial.time,
-        collected=partial.collected, repeated=partial.repeated,
+        collected=partial.collected, repeated=partial.repeated, actor=partial.actor,
     )  # fmt: skip
 
 
@@ -208,6 +208,7 @@ def merged_mark(outer: Mark, inner: Mark) -> Mark:
         host=inner.host or outer.host,
         pod=inner.pod or outer.pod,
         pid=inner.pid or outer.pid,
+        actor=inner.actor or outer.actor,
         stream=outer.stream
         if outer.stream.endswith(inner.stream)
         else SEPARATOR.join(filter(None, (outer.stream, inner.stream))),

@@ -37,8 +37,8 @@ _CRASHED = (
     Row("*** SIG", r"\*\*\* (?P<signal>SIG[A-Z]{2,6}) (?:\(@|received by PID)"),
     Row("Segfault encountered", r"!{3,20} Segfault encountered", signal="SIGSEGV"),
 )
-_SENT = ("SIGTERM", "SIGINT", "SIGHUP", "SIGABRT")
-"""Signals that others send, or that an abort raises: not what went wrong in this process."""
+_SENT = ("SIGTERM", "SIGINT", "SIGHUP")
+"""Signals that others send: not what went wrong in this process."""
 
 
 @line_parser
@@ -67,7 +67,9 @@ class Crashes(LineParser):
             row, match = fit
             own = row.values.get("signal")
             signal = own or signal_named(match["signal"])
-            if signal in _SENT and own is None:
+            if signal == "SIGABRT" and own is None:
+                yield TearDown(**common(line, what="terminate-called", detail=signal))
+            elif signal in _SENT and own is None:
                 yield TearDown(**common(line, what="death-signal", detail=signal))
             elif signal is not None:
                 yield _crash(line, signal)

@@ -61,8 +61,11 @@ _NO_GRADIENT = lazy(
 """What DDP adds (pytorch ``c10d/reducer.cpp``, 1.9 to 2.13): names at ``TORCH_DISTRIBUTED_DEBUG``, else indices."""
 
 
-_POINTS_ELSEWHERE = lazy(r"\. Check \S{1,200} line:[\d-]{1,20}\s*$|log file not updated for over \d")
-"""A line that sums up another log (FlagScale ``diagnostic.py`` and ``monitor_service.py``)."""
+_POINTS_ELSEWHERE = lazy(
+    r"\. Check \S{1,200} line:[\d-]{1,20}\s*$|log file not updated for over \d|` is detected by the operating system"
+)
+"""A line that sums up another log (FlagScale ``diagnostic.py`` and ``monitor_service.py``), or the signal that Paddle prints below it
+(``paddle/fluid/platform/init.cc``)."""
 
 
 @line_parser
@@ -156,6 +159,8 @@ def _traceback(header: Line) -> Iterator[Event]:
     traceback = tracebacks.read_traceback(header)
     if _is_told_above(header, traceback):
         return  # told with the logger's line, which knows the rank and the time
+    if _POINTS_ELSEWHERE.search(traceback.message):
+        return
     if any(before.startswith(words) for words in _IGNORED) or _ASIDE in (header.mark.file or ""):
         yield Note(
             **common(traceback.line, what="exception-ignored", detail=f"{traceback.type}: {traceback.message}"[:500])

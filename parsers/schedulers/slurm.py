@@ -1,7 +1,8 @@
 """Actions of schedulers on a job, and ends of the tasks of ``srun``.
 
-Sources: Slurm ``src/srun/launch.c``, ``src/api/step_launch.c``, ``src/slurmd/slurmstepd``, ``src/sinfo``, ``sacct`` states
-(20.11 to 26.05); LSF ``TERM_*`` reasons; PBS ``mom``; Grid Engine ``msg_execd.h``; notices of preemptible machines.
+Sources: Slurm ``src/slurmctld/job_mgr.c`` (the log of the controller, which speaks of all jobs of a cluster),
+``src/srun/launch.c``, ``src/api/step_launch.c``, ``src/slurmd/slurmstepd``, ``src/sinfo``, ``sacct`` states (20.11 to 26.05); LSF
+``TERM_*`` reasons; PBS ``mom``; Grid Engine ``msg_execd.h``; notices of preemptible machines.
 """
 
 from __future__ import annotations

@@ -16,6 +16,10 @@ GROUPS_UNNAMED = "Ranks wait in several groups, and the log lines don't name the
 JOB_MAY_RUN = "No log reports an error, so the job may have continued after the dumps were written."
 
 LATE_AS_EVER = "It came late to earlier calls too, and one look can't show that it won't come."
+WORLDS_MIXED = (
+    "Several process worlds share rank numbers in these logs, so ranks of different worlds may be taken for one."
+)
+OTHER_WORLDS = "The job has other process worlds with the same rank numbers, and one of them may hold the cause."
 NAMELESS_ERROR = "An exception in the logs names no rank, and it could be the error of this one."
 
 

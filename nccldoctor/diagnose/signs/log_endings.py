@@ -106,7 +106,7 @@ def is_end_of_log(facts: Facts, event: Event) -> bool:
 
 def closed_after_an_attempt(facts: Facts) -> list[RendezvousError]:
     """Returns what says that the rendezvous was closed, where an earlier attempt had run behind it."""
-    had_run = any(gap.apart for gap in facts.case.gaps)
+    had_run = any(gap.is_of_other_run for gap in facts.case.gaps)
     return [e for e in facts.case.of(RendezvousError) if e.what == "closed"] if had_run else []
 
 

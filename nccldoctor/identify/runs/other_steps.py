@@ -2,7 +2,8 @@
 
 Examples: the ranks run in job 4711, and ``JOB 4690 ON n1 CANCELLED`` is the end of a job before it. Or they run in step 4711.0, and
 ``STEP 4711.3 ON n1 CANCELLED`` stands in a log: step 3 was somebody's look at the job, which ran on. Which job and step are the ranks'
-own is known from their variables. Without those, a step that ranks outlived was not theirs, or was one of an earlier attempt.
+own is known from their variables. Without those, a step that ranks outlived was not theirs, or was one of an earlier attempt. A log of
+the controller speaks of all jobs of a cluster: where nothing says which one is ours, it says nothing of ours.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ def without_other_steps(read: Ingested) -> Ingested:
     if not told:
         return read
     own = _own_steps(read)
-    outlived = _outlived(told, events)
-    whys = {id(event): why for event in told if (why := own.why_not(event) or outlived.get(id(event), ""))}
+    left_out = _outlived(told, events) | ({} if own.jobs else _of_many_jobs(read))
+    whys = {id(event): why for event in told if (why := own.why_not(event) or left_out.get(id(event), ""))}
     parsed = (replace(one, events=tuple(e for e in one.events if id(e) not in whys)) for one in read.parsed)
     gaps = [Gap(f"{e.place}: {_step_of(e)} of Slurm", whys[id(e)]) for e in told if id(e) in whys]
     return replace(read, parsed=tuple(parsed), gaps=(*read.gaps, *gaps)) if gaps else read
@@ -90,6 +91,28 @@ def _outlived(told: Sequence[SchedulerEvent], events: Events) -> dict[int, str]:
         if last is not None and step.time is not None and last - step.time > LINGERS:
             out[id(step)] = "ranks kept running long after it: it didn't end this run"
     return out
+
+
+def _of_many_jobs(read: Ingested) -> dict[int, str]:
+    """Why lines of files in which Slurm alone speaks, and of several jobs, are left out, by their ``id``.
+
+    A job that another file names is ours.
+    """
+    jobs = [
+        {e.job.partition("+")[0] for e in one.events if isinstance(e, SchedulerEvent) and e.job} for one in read.parsed
+    ]
+    is_list = [
+        len(own) > 1 and all(isinstance(e, SchedulerEvent) for e in one.events)
+        for own, one in zip(jobs, read.parsed, strict=True)
+    ]
+    ours = {job for own, many in zip(jobs, is_list, strict=True) if not many for job in own}
+    why = "its file speaks of several jobs, and nothing says that this one is ours"
+    return {
+        id(event): why
+        for one, many in zip(read.parsed, is_list, strict=True)
+        for event in one.events
+        if many and isinstance(event, SchedulerEvent) and event.job and event.job.partition("+")[0] not in ours
+    }
 
 
 def _is_life(event: Stack | Heartbeat | Progress) -> bool:

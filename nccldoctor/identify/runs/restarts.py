@@ -62,7 +62,7 @@ def newest_attempt(case: Case) -> Case:
     numbered, keep = keep, _after(case, keep, max(ended, default=math.nan))
     left_out = len(case.events) - len(keep)
     unseen = (_UNSEEN,) if is_unseen else ()
-    if not left_out and not any(gap.apart for gap in case.gaps):
+    if not left_out and not any(gap.is_of_other_run for gap in case.gaps):
         return replace(case, gaps=(*case.gaps, *unseen))
     undated = _undated_gaps(case, keep, begins)
     if not left_out:

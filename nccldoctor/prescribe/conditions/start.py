@@ -16,7 +16,7 @@ def restarted(context: Context, *, least: int = 1) -> Answer:
     again = max((s.attempt for s in case.sources if s.attempt is not None), default=0)
     if again >= least:
         return Met(asked, f"the input holds files of attempt {again}")
-    earlier = next((gap for gap in case.gaps if gap.apart), None)
+    earlier = next((gap for gap in case.gaps if gap.is_of_other_run), None)
     if earlier is not None and least <= 1:
         return Met(asked, f"{earlier.what}: {earlier.why}")
     return Unmet(asked, "no sign of an earlier attempt")

@@ -57,3 +57,33 @@ def test_without_the_variables_no_job_is_known_to_be_another(tmp_path: Path) -> 
 
 def test_a_time_limit_is_told_of_the_own_step_alone(tmp_path: Path) -> None:
     assert not list(read(tmp_path, "STEP 4711.3", ENVIRONMENT, why=" DUE TO TIME LIMIT").of(SchedulerEvent))
+
+
+CONTROLLER = """\
+[2026-03-01T10:29:00.123] Time limit exhausted for JobId=4690
+[2026-03-01T10:30:00.123] Killing JobId=4711 on failed node n7
+"""
+
+
+@pytest.mark.parametrize(
+    ("environment", "beside", "kept"),
+    [
+        ("", "", []),
+        (ENVIRONMENT, "", ["node-failure"]),
+        (
+            "",
+            "slurmstepd: error: *** JOB 4711 ON n1 CANCELLED AT 2026-03-01T10:30:01 ***\n",
+            ["cancelled", "node-failure"],
+        ),
+    ],
+)
+def test_the_log_of_the_controller_speaks_of_our_job_only_where_that_is_known(
+    environment: str, beside: str, kept: list[str], tmp_path: Path
+) -> None:
+    folder = tmp_path / "rank-0"
+    folder.mkdir()
+    (folder / "environment.txt").write_text(environment)
+    (folder / "train.log").write_text(STEP.format(at="29:00", n=1) + beside)
+    (tmp_path / "slurmctld.log").write_text(CONTROLLER)
+    case = newest_case(one_job(ingest(discover([tmp_path]))))
+    assert sorted(event.what for event in case.of(SchedulerEvent)) == kept

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
+from unittest.mock import ANY
 
 import pytest
 from hypothesis import given
@@ -137,18 +138,18 @@ CASES: list[tuple[str, str, dict[str, object]]] = [
     ("<14>1 - - train - - - text", "text", {}),
     ("<html> text", "<html> text", {}),
     # Ray before 2.0 named no actor
-    ("(pid=5150, ip=10.0.0.3) text", "text", {"host": "10.0.0.3", "pid": 5150}),
+    ("(pid=5150, ip=10.0.0.3) text", "text", {"host": "10.0.0.3", "pid": 5150, "actor": ANY}),
     (
         "12: [rank96]:[E ProcessGroupNCCL.cpp:563] x",
         "x",
         {"task": 12, "rank": 96, "severity": "E", "file": "ProcessGroupNCCL.cpp", "line": 563},
     ),
     ("3: ordinary text", "3: ordinary text", {}),
-    ("(WorkerDict pid=218844, ip=10.1.101.236) x", "x", {"pid": 218844, "host": "10.1.101.236"}),
+    ("(WorkerDict pid=218844, ip=10.1.101.236) x", "x", {"pid": 218844, "host": "10.1.101.236", "actor": ANY}),
     (
         "\x1b[36m(Actor[rank=31] pid=3264030, ip=10.1.101.236)\x1b[0m x [repeated 6x across cluster]",
         "x",
-        {"rank": 31, "pid": 3264030, "host": "10.1.101.236", "repeated": 6},
+        {"rank": 31, "pid": 3264030, "host": "10.1.101.236", "repeated": 6, "actor": ANY},
     ),
     ("(worker1, rank=1, pid=77) x", "x", {"task": 1}),  # the process is the shell that started the launcher
     ("(node-0, worker1, rank=1, pid=77, ip=10.1.0.6) x", "x", {"task": 1, "host": "10.1.0.6"}),
@@ -168,7 +169,7 @@ CASES: list[tuple[str, str, dict[str, object]]] = [
     (
         "(WorkerDict pid=5) [2025-03-07 10:18:22,341 E 218844 219460] logging.cc:113: Unhandled",
         "Unhandled",
-        {"pid": 218844, "severity": "E", "time": T(2025, 3, 7, 10, 18, 22, 341000)},
+        {"pid": 218844, "severity": "E", "time": T(2025, 3, 7, 10, 18, 22, 341000), "actor": "WorkerDict pid=5"},
     ),
     (
         "[pod/train-worker-0/pytorch] 2026-04-24T07:03:34.253781080Z [rank 2] starting on node17",
@@ -218,7 +219,7 @@ CASES: list[tuple[str, str, dict[str, object]]] = [
     (
         " `(RayWorkerVllm pid=2210) [E ProcessGroupNCCL.cpp:475] [Rank 3] W",
         "[Rank 3] W",
-        {"pid": 2210, "severity": "E", "file": "ProcessGroupNCCL.cpp", "line": 475},
+        {"pid": 2210, "severity": "E", "file": "ProcessGroupNCCL.cpp", "line": 475, "actor": "RayWorkerVllm pid=2210"},
     ),
     (
         "  | [rank0]:[E ProcessGroupNCCL.cpp:563] x",
@@ -293,7 +294,7 @@ CASES: list[tuple[str, str, dict[str, object]]] = [
         {"rank": 3, "pid": 1234, "time": T(2024, 1, 1, 12)},
     ),
     ("2022-09-01 12:00:00 | INFO | train | epoch 001", "epoch 001", {"severity": "I", "time": T(2022, 9, 1, 12)}),
-    ("[36m(Worker pid=7)[0m [1;31mtext[0m", "text", {"pid": 7}),
+    ("[36m(Worker pid=7)[0m [1;31mtext[0m", "text", {"pid": 7, "actor": "Worker pid=7"}),
     # what must stay as it is
     ("took [30 minutes, [5m] left", "took [30 minutes, [5m] left", {}),
     ("[Rank 0]: Rank 3 failed to pass monitoredBarrier", "[Rank 0]: Rank 3 failed to pass monitoredBarrier", {}),

@@ -257,6 +257,7 @@ def test_the_launchers_table_is_no_message() -> None:
         "jaxlib.xla_extension.XlaRuntimeError: INTERNAL: NCCL operation ncclGroupEnd() failed: unhandled cuda error.",
         "jaxlib.xla_extension.XlaRuntimeError: UNAVAILABLE: Socket closed. Additional GRPC error information from "
         "remote target coordination_service while calling /tensorflow.CoordinationService/PollForError",
+        "RuntimeError: [ERROR] 2025-09-18-03:11:22 (PID:380500, Device:3, RankID:3) ERR02200 DIST call hccl api failed.",
         "RuntimeError: cncl error at ProcessGroupCNCL.cpp:200",
         "RuntimeError: MPI error: communicator revoked",
         "cupy_backends.cuda.libs.nccl.NcclError: NCCL_ERROR_UNHANDLED_CUDA_ERROR: unhandled cuda error",
