@@ -157,8 +157,8 @@ CASES = {
         lambda: silent("build_table", "/opt/train/save.py", "reduce_scatter", culprit=5),
     ),
     "gan-or-multi-ddp-order": (
-        lambda: other({"n": 4096, "frames": site("backward_D")}, {"n": 8192, "frames": site("backward_G")}),
-        lambda: other({"n": 4096, "frames": site("backward_x")}, {"n": 8192, "frames": site("backward_y")}),
+        lambda: other({"frames": site("backward_D")}, {"op": "broadcast", "frames": site("backward_G")}),
+        lambda: other({"frames": site("backward_x")}, {"op": "broadcast", "frames": site("backward_y")}),
     ),
     "new-group-not-by-all": (
         lambda: Job(steps=0).late(5, seq=3).stack(0, "_store_based_barrier (torch/distributed/distributed_c10d.py:1000)", "new_group (torch/distributed/distributed_c10d.py:5000)"),
