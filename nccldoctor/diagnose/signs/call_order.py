@@ -17,6 +17,7 @@ from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.dataclass import dataclass
 from nccldoctor.diagnose.citations import Entry
 from nccldoctor.diagnose.sentences import disagree
+from nccldoctor.diagnose.signs.left_out_batches import left_out_batches
 from nccldoctor.model import Group
 from nccldoctor.model.ranks import Ranks
 
@@ -48,6 +49,7 @@ class OrderBreak:
     beyond the call that normally comes next. ``issued_later``: it issued the missed call too, afterwards. ``surplus``: how many more
     calls of that group it issued than a peer, counted at the next call that both issued in another group: -1 is a skipped call, 0 another
     order, 1 a call too many. ``is_conclusive``: the records would look different had it issued the call late instead of skipping it.
+    ``left_out_batch``: the rank said before that it left out a batch.
 
     Example: each step so far was ALLREDUCE of dp, then BROADCAST of tp. Rank 3 issued the BROADCAST right after the last one:
     ``call`` is ALLREDUCE #18 of dp, ``row`` the BROADCAST, ``expected`` the ALLREDUCE of the step before.
@@ -63,16 +65,19 @@ class OrderBreak:
     issued_later: bool
     surplus: int | None
     is_conclusive: bool
+    left_out_batch: bool = False
 
     @property
     def is_skip(self) -> bool:
         """True when the rank went on without the call."""
-        return self.surplus == -1 or (self.surplus is None and not self.issued_later and self.went_past)
+        has_passed = self.went_past or self.left_out_batch
+        return self.surplus == -1 or (self.surplus is None and not self.issued_later and has_passed)
 
     @property
     def is_reorder(self) -> bool:
         """True when the rank issued the call in another place of its order."""
-        return self.surplus == 0 or (self.surplus is None and (self.issued_later or not self.went_past))
+        has_passed = self.went_past or self.left_out_batch
+        return self.surplus == 0 or (self.surplus is None and (self.issued_later or not has_passed))
 
 
 def show_order_break(facts: Facts, item: OrderBreak) -> list[Entry]:
@@ -112,8 +117,9 @@ def find_order_break(facts: Facts, call: StuckCall, rank: int) -> OrderBreak | N
     went_past = _has_passed_next(facts, rank, at, expected if past is not None else None)
     surplus = next(iter(_count_differences(facts, call, rank, row)), None)
     is_conclusive = surplus is not None or issued_later or went_past or not _is_same_place(facts, row, expected)
+    left_out = any(e.rank == rank for e in left_out_batches(facts))
     return OrderBreak(
-        rank, call, row, expected, past is not None, agreeing, went_past, issued_later, surplus, is_conclusive
+        rank, call, row, expected, past is not None, agreeing, went_past, issued_later, surplus, is_conclusive, left_out
     )
 
 

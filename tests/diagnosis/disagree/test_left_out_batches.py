@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from builders.jobs.cases import RecordedRank, Team, world
 from builders.jobs.verdicts import Ruling, read
 
 VAIN = (
@@ -66,3 +67,29 @@ def test_a_step_that_an_exception_ended_is_not_the_last_finished_one() -> None:
     }
     ranks = {row["ranks"]: row for row in read(files).document["ranks"]}
     assert "step 5" not in str(ranks), ranks
+
+
+def recorded(warning: str) -> Ruling:
+    """Dumps of gloo: two calls a step, and after three steps one in a group of ranks 0 and 3, which rank 3 makes two calls too early."""
+    metrics = Team("1", "metrics", (0, 3))
+    files: dict[str, str | bytes] = {}
+    for rank in range(4):
+        dump = RecordedRank(rank, world(4), metrics, backend="gloo")
+        for _ in range(3):
+            dump.calls(6)
+            if rank in metrics.members:
+                dump.call(team=metrics)
+        dump.calls(4)
+        dump.call(done=False) if rank != 3 else dump.call(team=metrics, done=False)
+        files[f"dumps/fr_trace_{rank}"] = dump.data()
+        files[f"logs/rank_{rank}.log"] = steps(rank, range(3, 4))
+    said = f"[rank3]: 2026-01-01 10:10:04,000 {warning}\n" if warning else ""
+    return read({**files, "logs/rank_3.log": str(files["logs/rank_3.log"]) + said})
+
+
+def test_dumps_beside_the_line_about_the_batch_show_a_skipped_call() -> None:
+    silent, told = recorded(""), recorded(LEFT_OUT)
+    assert (silent.cause, silent.ranks) == ("order-inversion", "3"), str(silent)
+    assert (told.cause, told.ranks, told.at) == ("missed-call", "3", ("ALLREDUCE", 23)), str(told)
+    assert "Rank 3 continued without a batch." in said(told)
+    assert told.document["remedies"][0]["id"] == "exception-swallowed"

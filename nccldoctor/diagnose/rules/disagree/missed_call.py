@@ -27,7 +27,8 @@ from nccldoctor.diagnose.sentences.who import who
 from nccldoctor.diagnose.signs import nccl_counter_diffs
 from nccldoctor.diagnose.signs.call_order import find_unusual_call, has_one_call_fewer, show_order_break
 from nccldoctor.diagnose.signs.issue_order import Change, OrderChange
-from nccldoctor.events import CollectiveMismatch, Note, Phase
+from nccldoctor.diagnose.signs.left_out_batches import left_out_batches
+from nccldoctor.events import CollectiveMismatch, Phase
 from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import Ranks
 
@@ -139,7 +140,9 @@ def _left_own_order(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         return _one_call_fewer(facts, stall)
     ranks = Ranks(b.rank for b in breaks)
     call = breaks[0].call
-    citations = [entry for item in breaks[:3] for entry in show_order_break(facts, item)]
+    left_out = [e for e in left_out_batches(facts) if e.rank in ranks]
+    citations: list[Citation] = [entry for item in breaks[:3] for entry in show_order_break(facts, item)]
+    citations += [Line(e, disagree.skipped_batch(e.rank)) for e in left_out[:2]]
     return Hypothesis(
         disagree.left_behind(who(facts.case, ranks), ranks, stall.texts[call.key]),
         [*citations, Waiting(call)],
@@ -255,7 +258,7 @@ def _step_ahead(facts: Facts, stall: ObservedStall, rank: int, counts: Mapping[i
         else (disagree.logged_step, disagree.last_logged_step)
     )
     citations: list[Citation] = [Line(own, done(rank, own.step)), Line(behind, last(peer, behind.step))]
-    left_out = [Line(e, disagree.skipped_batch(rank)) for e in _left_out_before(facts) if e.rank == rank][:1]
+    left_out = [Line(e, disagree.skipped_batch(rank)) for e in left_out_batches(facts) if e.rank == rank][:1]
     activity = facts.liveness.activity(rank)
     complaints = (activity.secondary_errors + activity.alarms)[:1] if not left_out else ()
     citations += left_out
@@ -317,7 +320,7 @@ def _left_out_a_batch(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     Example: rank 2 warns that it skips batch 6, and 15 s later ranks 0-3 give up in gloo calls. Without the calls of that batch, rank 2 is
     behind or ahead of its peers.
     """
-    skipped = _left_out_before(facts)
+    skipped = left_out_batches(facts)
     ranks = Ranks(e.rank for e in skipped if e.rank is not None)
     is_by_lines = stall.kind in (StallKind.NOTHING, StallKind.CRASH) and not facts.progress.recorded_ranks
     closed = Ranks(r for r in facts.liveness.exited if any(e.was_closed for e in facts.liveness.activity(r).exits))
@@ -335,15 +338,3 @@ def _left_out_a_batch(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         ranks=ranks,
         refuted_by=disagree.SAME_AFTER_BATCH,
     )
-
-
-def _left_out_before(facts: Facts) -> list[Note]:
-    """The lines about batches that ranks left out before anybody gave up."""
-    return [e for e in facts.case.of(Note) if e.what == "batch-skipped" and not _has_given_up_before(facts, e)]
-
-
-def _has_given_up_before(facts: Facts, note: Note) -> bool:
-    """True when the rank had given up before the note, or the first alarm came before it."""
-    own = facts.liveness.activity(note.rank).secondary_errors if note.rank is not None else ()
-    before = (e.place.source == note.place.source and (e.place.line or 0) < (note.place.line or 0) for e in own)
-    return facts.liveness.is_after_alarm(note) or any(before)
