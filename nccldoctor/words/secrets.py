@@ -196,7 +196,7 @@ _NAME_ALONE = lazy(
 _OF_LANGUAGE = lazy(
     r"(?i)(?:^|.*[_.-])(?:max|min|num|n|pad|eos|bos|unk|mask|sep|cls|special|image|audio|video|next|stop|start|end|new|additional|prompt|seen"
     r"|total|avg|drop|first|last|per|begin|sot|eot|decoder|forced|bad|suppress)_?tokens?(?:$|_|-).*"
-    r"|.*tokens(?:$|[_-]).*|.*token(?:iz|_?ids?$|_?count|_?type|_?len|_?dim|_?ind|_?idx|_?emb|_?num|_?dispatch|_?drop|_?shuffle|_?per|_?level).*"
+    r"|.*tokens(?:$|[_-]).*|.*token(?:i[sz]|_?ids?$|_?count|_?type|_?len|_?dim|_?ind|_?idx|_?emb|_?num|_?dispatch|_?drop|_?shuffle|_?per|_?level).*"
 )
 _HINTS = (
     "pass",

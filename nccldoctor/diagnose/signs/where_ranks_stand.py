@@ -115,6 +115,14 @@ def known_ranks(stances: Sequence[Stance]) -> Ranks:
     return Ranks(s.rank for s in stances if s.rank is not None)
 
 
+def in_most_common_call(stances: Sequence[Stance]) -> list[Stance]:
+    """The waiting ranks that are in the call of most of them: one operation, made by one own line."""
+    if not stances:
+        return []
+    call = Counter(s.call for s in stances).most_common(1)[0][0]
+    return [s for s in stances if s.call == call]
+
+
 def waits_in(stances: Sequence[Stance]) -> str:
     """What most of the waiting ranks are in: ``all_reduce (called in sync_gradients (train.py:79))``."""
     op, place = Counter(s.call for s in stances).most_common(1)[0][0]

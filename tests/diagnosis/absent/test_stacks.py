@@ -245,6 +245,14 @@ def test_a_rank_that_receives_while_all_others_reduce_gets_no_message(tmp_path: 
     assert told(nccldoctor.analyze(tmp_path)) == ("unmatched-p2p", "2", "medium")
 
 
+def test_only_the_ranks_in_one_call_are_said_to_wait_in_it(tmp_path: Path) -> None:
+    for number in (1, 2):
+        look(tmp_path / f"stacks-{number}", BARRIER, WAITS, WAITS, READS)
+    verdict = nccldoctor.analyze(tmp_path).verdict
+    assert (str(verdict.ranks), str(verdict.victims)) == ("3", "0-2"), verdict.headline
+    assert "where ranks 1-2 wait" in verdict.headline and str(verdict.stalled.entered) == "1-2"
+
+
 def test_two_calls_of_one_operation_may_both_wait_for_a_rank_without_a_stack(tmp_path: Path) -> None:
     """Rank 2 has died: rank 3 waits for it in their pair, and ranks 0-1 in the whole job."""
     other = ("all_reduce (torch/distributed/distributed_c10d.py:3252)", "forward (job.py:30)", "main (job.py:88)")

@@ -221,7 +221,7 @@ def test_a_word_drawn_at_random_is_masked_without_a_name(word: str, around: str)
 INNOCENT = [
     "Prefill batch. #new-seq: 1, #new-token: 64, #cached-token: 128, token usage: 0.0",
     "max_tokens=4096 num_tokens: 5 tokens_per_second: 18231.5 pad_token='<pad>' eos_token_id: 2",
-    "tokenizer: AutoTokenizer TOKENIZERS_PARALLELISM=false",
+    "tokenizer: AutoTokenizer tokenise: fix it TOKENIZERS_PARALLELISM=false",
     "KeyError: 'loss'; key=worker0; store key: default_pg/0//worker_count",
     "NCCL_IB_PKEY=3 NCCL_SOCKET_IFNAME=eth0 PWD=/home/alice",
     "password is not set; token: None; secret=null",

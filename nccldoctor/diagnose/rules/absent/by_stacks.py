@@ -8,7 +8,6 @@ What would refute it: a step that was logged after the looks, or a later look wi
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -88,7 +87,11 @@ def _outside(facts: Facts, standing: Standing) -> Hypothesis:
     ranks = where.known_ranks(culprits)
     return Hypothesis(
         _words_of_places(facts, standing, culprits),
-        [*where.show(facts, culprits), *where.show(facts, standing.waiting)[:4], *where.show_helpers(facts, culprits)],
+        [
+            *where.show(facts, culprits),
+            *where.show(facts, where.in_most_common_call(standing.waiting))[:4],
+            *where.show_helpers(facts, culprits),
+        ],
         tuple(_doubts_of_outside(facts, standing, culprits)),
         ranks=ranks,
         suspects=where.known_ranks(standing.unclear) - ranks,
@@ -101,8 +104,9 @@ def _outside(facts: Facts, standing: Standing) -> Hypothesis:
 def _words_of_places(facts: Facts, standing: Standing, culprits: Sequence[Stance]) -> Headline:
     """Who is not in the call of its peers, where it is instead, and who waits."""
     name, many = where.who(facts.case, culprits), len(culprits) > 1
-    does, wait = where.what_it_does(culprits), where.waits_in(standing.waiting)
-    peers, are_many = where.who(facts.case, standing.waiting), len(standing.waiting) > 1
+    first = where.in_most_common_call(standing.waiting)
+    does, wait = where.what_it_does(culprits), where.waits_in(first)
+    peers, are_many = where.who(facts.case, first), len(first) > 1
     if culprits[0].posture.is_gone:
         return stacks.gone(name, many=many, state=does, waiting=peers, are_many=are_many, wait=wait)
     if culprits[0].posture is Posture.LEAVING:
@@ -261,8 +265,9 @@ def _all_inside(facts: Facts, standing: Standing) -> Hypothesis | None:
 
 
 def _stalled(waiting: Sequence[Stance], missing: Ranks) -> Stalled | None:
-    ops = Counter(s.op for s in waiting if s.op)
-    return Stalled(ops.most_common(1)[0][0], None, entered=where.known_ranks(waiting), missing=missing) if ops else None
+    """The call that most of the ranks wait in; others may wait in an earlier or a later one."""
+    first = where.in_most_common_call([s for s in waiting if s.op])
+    return Stalled(first[0].op, None, entered=where.known_ranks(first), missing=missing) if first else None
 
 
 @rule(CauseClass.NONE, refuted_by=stacks.STILL_WAITING, before=CauseClass.FROZEN)
