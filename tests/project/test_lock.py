@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator
+from importlib.metadata import distributions
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -13,7 +14,8 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).resolve().parents[2]
 LOCK = (ROOT / "requirements-dev.txt").read_text(encoding="utf-8")
 _PIN = re.compile(
-    r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>\S+)(?: ; .*?)?(?P<hashes>(?: \\\n    --hash=sha256:[0-9a-f]{64})+)$",
+    r"^(?P<name>[A-Za-z0-9._-]+)(?:\[(?P<extras>[a-z0-9,_-]+)\])?==(?P<version>\S+)(?: ; .*?)?"
+    r"(?P<hashes>(?: \\\n    --hash=sha256:[0-9a-f]{64})+)$",
     re.M,
 )
 
@@ -42,6 +44,20 @@ def test_every_requirement_is_pinned_to_a_version_that_satisfies_it() -> None:
         or not all(one.specifier.contains(version) for version in versions[canonicalize_name(one.name)])
     ]
     assert not wrong, f"make the lock anew with the command in its head: {wrong}"
+
+
+def test_a_pin_names_the_extras_that_other_packages_ask_for() -> None:
+    """pip before 23.3 does not apply the pin of ``coverage`` to ``coverage[toml]``, and refuses the release that it finds."""
+    named = {canonicalize_name(pin["name"]): {*(pin["extras"] or "").split(",")} for pin in _PIN.finditer(LOCK)}
+    asked = [
+        (one.metadata["Name"], need)
+        for one in distributions()
+        if canonicalize_name(one.metadata["Name"]) in named
+        for need in map(Requirement, one.requires or ())
+        if need.extras and (need.marker is None or need.marker.evaluate({"extra": ""}))
+    ]
+    assert asked
+    assert [(who, str(need)) for who, need in asked if not need.extras <= named[canonicalize_name(need.name)]] == []
 
 
 def test_every_line_is_a_comment_or_a_pin_with_hashes() -> None:
