@@ -6,14 +6,16 @@ leaves no room for thread pools. See :mod:`nccldoctor.parsers.flight_recorder.va
 
 from __future__ import annotations
 
+import marshal
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from itertools import chain, compress, islice
+from itertools import accumulate, chain, compress, islice
 from operator import itemgetter
 from typing import Any
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.parsers.flight_recorder.shapes import DTYPE_KEYS, SIZE_KEYS, add_shapes, add_stacks
 from nccldoctor.parsers.flight_recorder.values import INT64, UNSET, Codes, Entries, clean, integer
 from nccldoctor.patterns import lazy
@@ -42,6 +44,9 @@ KNOWN = (
 _ALWAYS = ("pg_id", "collective_seq_id", "process_group", "time_created_ns", *SIZE_KEYS, *DTYPE_KEYS)
 """Fields that a release gives to all entries or to none."""
 
+_OF_CALLS = (*("profiling_name", "is_p2p", "state", "retired"), *SIZE_KEYS, *DTYPE_KEYS, "frames")
+"""Fields that differ little between the ranks of a job; numbers and groups differ in every dump."""
+
 _BACKEND = lazy(r"([A-Za-z][\w-]{0,31}):")
 
 
@@ -61,7 +66,11 @@ def read_entries(entries: list[Any], budget: int) -> Entries:
         return out
     out.rows = len(entries)
     bad: set[int] = set()
-    _add_columns(out, _transpose(entries), [out.groups], [out.rows], bad, budget)
+    table = _transpose(entries)
+    _numbers(table, out, bad)
+    _note_missing(table, out)
+    _groups(table, out, [out.groups], [out.rows])
+    _add_calls(table, out, budget)
     out.columns["entry"] = array("i", places if places is not None else range(out.rows))
     if bad:
         keep = [row not in bad for row in range(out.rows)]
@@ -84,33 +93,83 @@ def read_together(dumps: Sequence[list[Any]], budget: int) -> tuple[Entries, lis
     table = _uniform(entries)
     if table is None:
         return None
-    out, bad = Entries(rows=len(entries)), set[int]()
     counts = list(map(len, dumps))
+    alike = _dumps_alike(table, counts)
+    out, bad = Entries(rows=sum(map(counts.__getitem__, alike.first))), set[int]()
+    named = _add_calls(alike.table, out, budget)
+    if named not in (0, out.rows) or out.backends > 1:
+        return None
+    out.columns = alike.expanded(out.columns)
+    out.rows = len(entries)
+    _numbers(table, out, bad)
     groups: list[list[tuple[str, str]]] = [[] for _ in dumps]
-    named = _add_columns(out, table, groups, counts, bad, budget)
-    if bad or out.notes or named not in (0, out.rows) or out.backends > 1:
+    _groups(table, out, groups, counts)
+    _note_missing(table, out)
+    if bad or out.notes:
         return None
     out.columns["entry"] = array("i", chain.from_iterable(map(range, counts)))
     return out, groups
 
 
-def _add_columns(
-    out: Entries,
-    table: dict[str, Sequence[Any]],
-    groups: Sequence[list[tuple[str, str]]],
-    counts: Sequence[int],
-    bad: set[int],
-    budget: int,
-) -> int:
-    """Fill the columns but ``entry``; returns how many names tell their backend."""
-    _integers(table, out, bad)
+def _add_calls(table: dict[str, Sequence[Any]], out: Entries, budget: int) -> int:
+    """Add what the ranks of a group have in common: columns of :data:`_OF_CALLS`; returns how many names tell their backend."""
     named = _operations(table, out)
-    _note_missing(table, out)
-    _groups(table, out, groups, counts)
     _flags(table, out)
     add_shapes(table, out, budget)
     add_stacks(table, out, budget)
     return named
+
+
+@dataclass(frozen=True, slots=True)
+class _Alike:
+    """Dumps of the same calls: ``first`` has one place for each sort of dump, ``like`` the sort of each dump.
+
+    ``table`` has the rows of the first ones, and ``counts`` how many each of them has.
+    """
+
+    first: list[int]
+    like: list[int]
+    counts: list[int]
+    table: dict[str, Sequence[Any]]
+
+    def expanded(self, columns: dict[str, array[Any]]) -> dict[str, array[Any]]:
+        """The columns of all dumps, given those of the first ones."""
+        return {name: self._expanded(column) for name, column in columns.items()}
+
+    def _expanded(self, column: array[Any]) -> array[Any]:
+        ends = list(accumulate(self.counts))
+        parts = [column[end - count : end].tobytes() for count, end in zip(self.counts, ends, strict=True)]
+        return array(column.typecode, b"".join(map(parts.__getitem__, self.like)))
+
+
+def _dumps_alike(table: dict[str, Sequence[Any]], counts: Sequence[int]) -> _Alike:
+    """Find the dumps that differ in numbers and groups alone, as those of most ranks do.
+
+    They are compared as :mod:`marshal` writes them: it writes nothing twice, however often a file refers to it.
+    """
+    columns = [table[key] for key in _OF_CALLS if key in table]
+    kinds: dict[bytes | int, int] = {}
+    first, like, begin = list[int](), list[int](), 0
+    for place, count in enumerate(counts):
+        own = [column[begin : begin + count] for column in columns]
+        begin += count
+        like.append(kinds.setdefault(_written(own, place), len(kinds)))
+        if like[-1] == len(first):
+            first.append(place)
+    ends = list(accumulate(counts))
+    rows = [slice(ends[place] - counts[place], ends[place]) for place in first]
+    part: dict[str, Sequence[Any]] = {
+        key: [value for own in rows for value in table[key][own]] for key in _OF_CALLS if key in table
+    }
+    return _Alike(first, like, [counts[place] for place in first], part)
+
+
+def _written(columns: list[Sequence[Any]], place: int) -> bytes | int:
+    """Equal for equal columns; ``place`` where they are nested too deep to be written."""
+    try:
+        return marshal.dumps(columns)
+    except ValueError:
+        return place
 
 
 def _note_missing(table: dict[str, Sequence[Any]], out: Entries) -> None:
@@ -140,7 +199,7 @@ def _uniform(entries: list[dict[Any, Any]]) -> dict[str, Sequence[Any]] | None:
     return None
 
 
-def _integers(table: dict[str, Sequence[Any]], out: Entries, bad: set[int]) -> None:
+def _numbers(table: dict[str, Sequence[Any]], out: Entries, bad: set[int]) -> None:
     if "collective_seq_id" not in table and "seq_id" in table:
         table["collective_seq_id"] = table["seq_id"]
     if "time_created_ns" not in table and "time_created_us" in table:
@@ -149,6 +208,9 @@ def _integers(table: dict[str, Sequence[Any]], out: Entries, bad: set[int]) -> N
     for name, (code, key) in INTEGERS.items():
         if key in table:
             out.columns[name] = _integer_column(table[key], code, 0 if name.endswith("_ns") else UNSET, bad)
+    if DURATION in table:
+        spans = [float(v) if type(v) in (float, int) and abs(v) < 1e30 else float("nan") for v in table[DURATION]]
+        out.columns[DURATION] = array("f", spans)
 
 
 def _integer_column(column: Sequence[Any], code: str, absent: int, bad: set[int]) -> array[int]:
@@ -250,6 +312,3 @@ def _flags(table: dict[str, Sequence[Any]], out: Entries) -> None:
         out.columns["is_p2p"] = array("b", map(by_op.__getitem__, out.columns["op"]))
     else:
         out.columns["is_p2p"] = array("b", [v is True for v in p2p])
-    if DURATION in table:
-        spans = [float(v) if type(v) in (float, int) and abs(v) < 1e30 else float("nan") for v in table[DURATION]]
-        out.columns[DURATION] = array("f", spans)
