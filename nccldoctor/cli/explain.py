@@ -95,6 +95,7 @@ OBSERVATIONS = {
     "exit=none": "others exited, and no exit of it is recorded",
     "exit=ok": "it exited with code 0",
     "exit=failed": "it exited with an error or by a signal",
+    "exit-code=1": "it exited with code 1, as Python does after an exception",
     "exit=closed": "its launcher closed it",
     "stack=elsewhere": "its stack is outside the collectives",
     "stack=in-a-wait": "its stack waits for a peer",

@@ -102,6 +102,8 @@ def _end_of_process(facts: Facts, call: StuckCall | None, rank: int) -> Iterator
     exits = facts.liveness.activity(rank).exits
     if exits:
         yield _at("exit", _kind_of_exit(exits[0]), exits[0], "launcher")
+        if exits[0].exitcode == 1:
+            yield _at("exit-code", "1", exits[0], "launcher")
     else:
         yield Observation("exit", "none" if facts.liveness.exited else UNKNOWN)
 

@@ -24,10 +24,14 @@ CONTRADICTS = -2.0
 
 @dataclass(frozen=True, slots=True)
 class CauseRow:
-    """What observations weigh for a class, by ``name=value``, and what would separate it from each sibling."""
+    """What observations weigh for a class, by ``name=value``, and what would separate it from each sibling.
+
+    ``settled`` has the observation that already separates it from a sibling.
+    """
 
     weights: dict[str, float]
     siblings: dict[CauseClass, str]
+    settled: dict[CauseClass, str]
 
     def is_moved_by(self, observation: str) -> bool:
         """True when any value of an observation weighs for or against the class."""
@@ -37,15 +41,24 @@ class CauseRow:
         """True when an observation weighs as much against the class as :data:`CONTRADICTS`."""
         return any(self.weights.get(seen.key, 0.0) <= CONTRADICTS for seen in observations)
 
+    def is_separated_from(self, other: CauseClass, observations: Iterable[Observation]) -> bool:
+        """True when an observation contradicts the other class, or answers what would separate the two."""
+        seen = list(observations)
+        return cause_table()[other].is_contradicted(seen) or self.settled.get(other) in {one.key for one in seen}
+
 
 @cache
 def cause_table() -> dict[CauseClass, CauseRow]:
     """The row of every class."""
     table = read_table(Path(__file__).with_name("causes.toml"))
     return {
-        CauseClass(name): CauseRow(row["weights"], {CauseClass(other): text for other, text in row["siblings"].items()})
+        CauseClass(name): CauseRow(row["weights"], _by_class(row["siblings"]), _by_class(row.get("settled", {})))
         for name, row in table.items()
     }
+
+
+def _by_class(row: dict[str, str]) -> dict[CauseClass, str]:
+    return {CauseClass(name): text for name, text in row.items()}
 
 
 def reasons(observed: Iterable[Observation], cause: CauseClass, evidence: Sequence[Evidence]) -> tuple[Reason, ...]:
@@ -67,19 +80,19 @@ def runner_up(facts: Facts, conclusion: Conclusion, rivals: Sequence[Conclusion]
 
     None where observations contradict them all.
     """
-    siblings = cause_table()[conclusion.cause].siblings
+    row = cause_table()[conclusion.cause]
     named = [c for c in rivals if c.cause not in (CauseClass.NONE, CauseClass.UNDETERMINED)]
     for rival in sorted(named, key=lambda c: c.confidence.depth):
         ranks = rival.ranks or rival.suspects
-        if not cause_table()[rival.cause].is_contradicted(observe(facts, rival.call, ranks)):
-            separated = _for(conclusion.ranks or ranks, siblings.get(rival.cause, ""))
+        if not row.is_separated_from(rival.cause, observe(facts, rival.call, ranks)):
+            separated = _for(conclusion.ranks or ranks, row.siblings.get(rival.cause, ""))
             return RunnerUp(rival.cause, ranks, separated or _check_whether(conclusion, rival))
     if conclusion.confidence_in.cause is Confidence.HIGH:
         return None
     ranks = conclusion.ranks or conclusion.suspects
     observed = observe(facts, conclusion.call, ranks)
-    for cause, separated in siblings.items():
-        if not cause_table()[cause].is_contradicted(observed):
+    for cause, separated in row.siblings.items():
+        if not row.is_separated_from(cause, observed):
             return RunnerUp(cause, ranks, _for(ranks, separated))
     return None
 

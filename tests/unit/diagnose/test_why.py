@@ -15,7 +15,7 @@ from nccldoctor.diagnose.diagnose import diagnose
 from nccldoctor.diagnose.hypothesis import Conclusion
 from nccldoctor.diagnose.sentences.headline import whole
 from nccldoctor.diagnose.why import CONTRADICTS, cause_table, runner_up
-from nccldoctor.events import DumpSignal, Phase, Progress
+from nccldoctor.events import DumpSignal, Phase, ProcessExit, Progress
 from nccldoctor.model import CauseClass, Confidence, ConfidenceIn, Doubt, Evidence
 from nccldoctor.model.ranks import Ranks
 
@@ -43,10 +43,11 @@ def test_every_class_has_a_row_and_every_row_weighs_real_observations() -> None:
     source = re.findall(r'"([\w-]+)"', Path(rank_observations.__file__).read_text(encoding="utf-8"))
     assert set(cause_table()) == set(CauseClass)
     for row in cause_table().values():
-        for key in row.weights:
+        for key in (*row.weights, *row.settled.values()):
             name, _, value = key.partition("=")
             assert {name, value} <= set(source), key
         assert not set(row.siblings) & {CauseClass.NONE}
+        assert set(row.settled) <= set(row.siblings)
 
 
 def test_a_rank_that_is_proven_absent_and_alive_says_so() -> None:
@@ -103,6 +104,17 @@ def test_the_runner_up_is_what_no_observation_contradicts() -> None:
     )
     other = runner_up(facts, doubted, (conclusion(CauseClass.MISSED_CALL),))
     assert other is not None and other.cause is CauseClass.MISSED_CALL
+
+
+@pytest.mark.parametrize(
+    ("code", "asked"), [(1, CauseClass.MISSED_CALL), (-9, CauseClass.DIED), (None, CauseClass.DIED)]
+)
+def test_nobody_is_sent_to_look_up_an_exit_code_that_was_read(code: int | None, asked: CauseClass) -> None:
+    ended = [] if code is None else [said(ProcessExit, 2, 20.0, exitcode=code, reporter="torchrun")]
+    facts = align(case(*absent(), logs=[Log("torchrun.log", ended)]))
+    doubted = conclusion(CauseClass.RAISED, Doubt("its log is cut off", cause=Confidence.MEDIUM))
+    found = runner_up(facts, doubted, ())
+    assert found is not None and found.cause is asked
 
 
 def test_a_class_that_is_certain_has_no_sibling_left() -> None:
