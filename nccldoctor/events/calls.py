@@ -126,11 +126,13 @@ class TearDown(Event):
     ``what`` is ``watchdog-terminated``, ``process-down``, ``terminate-called``,
     ``monitor-kills``, ``comm-aborted``, ``closing-signal`` (sent by the launcher to ``pid``), ``death-signal`` (received by the
     launcher: the job was stopped from outside), ``forced-kill``, ``exit-barrier`` (an agent of the launcher, its workers done, found
-    the store gone). ``detail`` is the signal where a line names one: of *forced-kill* that which ended the process.
+    the store gone). ``detail`` is the signal where a line names one: of *forced-kill* that which ended the process. ``agent`` is the pid
+    of the launcher that wrote the line.
     """
 
     what: str = ""
     detail: str = ""
+    agent: int | None = None
 
     @property
     def is_by_launcher(self) -> bool:

@@ -26,7 +26,7 @@ class ProcessExit(Event):
     ``first`` marks the launcher's first observed failure on that node; ``reporter`` is torchrun, srun, shell, kubernetes, spawn,
     mpirun, deepspeed, lightning, ray, vllm, sglang, jax, hccl, container, sagemaker, paddle, sidecar or ``process`` (it says so itself).
     ``task`` is Slurm's task id: the global rank only where each task is one rank;
-    ``name`` what a framework calls the process (``WorkerDict_0:6``).
+    ``name`` what a framework calls the process (``WorkerDict_0:6``); ``agent`` the pid of the launcher that wrote the line.
     """
 
     exitcode: int | None = None
@@ -36,6 +36,7 @@ class ProcessExit(Event):
     reporter: str = ""
     task: int | None = None
     name: str | None = None
+    agent: int | None = None
 
     @property
     def is_heartbeat_loss(self) -> bool:

@@ -41,7 +41,7 @@ class Agent(RowParser):
     needs = (_FAILED, lazy("Rendezvous complete for workers"), *needs_of(rows))
 
     def row_fields(self, line: Line, hit: re.Match[str]) -> dict[str, Any]:
-        return common(line, detail=_detail(hit))
+        return common(line, detail=_detail(hit), **({"agent": line.mark.pid} if "closing signal" in line.body else {}))
 
     def parse(self, line: Line) -> Iterator[Event]:
         """A failure that the table below tells too is left to the table, which knows the global rank."""
@@ -66,6 +66,7 @@ def _exit(line: Line, match: re.Match[str]) -> Event:
         local_rank=int(match["local"]),
         first=True,
         reporter="torchrun",
+        agent=line.mark.pid,
     )
 
 

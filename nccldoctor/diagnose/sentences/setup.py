@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nccldoctor.diagnose.sentences.headline import Headline
-from nccldoctor.events import CudaError, Event, NcclError, StoreError
+from nccldoctor.events import CudaError, Event, NcclError, SocketError, StoreError
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.words.names import op_name, ranks_phrase, verb
 from nccldoctor.words.numbers import plural
@@ -103,7 +103,8 @@ _OTHER_LIBRARIES = {"leftover": "HCCL", "nvshmem": "NVSHMEM", "oneccl": "Intel o
 
 def communicator_failed(error_of: Event, who: str, error: str, why: str) -> Headline:
     """NCCL could not create a communicator on rank 0: connect to 169.254.3.77 was refused."""
-    library = _OTHER_LIBRARIES.get(getattr(error_of, "topic", ""), "NCCL")
+    is_gloo = isinstance(error_of, SocketError) and error_of.message.startswith("Gloo ")
+    library = "Gloo" if is_gloo else _OTHER_LIBRARIES.get(getattr(error_of, "topic", ""), "NCCL")
     return Headline(library, f"could not create a communicator ({who})", error + (f" ({why})" if why else ""), hedge="")
 
 

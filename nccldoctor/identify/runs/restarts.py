@@ -1,6 +1,7 @@
 """Keeps only the newest attempt of a job: each start by its launcher is an attempt of its own.
 
-Attempts are told apart by the folders of torchrun (``attempt_1``), by restart lines in a launcher's or a merged log, and else (a
+Attempts are told apart by the folders of torchrun (``attempt_1``), by restart lines in a launcher's or a merged log, by an agent of
+torchrun that had closed all of its workers and closes others, and else (a
 requeue that goes on in the same file, a loop around the launcher, folders of several runs) by the ranks themselves: a rank that ended
 or gave up, and then starts again or is back at an earlier step, is a new process. Example: rank 3 gives up at step 900 and prints
 step 800 a minute later: the second attempt resumed from the checkpoint of step 800.
@@ -214,13 +215,14 @@ class _Attempt:
     """The ranks of one attempt while its events are read in order.
 
     ``ended`` is the latest time at which a rank ended, ``step`` the highest step by (rank, label), ``spoke`` the ranks that wrote
-    lines, and ``gone`` the place at which each rank ended.
+    lines, ``gone`` the place at which each rank ended, and ``closed`` that at which each agent of torchrun had closed all of its workers.
     """
 
     ended: float = -math.inf
     step: dict[tuple[int | None, str | None], int] = field(default_factory=dict)
     spoke: set[int | None] = field(default_factory=set)
     gone: dict[int | None, float] = field(default_factory=dict)
+    closed: dict[int, float] = field(default_factory=dict)
 
     def is_over_at(self, event: Event, at: float, second: float, pause: float) -> bool:
         """True for the first event of the next attempt: by a rank that had ended, or by its launcher.
@@ -237,12 +239,19 @@ class _Attempt:
             return event.step is not None and event.step < self.step.get((event.rank, event.label), -1)
         return event.rank in self.spoke and _is_start(event)
 
+    def closed_before(self, event: Event) -> float | None:
+        """Where an agent had closed all of its workers, for a line in which it closes others; it started these in between."""
+        agent = event.agent if isinstance(event, TearDown) else None
+        return self.closed.get(agent) if agent is not None else None
+
     def learn(self, event: Event, at: float, second: float) -> None:
         """Add what the event says of its rank."""
         if _is_end(event):
             self.ended = max(self.ended, -math.inf if math.isnan(second) else second)
             for rank in (event.rank, *(self.spoke if _has_closed_all(event) else ())):
                 self.gone[rank] = max(at, self.gone.get(rank, at))
+            if isinstance(event, ProcessExit) and event.agent is not None:
+                self.closed[event.agent] = at
             return
         self.spoke.add(event.rank)
         if isinstance(event, Progress) and event.step is not None:
@@ -254,7 +263,9 @@ def _last_end(events: Iterable[tuple[float, float, Event]], pause: float = 0.0) 
     """Where the last attempt but one ended, in ordered events with places and times; None for one attempt."""
     attempt, end_before = _Attempt(), None
     for at, second, event in events:
-        if attempt.gone and attempt.is_over_at(event, at, second, pause):
+        if (closed := attempt.closed_before(event)) is not None:
+            end_before, attempt = closed, _Attempt()
+        elif attempt.gone and attempt.is_over_at(event, at, second, pause):
             end_before = max(end for end in attempt.gone.values() if end < at)
             attempt = _Attempt()
         attempt.learn(event, at, second)

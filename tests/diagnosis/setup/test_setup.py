@@ -378,3 +378,15 @@ def test_a_fabric_manager_that_is_not_running_is_no_broken_gpu_of_the_first_rank
     )
     ruling = read({"job.log": "world_size=4\n" + error.format(r=2) + error.format(r=0)})
     assert (ruling.cause, ruling.ranks) == ("init", ""), str(ruling)
+
+
+def test_a_mesh_of_gloo_that_did_not_come_up_is_no_communicator_of_nccl(tmp_path: Path) -> None:
+    """The restarted ranks find addresses of the attempt before in the store; a connection that broke in that attempt is no reason."""
+    pair = "[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc"
+    lost = f"[rank1]: RuntimeError: {pair}:553] Connection closed by peer [127.0.0.1]:1455."
+    mesh = f"Gloo connectFullMesh failed with {pair}:152] timed out connecting: SO_ERROR: Connection refused"
+    lines = [lost, *(f"[rank{rank}]: RuntimeError: {mesh}, remote=[127.0.0.1]:9622" for rank in range(3))]
+    (tmp_path / "train.log").write_text("\n".join([*lines, ""]))
+    verdict = nccldoctor.analyze(tmp_path).verdict
+    assert verdict.cause == "init"
+    assert verdict.headline.startswith("Gloo could not create a communicator") and "connectFullMesh" in verdict.headline

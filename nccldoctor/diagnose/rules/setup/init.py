@@ -214,7 +214,7 @@ def _startup_causes(facts: Facts, unreachable: Sequence[SocketError]) -> Iterato
     yield from facts.case.of(OutOfMemory)
     yield from (e for e in facts.case.of(IbError) if e.what == "setup")
     yield from unreachable
-    yield from sorted(facts.case.of(SocketError), key=lambda e: e.echo)
+    yield from sorted(facts.case.of(SocketError), key=lambda e: (e.how != "setup", e.echo))
 
 
 CAUSE = CauseClass.INIT

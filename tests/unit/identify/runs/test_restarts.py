@@ -213,3 +213,32 @@ def test_older_files_of_a_rank_that_was_heard_again_are_not_lost(tmp_path: Path)
             (tmp_path / name / f"{file}.log").write_text(text)
     case = restarts.newest_attempt(pipeline.read([tmp_path]))
     assert not [gap for gap in case.gaps if "older than the newest attempt" in gap.why]
+
+
+def closes(at: str, *pids: int, agent: int = 100) -> str:
+    """The lines in which an agent of torchrun closes workers."""
+    api = "torch/distributed/elastic/multiprocessing/api.py:1028]"
+    return "".join(f"W0202 {at}.000000 {agent} {api} Sending process {pid} closing signal SIGTERM\n" for pid in pids)
+
+
+def error(rank: int, says: str) -> str:
+    return f'[rank{rank}]: Traceback (most recent call last):\n[rank{rank}]:   File "job.py", line 7, in main\n[rank{rank}]: {says}\n'
+
+
+def test_an_agent_that_closes_other_workers_had_started_the_job_again(tmp_path: Path) -> None:
+    """Nothing but the second tear-down shows it: the ranks of the new attempt never came to a step."""
+    first = error(1, "KeyError: 'bucket-7'") + closes("03:04:59", 70, 72) + FAILED
+    second = error(0, "ValueError: no bucket") + closes("03:09:59", 80, 81)
+    (tmp_path / "job.log").write_text(first + second)
+    case = restarts.newest_attempt(pipeline.read([tmp_path]))
+    assert [e.rank for e in case.events if e.kind == "exception"] == [0]
+    assert [gap.what for gap in case.gaps] == ["earlier attempts of the job"]
+
+
+def test_the_agent_of_another_node_closes_its_own_workers(tmp_path: Path) -> None:
+    """Files of two agents one behind the other are one attempt."""
+    first = error(1, "KeyError: 'bucket-7'") + closes("03:04:59", 70, 72) + FAILED
+    (tmp_path / "job.log").write_text(first + closes("03:05:03", 70, 71, agent=200))
+    case = restarts.newest_attempt(pipeline.read([tmp_path]))
+    assert [e.rank for e in case.events if e.kind == "exception"] == [1]
+    assert not case.gaps
