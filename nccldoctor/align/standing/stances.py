@@ -26,7 +26,9 @@ from nccldoctor.dataclass import dataclass
 from nccldoctor.events import ProcessState, Stack
 from nccldoctor.patterns import lazy
 
-TRANSFERS = re.compile(r"i?(?:send|recv)\w*|batch_isend_irecv|_?(?:communicate|send|recv)_\w+")
+TRANSFERS = re.compile(
+    r"i?(?:send|recv)\w*|batch_isend_irecv|_?(?:communicate|send|recv)_\w+|_wait_batch_p2p|_ring_send_recv\w*"
+)
 
 _SPEAKS_OF_PEERS = lazy(
     r"(?:^|_)(?:all_?reduce\w*|reduce|all_?gather\w*|gather|scatter|broadcast|bcast|barrier|all_?to_?all\w*|sync|synchronize"
@@ -100,6 +102,12 @@ class Stance:
         return replace(self, op=before.op, words=words, path=before.path, shown=shown)
 
     @property
+    def may_wait(self) -> bool:
+        """True of an idle thread outside every call where no frame shows what it does: ``work.wait()`` leaves no frame."""
+        is_active = (self.event.state or "").startswith("active")
+        return self.posture in (Posture.QUIET, Posture.OWN) and not self.shown and not is_active
+
+    @property
     def call(self) -> tuple[str, str]:
         """The call that it stands in: its operation and the own line that made it."""
         return self.op, self.place
@@ -142,11 +150,16 @@ def _read(frames: tuple[str, ...], state: str) -> tuple[Posture, str, str, tuple
         return Posture.LEAVING, "", words, path
     own = split_frame(path[0])[0] if path else ""
     if not is_active and own and first_meaningful(frames)[0] == own:
-        if _SPEAKS_OF_PEERS.search(own):
+        if _SPEAKS_OF_PEERS.search(own) and not _is_special(own):
             return Posture.CALL, own, f"{_WAITS_IN}{own}", path
         if not words:
             return Posture.QUIET, "", "", path
     return Posture.OWN, "", words, path
+
+
+def _is_special(function: str) -> bool:
+    """True of a method that Python names: ``__reduce__`` pickles an object and reduces nothing."""
+    return function.startswith("__") and function.endswith("__")
 
 
 def is_transfer(op: str) -> bool:

@@ -162,6 +162,12 @@ def may_all_wait_for(silent: Ranks) -> str:
     return f"There is no stack of {ranks_phrase(silent)}, and both calls may wait for it."
 
 
+def may_wait_itself(ranks: Ranks) -> str:
+    """A native wait for a peer, as in ``work.wait()``, leaves no Python frame of its own."""
+    return f"No frame shows what {ranks_phrase(ranks)} called there, and it may be a wait for a peer."
+
+
+FIRST_END_UNKNOWN = "Which process ended first is unknown, and each end breaks the calls of its peers."
 MOVED = "It moved between the snapshots, and no log shows that steps have stopped."
 ONE_SNAPSHOT = "There is only one snapshot, and a running job can look the same."
 STEPS_UNDATED = "The logs don't show whether steps stopped before the snapshots."

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from nccldoctor.diagnose.sentences.headline import Basis, Headline
 from nccldoctor.model.ranks import Ranks
+from nccldoctor.words.lists import and_list
 from nccldoctor.words.names import ranks_phrase
 from nccldoctor.words.sentences import capitalized
 
@@ -15,6 +18,16 @@ def outside(who: str, *, many: bool, doing: str, moved: bool, waiting: str, are_
     detail = f"{its} {doing}" + (", and it moved between the snapshots" if moved and not many else "")
     reached = f"not reached {wait}, where {waiting} {waits}"
     return Headline(who, reached, detail, be="have" if many else "has", basis=Basis.RANKS)
+
+
+def holds_up(who: str, *, many: bool, doing: str, waiting: str, are_many: bool, transfer: str) -> Headline:
+    """Rank 2 has probably held up ranks 0-1, 3, which wait in recv: it is in forward (model.py:17).
+
+    The two ends of a transfer stand at different lines, so that no one call is to be reached.
+    """
+    detail = f"{'they are' if many else 'it is'} {doing}"
+    held = f"held up {waiting}, which {'wait' if are_many else 'waits'} in {transfer}"
+    return Headline(who, held, detail, be="have" if many else "has", basis=Basis.RANKS)
 
 
 def gone(who: str, *, many: bool, state: str, waiting: str, are_many: bool, wait: str) -> Headline:
@@ -73,6 +86,12 @@ def only_place(who: str, doing: str, other_thread: str, *, is_alone: bool) -> st
     thread = f", and one of its threads {other_thread}" if other_thread else ""
     alone = " The other ranks left no stack." if is_alone else ""
     return f"{capitalized(who)} is {doing}{thread}, but we can't say if it's moving.{alone}"
+
+
+def several_places(places: Sequence[str], more: int) -> str:
+    """A headline where stacks show ranks at several places, and nothing shows which of them is late."""
+    rest = [f"{more} more {'are' if more > 1 else 'is'} elsewhere"] if more else []
+    return f"{capitalized(and_list([*places, *rest]))}. The stacks don't show which of them is late."
 
 
 NO_STACKS = "Not enough data: stacks show where a process is, but not whether it's moving."

@@ -154,18 +154,35 @@ def _short_place(place: str) -> str:
 
 
 def where_they_stand(facts: Facts) -> str:
-    """What the first process does that was looked at, where nothing shows more.
+    """Where the ranks stand that two looks show unmoved; else what the first process does that was looked at.
 
     Example: ``Process 41 is in next_batch (data.py:34), waiting for the data loader, but we can't say if it's moving.``
     """
     stances = list(facts.looks.newest.values())
     if not stances:
         return stacks.NO_STACKS
+    if len(stances) > 1 and all(facts.looks.has_moved(s.process) is False for s in stances):
+        return _all_places(facts, stances)
     first = next((s for s in stances if s.posture.is_wait), stances[0])
     waiting = first.posture.is_wait
     does = f"waiting in {waits_in([first])}" if waiting else what_it_does([first])
     call = _call_of_another_thread(facts, first) if first.posture is Posture.BACKWARD else ""
     return stacks.only_place(who(facts.case, [first]), does, call, is_alone=len(stances) == 1 and waiting)
+
+
+def _all_places(facts: Facts, stances: Sequence[Stance]) -> str:
+    """Ranks 0-1 are in barrier, called in step (train.py:9), rank 2 is in load (data.py:7) and 3 more are elsewhere."""
+    groups: dict[tuple[bool, tuple[str, str]], list[Stance]] = {}
+    for stance in stances:
+        groups.setdefault((stance.posture.is_wait, stance.call), []).append(stance)
+    shown = sorted(groups.values(), key=len, reverse=True)[:MOST]
+    named = [f"{who(facts.case, s)} {_stand_in(s)}" for s in shown]
+    return stacks.several_places(named, len(stances) - sum(map(len, shown)))
+
+
+def _stand_in(stances: Sequence[Stance]) -> str:
+    be = "are" if len(stances) > 1 else "is"
+    return f"{be} in {waits_in(stances)}" if stances[0].posture.is_wait else f"{be} {what_it_does(stances)}"
 
 
 def _call_of_another_thread(facts: Facts, stance: Stance) -> str:

@@ -400,3 +400,103 @@ def test_the_python_call_names_a_native_wait(tmp_path: Path) -> None:
         "all_reduce, called in sync (job.py:40), where ranks 0-1, 3 wait"
         in nccldoctor.analyze(tmp_path).verdict.headline
     )
+
+
+@pytest.mark.parametrize(
+    ("frames", "state", "confidence"),
+    [
+        (("swap_edges (job.py:46)", "main (job.py:80)"), "idle", "medium"),
+        (("halo (mesh/grid.py:46)", "main (job.py:80)"), "idle", "medium"),
+        (("swap_edges (job.py:46)", "main (job.py:80)"), "active", "high"),
+        (LOADER, "idle", "high"),
+    ],
+)
+def test_an_idle_rank_of_which_no_frame_shows_what_it_calls_may_wait_for_a_peer(
+    tmp_path: Path, frames: tuple[str, ...], state: str, confidence: str
+) -> None:
+    for number in (1, 2):
+        look(tmp_path / f"stacks-{number}", WAITS, WAITS, frames, WAITS)
+        (tmp_path / f"stacks-{number}" / "rank_2.txt").write_text(stack(302, frames, state))
+    verdict = nccldoctor.analyze(tmp_path).verdict
+    assert (str(verdict.ranks), verdict.confidence_in.ranks) == ("2", confidence)
+    assert any("may be a wait for a peer" in d.says for d in verdict.doubts) is (confidence == "medium")
+
+
+def write_ended(folder: Path, *ranks: int) -> None:
+    for rank in ranks:
+        error = "Error: Failed to get process executable name. Check that the process is running.\n"
+        (folder / f"rank_{rank}.txt").write_text(error)
+
+
+def test_of_several_processes_that_ended_none_is_named(tmp_path: Path) -> None:
+    """Each end breaks the calls of its peers, so that the ends of ranks 0 and 2 may follow from another one."""
+    for number in (1, 2):
+        look(tmp_path / f"stacks-{number}", WAITS, WAITS, WAITS, WAITS)
+    write_ended(tmp_path / "stacks-2", 0, 2)
+    verdict = nccldoctor.analyze(tmp_path).verdict
+    assert (str(verdict.ranks), verdict.confidence) == ("", "low")
+    assert str(verdict.suspects) == "0,2"
+
+
+def test_a_process_that_ended_is_no_culprit_where_another_rank_was_not_looked_at(tmp_path: Path) -> None:
+    for number in (1, 2):
+        look(tmp_path / f"stacks-{number}", WAITS, WAITS, WAITS)
+    write_ended(tmp_path / "stacks-2", 0)
+    (tmp_path / "train.log").write_text("2026-03-04 10:00:00,000 INFO [rank 0] train: world size 4\n")
+    verdict = nccldoctor.analyze(tmp_path).verdict
+    assert (str(verdict.ranks), str(verdict.suspects), verdict.confidence) == ("", "0,3", "low")
+
+
+def test_the_one_process_that_ended_is_named(tmp_path: Path) -> None:
+    for number in (1, 2):
+        look(tmp_path / f"stacks-{number}", WAITS, WAITS, WAITS)
+    write_ended(tmp_path / "stacks-2", 0)
+    (tmp_path / "train.log").write_text("2026-03-04 10:00:00,000 INFO [rank 0] train: world size 3\n")
+    assert told(nccldoctor.analyze(tmp_path)) == ("died", "0", "medium")
+
+
+@pytest.mark.parametrize("method", ["__reduce__", "Tracker.__reduce_ex__"])
+def test_a_special_method_of_python_is_no_wait_for_peers(tmp_path: Path, method: str) -> None:
+    """Rank 1 pickles an object for ``all_gather_object``; what pickle calls ``__reduce__`` reduces nothing."""
+    pickles = (
+        f"{method} (tracker.py:23)",
+        "_object_to_tensor (torch/distributed/distributed_c10d.py:3405)",
+        "all_gather_object (torch/distributed/distributed_c10d.py:3501)",
+        "gather_metrics (job.py:35)",
+    )
+    gathers = (
+        "all_gather (torch/distributed/distributed_c10d.py:4287)",
+        "all_gather_object (torch/distributed/distributed_c10d.py:3513)",
+        "gather_metrics (job.py:35)",
+    )
+    for number in (1, 2):
+        look(tmp_path / f"stacks-{number}", gathers, pickles, gathers, gathers)
+    assert told(nccldoctor.analyze(tmp_path)) == ("not-arrived", "1", "medium")
+
+
+@pytest.mark.parametrize(
+    "waits",
+    [
+        "_wait_batch_p2p (torch/distributed/pipelining/schedules.py:683)",
+        "foreach_all_gather_copy_out (torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py:449)",
+    ],
+)
+def test_code_of_torch_that_waits_for_a_handle_is_a_wait(tmp_path: Path, waits: str) -> None:
+    """``work.wait()`` leaves no frame, so that the function of torch that calls it is the innermost one."""
+    calls = [(waits, "step (torch/distributed/step.py:785)", f"main (job.py:{20 + rank})") for rank in range(3)]
+    for number in (1, 2):
+        look(tmp_path / f"stacks-{number}", *calls, ("forward (job.py:17)", "main (job.py:23)"))
+    incident = nccldoctor.analyze(tmp_path)
+    assert told(incident) == ("not-arrived", "3", "medium")
+    assert ("held up ranks 0-2" in incident.verdict.headline) is ("p2p" in waits)
+
+
+def test_ranks_at_several_places_are_all_in_the_headline(tmp_path: Path) -> None:
+    sends = ("send (torch/distributed/distributed_c10d.py:2753)", "main (job.py:32)")
+    receives = ("recv (torch/distributed/distributed_c10d.py:2799)", "main (job.py:34)")
+    for number in (1, 2):
+        look(tmp_path / f"stacks-{number}", BARRIER, sends, receives, BARRIER)
+    verdict = nccldoctor.analyze(tmp_path).verdict
+    assert verdict.cause == "undetermined"
+    assert "anks 0, 3" in verdict.headline and "rank 1" in verdict.headline and "rank 2" in verdict.headline
+    assert "can't say if it's moving" not in verdict.headline

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.standing.outside import Standing, standing_of
-from nccldoctor.align.standing.stances import Posture, Stance
+from nccldoctor.align.standing.stances import Posture, Stance, is_transfer
 from nccldoctor.diagnose.citations import Citation, Line
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
@@ -84,7 +84,8 @@ def _outside(facts: Facts, standing: Standing) -> Hypothesis:
     """The ranks outside the call of their peers."""
     culprits = standing.outside
     cause = _cause(standing, culprits)
-    ranks = where.known_ranks(culprits)
+    ranks, is_open = where.known_ranks(culprits), _is_first_end_open(standing, culprits)
+    unclear = where.known_ranks(standing.unclear)
     return Hypothesis(
         _words_of_places(facts, standing, culprits),
         [
@@ -93,8 +94,8 @@ def _outside(facts: Facts, standing: Standing) -> Hypothesis:
             *where.show_helpers(facts, culprits),
         ],
         tuple(_doubts_of_outside(facts, standing, culprits)),
-        ranks=ranks,
-        suspects=where.known_ranks(standing.unclear) - ranks,
+        ranks=Ranks() if is_open else ranks,
+        suspects=unclear | standing.silent | ranks if is_open else unclear - ranks,
         stalled=_stalled(standing.waiting, ranks),
         victims=where.known_ranks(standing.waiting),
         cause=cause,
@@ -111,6 +112,11 @@ def _words_of_places(facts: Facts, standing: Standing, culprits: Sequence[Stance
         return stacks.gone(name, many=many, state=does, waiting=peers, are_many=are_many, wait=wait)
     if culprits[0].posture is Posture.LEAVING:
         return stacks.left_loop(name, many=many, waiting=peers, are_many=are_many, wait=wait)
+    if all(is_transfer(s.op) for s in standing.waiting):
+        held, transfer = where.who(facts.case, standing.waiting), first[0].op
+        return stacks.holds_up(
+            name, many=many, doing=does, waiting=held, are_many=len(standing.waiting) > 1, transfer=transfer
+        )
     moved = any(facts.looks.has_moved(s.process) for s in culprits)
     return stacks.outside(name, many=many, doing=does, moved=moved, waiting=peers, are_many=are_many, wait=wait)
 
@@ -137,6 +143,10 @@ def _doubts_of_outside(facts: Facts, standing: Standing, culprits: Sequence[Stan
         yield Doubt.at_most(Confidence.MEDIUM, doubts_of.no_stack_of(unseen))
     if standing.is_guessed:
         yield Doubt.at_most(Confidence.LOW, doubts_of.NO_WAIT_FRAME)
+    if unshown := where.known_ranks([s for s in culprits if s.may_wait]):
+        yield Doubt.at_most(Confidence.MEDIUM, doubts_of.may_wait_itself(unshown))
+    if _is_first_end_open(standing, culprits):
+        yield Doubt.at_most(Confidence.LOW, doubts_of.FIRST_END_UNKNOWN)
     if facts.looks.interrupted:
         yield Doubt.at_most(Confidence.MEDIUM, doubts_of.CTRL_C_ONLY)
     if any(s.rank is None for s in culprits):
@@ -151,6 +161,12 @@ def _doubts_of_outside(facts: Facts, standing: Standing, culprits: Sequence[Stan
         blocked = all(s.shown in where.BLOCKED for s in culprits)
         most = Confidence.MEDIUM if blocked else Confidence.LOW
         yield Doubt.at_most(most, doubts_of.ONE_SNAPSHOT)
+
+
+def _is_first_end_open(standing: Standing, culprits: Sequence[Stance]) -> bool:
+    """True where processes ended and another one may have ended before them: each end breaks the calls of its peers."""
+    ended = [s for s in culprits if s.posture is Posture.GONE]
+    return len(ended) > 1 or bool(ended and standing.silent)
 
 
 def _is_everyone_clear(facts: Facts, standing: Standing) -> bool:
