@@ -1,8 +1,8 @@
 """Looks for the proof that a job is well, and for what speaks against it.
 
 Silence is no proof: a log that just stops is that of a job that stands as well. A job is shown to be well where every rank that was read
-ended well, where steps follow everything that stood open, where every recorded call completed on every rank, where the stacks of all
-ranks moved between two looks, or where a person stopped it before anything else went wrong.
+ended well, where steps follow everything that stood open, where every recorded call completed on every rank and no log leaves
+open when it dumped, where the stacks of all ranks moved between two looks, or where a person stopped it before anything else went wrong.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from nccldoctor.align.liveness import Liveness, RankActivity
 from nccldoctor.align.nccl_counter_evidence import has_lagging_coll_lines, uneven_communicators
 from nccldoctor.align.stack_activity import is_waiting
 from nccldoctor.dataclass import dataclass
-from nccldoctor.events import CommInit, Event, ExceptionRaised, Phase, Progress
+from nccldoctor.events import CommInit, DumpNote, Event, ExceptionRaised, Phase, Progress
 from nccldoctor.model import SourceKind, Unexplained
 from nccldoctor.model.ranks import Ranks
 
@@ -140,6 +140,7 @@ def _stuck_ranks(facts: Facts, moved: bool) -> Ranks:
 def _has_completed_everything(facts: Facts) -> bool:
     """True when all ranks left whole dumps, in which every call completed and all members end in one call.
 
+    A rank with a log that does not say when it dumped may stand where no call is recorded: at the store, in a monitored barrier, in its data.
     Some recorders count a call as ended as soon as it is issued: #9 on ranks 0, 2 and 3 has not ended while rank 1 did not issue it.
     """
     newest: dict[int, set[int]] = defaultdict(set)
@@ -147,9 +148,10 @@ def _has_completed_everything(facts: Facts) -> bool:
         newest[own.group].add(own.enqueued)
     known = Ranks(r for g in facts.case.groups for r in g.members)
     dumped = facts.liveness.dumped
+    dated = {note.rank for note in facts.case.of(DumpNote)}
     is_level = all(len(numbers) == 1 for numbers in newest.values())
     is_idle = is_level and not has_open_calls(facts) and not has_flawed_dumps(facts)
-    return len(dumped) > 1 and not (facts.case.world | known) - dumped and is_idle
+    return len(dumped) > 1 and not (facts.case.world | known) - dumped and is_idle and not facts.liveness.logged - dated
 
 
 def has_open_calls(facts: Facts) -> bool:

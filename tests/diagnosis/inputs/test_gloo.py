@@ -522,3 +522,11 @@ def test_members_of_a_part_that_agree_may_merely_wait_for_the_one_without_a_dump
         one.call(team=one.teams[1], n=96 if one.rank == 1 else 8)
     texts = {r: raised(r, "RuntimeError", CLOSED) for r in range(1, 5)}
     assert "0" not in read(dumps(*recorded_ranks) | logs(texts | {0: ABORTED})).ranks
+
+
+def test_calls_that_are_all_done_prove_nothing_beside_logs_without_an_end() -> None:
+    """The ranks may stand where no call is recorded: at the store, in a monitored barrier, in their data."""
+    recorded_ranks = [recorded(r).calls(4) for r in range(4)]
+    assert read(dumps(*recorded_ranks) | logs({r: steps(r, 5) for r in range(4)})).cause == "undetermined"
+    done = {r: steps(r, 5) + f"[rank{r}]: 2026-01-01 10:10:06,000 INFO training finished\n" for r in range(4)}
+    assert read(dumps(*recorded_ranks) | logs(done)).cause == "none"
