@@ -390,3 +390,57 @@ def test_a_mesh_of_gloo_that_did_not_come_up_is_no_communicator_of_nccl(tmp_path
     verdict = nccldoctor.analyze(tmp_path).verdict
     assert verdict.cause == "init"
     assert verdict.headline.startswith("Gloo could not create a communicator") and "connectFullMesh" in verdict.headline
+
+
+VAIN_WAIT = "torch.distributed.DistStoreError: wait timeout after 20000ms, keys: {keys}"
+
+
+def ended(rank: int, frames: tuple[str, ...], error: str) -> str:
+    """The lines of a rank that leaves with a traceback; ``frames`` are outermost first."""
+    places = "".join(f"[rank{rank}]:   File {frame}\n" for frame in frames)
+    return f"[rank{rank}]: Traceback (most recent call last):\n{places}[rank{rank}]: {error}\n"
+
+
+@pytest.mark.parametrize(
+    ("frames", "keys"),
+    [
+        (('"/job/train.py", line 70, in <module>', '"/job/train.py", line 49, in save'), "/default_pg/0//ckpt/1"),
+        (('"/job/eval.py", line 9, in main',), "dataset/ready"),
+    ],
+)
+def test_a_key_that_the_program_itself_waits_for_is_no_set_up(
+    tmp_path: Path, frames: tuple[str, ...], keys: str
+) -> None:
+    for rank in (0, 2, 3):
+        (tmp_path / f"rank_{rank}.log").write_text(ended(rank, frames, VAIN_WAIT.format(keys=keys)))
+    (tmp_path / "rank_1.log").write_text("2026-03-04 10:00:00,000 INFO [rank 1] train: world size 4\n")
+    verdict = nccldoctor.analyze(tmp_path).verdict
+    assert verdict.cause != "init" and "init" not in verdict.headline
+
+
+def test_a_key_that_torch_waits_for_is_set_up(tmp_path: Path) -> None:
+    torch = '"/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py", line 2169, in _new_process_group_helper'
+    for rank in (0, 2, 3):
+        text = ended(
+            rank, ('"/job/train.py", line 7, in main', torch), VAIN_WAIT.format(keys="/default_pg/0//cpu//0/1")
+        )
+        (tmp_path / f"rank_{rank}.log").write_text(text)
+    (tmp_path / "rank_1.log").write_text("2026-03-04 10:00:00,000 INFO [rank 1] train: world size 4\n")
+    assert nccldoctor.analyze(tmp_path).verdict.cause == "init"
+
+
+@pytest.mark.parametrize("call", ["barrier", "all_reduce"])
+def test_a_job_whose_collective_failed_in_gloo_had_come_up(tmp_path: Path, call: str) -> None:
+    """Ranks 0-1 wait for a new group that ranks 2-3 have left; the job itself got through its set-up."""
+    torch = '"/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py", line {}, in {}'
+    makes = ('"/job/train.py", line 23, in <module>', torch.format(5863, "new_group"))
+    waits = ('"/job/train.py", line 27, in <module>', torch.format(5356, call))
+    in_vain = (
+        "RuntimeError: [/pytorch/gloo/transport/tcp/unbound_buffer.cc:78] Timed out waiting 18000ms for recv operation"
+    )
+    for rank in range(4):
+        error = VAIN_WAIT.format(keys="/default_pg/0//1//cpu//0/2") if rank < 2 else in_vain
+        (tmp_path / f"rank_{rank}.log").write_text(ended(rank, makes if rank < 2 else waits, error))
+    verdict = nccldoctor.analyze(tmp_path).verdict
+    assert (verdict.cause, verdict.confidence) == ("init", "low")
+    assert "never got through init" not in verdict.headline

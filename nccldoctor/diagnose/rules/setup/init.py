@@ -15,6 +15,7 @@ from itertools import chain
 
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.health.troubles import waits_at_store
+from nccldoctor.align.stack_activity import split_frame, wait_of
 from nccldoctor.align.stalls import StallKind
 from nccldoctor.align.world.addresses import wrong_addresses
 from nccldoctor.diagnose.citations import Citation, Line, Waiting
@@ -30,6 +31,7 @@ from nccldoctor.events import (
     CommInit,
     CudaError,
     Event,
+    ExceptionRaised,
     Heartbeat,
     IbError,
     NcclError,
@@ -47,6 +49,7 @@ from nccldoctor.events import (
 from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.hosts import why_unreachable
 from nccldoctor.model.ranks import Ranks
+from nccldoctor.model.stack_frames import is_user_code
 from nccldoctor.parsers.event_details import barrier_counts, is_failed_set_up, rank_checked_in_twice, ranks_on_one_gpu
 
 _WAY = ("init.cc:", "bootstrap.cc:", "init.cu:", "bootstrap.cu:")
@@ -322,9 +325,25 @@ def _has_worked(facts: Facts) -> bool:
     if len(facts.case.calls) or any((e.last_completed or 0) > 0 for e in facts.case.of(WorkStatus)):
         return True
     steps: list[Heartbeat | Progress] = [*facts.case.of(Heartbeat), *facts.case.of(Progress)]
+    if any(map(_is_failed_call_of_gloo, facts.case.of(ExceptionRaised))):
+        return True
     return any(e.is_step and (e.step is None or e.step > 0) for e in steps) or any(
         (e.seq or 0) > 1 for e in facts.case.of(CollectiveTimeout)
     )
+
+
+def _is_failed_call_of_gloo(event: ExceptionRaised) -> bool:
+    """True of a collective that failed in gloo, which connects all ranks of a group before its first one."""
+    return "gloo/transport/" in event.message and (wait_of(event.frames) or ("", ""))[0] == "call"
+
+
+def _ranks_with_own_keys(facts: Facts) -> Ranks:
+    """The ranks whose own program waited at the store in vain: the innermost frame is the user's, and no code of torch sets anything up.
+
+    Example: ``store.wait(["ckpt/3"])`` in ``save (train.py:49)``.
+    """
+    waits = (e for e in facts.case.of(ExceptionRaised) if e.frames and "wait timeout after" in e.message)
+    return Ranks(e.rank for e in waits if e.rank is not None and is_user_code(split_frame(e.frames[0])[1]))
 
 
 def _is_default(event: StoreError) -> bool:
@@ -401,7 +420,9 @@ def _never_completed(facts: Facts, begun: Mapping[int, CommInit]) -> Hypothesis:
 
 def _store_gave_up(facts: Facts) -> Hypothesis | None:
     """The store or the rendezvous gave up."""
-    errors = [e for e in facts.case.of(StoreError) if e.operation in SET_UP]
+    own_keys = _ranks_with_own_keys(facts)
+    set_up = (e for e in facts.case.of(StoreError) if e.operation in SET_UP)
+    errors = [e for e in set_up if e.operation != "wait" or e.rank not in own_keys]
     rendezvous = list(facts.case.of(RendezvousError))
     has_started = any(t.what == "closing-signal" for t in facts.case.of(TearDown))  # an agent closes workers it started
     has_started |= any(e.what == "store-lost" for e in rendezvous) or bool(closed_after_an_attempt(facts))
