@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from nccldoctor.cli import terminal
-from nccldoctor.cli.options import format_option
+from nccldoctor.cli.options import INPUT, format_option
 
 if TYPE_CHECKING:
     from nccldoctor.prescribe.next_run import NextRun
@@ -51,7 +51,7 @@ def _checked_version(text: str | None) -> str | None:
 
 
 @env.command("show")
-@click.argument("paths", nargs=-1, metavar="[PATH...]")
+@click.argument("paths", nargs=-1, type=INPUT, metavar="[PATH...]")
 @click.option("--torch", metavar="VERSION", help="PyTorch release (default: the one found in PATH, else any).")
 @click.option("--nccl", metavar="VERSION", help="NCCL release (default: the one found in PATH, else any).")
 @format_option("shell", "slurm", "kubernetes", help="Where the variables go.")
@@ -95,7 +95,7 @@ def _sized_by(run: NextRun, paths: tuple[str, ...]) -> NextRun:
 
 
 @env.command("check")
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.argument("files", nargs=-1, required=True, type=INPUT, metavar="FILE...")
 @click.option("--torch", metavar="VERSION", help="Check against this PyTorch release.")
 @click.option("--nccl", metavar="VERSION", help="Check against this NCCL release.")
 @format_option("text", "json")

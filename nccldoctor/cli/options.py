@@ -24,7 +24,10 @@ def format_option(*choices: str, help: str = "What goes to stdout.") -> Decorato
     return choice_option("--format", *choices, help=help, to="form")
 
 
-paths_argument = click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+INPUT = click.Path(readable=False)
+"""A path, pattern, URL or ``-``: only the shell's completion asks what it is."""
+
+paths_argument = click.argument("paths", nargs=-1, required=True, type=INPUT, metavar="PATH...")
 
 rank_from_option = click.option(
     "--rank-from",

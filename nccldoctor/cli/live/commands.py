@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from nccldoctor.cli.live.reach_options import output_option, reach_options
-from nccldoctor.cli.options import choice_option, format_option
+from nccldoctor.cli.options import INPUT, choice_option, format_option
 
 COLLECT_CODES = """\b
 Exit codes:
@@ -86,7 +86,7 @@ def live_command(**options: Any) -> None:
 
 
 @click.command("watch", epilog=WATCH_CODES)
-@click.argument("source", metavar="PATH|ras://HOST:PORT")
+@click.argument("source", type=INPUT, metavar="PATH|ras://HOST:PORT")
 @click.option(
     "--every", type=click.FloatRange(0.1, 3600), default=10.0, show_default=True, help="Seconds between two looks."
 )

@@ -32,6 +32,15 @@ def test_names_are_completed(words: tuple[str, ...], names: set[str]) -> None:
     assert offered(*words) == names
 
 
+@pytest.mark.parametrize(
+    "words",
+    [("analyze",), ("inspect",), ("reduce",), ("merge",), ("watch",), ("env",), ("env", "check"), ("diff",), ("analyze", "-o")],
+)
+def test_the_shell_completes_the_names_of_files(words: tuple[str, ...]) -> None:
+    complete = BashComplete(cli, {}, "nccldoctor", "_NCCLDOCTOR_COMPLETE")
+    assert "file" in {item.type for item in complete.get_completions(list(words), "run/ra")}
+
+
 def test_a_part_that_breaks_offers_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken() -> list[str]:
         raise RuntimeError("no catalogue")
