@@ -184,8 +184,7 @@ def describe_group(facts: Facts, group: int) -> str:
     found = facts.case.groups[group]
     if found.learned == "unnamed":
         return "a group that the logs don't name"
-    # of a hashed name its first eight digits, as of a commit
-    return group_phrase(found.label.replace(found.uid, found.uid[:8]) if _is_hash(found.uid) else found.label)
+    return group_phrase(found.label)
 
 
 def describe_missing(facts: Facts, call: StuckCall | None) -> str:
@@ -198,8 +197,3 @@ def describe_missing(facts: Facts, call: StuckCall | None) -> str:
     sender, receiver = call.pair
     end, other = ("SEND", receiver) if receiver in call.entered else ("RECV", sender)
     return f"the {end} that rank {other} waits for in {describe(facts, call)}"
-
-
-def _is_hash(uid: str) -> bool:
-    """True of names that PyTorch makes from the members when a group is one of many (``_hash_ranks_to_str``)."""
-    return len(uid) >= 32 and set(uid) <= set("0123456789abcdef")

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 
+from nccldoctor.align.lingering import outlasts
 from nccldoctor.align.stack_activity import is_waiting
 from nccldoctor.dataclass import dataclass
 from nccldoctor.events import (
@@ -99,6 +100,13 @@ class RankActivity:
         """The first main stack, if one was taken and it is outside every collective."""
         main = next((s for s in self.stacks if s.main), None)
         return main if main is not None and not is_waiting(main.frames) else None
+
+    @property
+    def lingering_stack(self) -> Stack | None:
+        """A stack that shows its process behind its own exception, where no exit is on record."""
+        if self.exits or not self.own_exceptions:
+            return None
+        return next((stack for stack in self.stacks if outlasts(stack, self.own_exceptions[0])), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,9 @@ DTYPES = {
 """Types as the flight recorder, NCCL and PyTorch spell them, and as engineers write them; others are written in small letters."""
 
 
+_HASH = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{24,56}\b")
+
+
 def few(ranks: Ranks, spans: int = 8) -> str:
     """At most ``spans`` runs of a rank set: ``0-3, 8-11 and 41 more``."""
     runs = ranks.spans()
@@ -87,7 +90,11 @@ def group_phrase(label: str) -> str:
 
 
 def group_title(label: str) -> str:
-    """``TP 1`` of ``TENSOR_MODEL_PARALLEL_GROUP (1)``; the number tells groups of one kind apart."""
+    """``TP 1`` of ``TENSOR_MODEL_PARALLEL_GROUP (1)``; the number tells groups of one kind apart.
+
+    Of a name that PyTorch makes of the members of a group (``_hash_ranks_to_str``) the first eight digits are shown, as of a commit.
+    """
+    label = _HASH.sub(r"\1", label)
     match = re.fullmatch(r"(.{1,400}?) \((.{1,200})\)", label)
     if not match:
         name = line(label, 60)

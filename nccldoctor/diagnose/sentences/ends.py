@@ -6,8 +6,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from nccldoctor.align.exits import FATAL
+from nccldoctor.align.stack_activity import user_frame
 from nccldoctor.diagnose.sentences.headline import Headline
-from nccldoctor.events import CudaError, Event, ExceptionRaised, OutOfMemory, ProcessExit, RasStatus, SchedulerEvent
+from nccldoctor.events import (
+    CudaError,
+    Event,
+    ExceptionRaised,
+    OutOfMemory,
+    ProcessExit,
+    RasStatus,
+    SchedulerEvent,
+    Stack,
+)
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.stack_frames import innermost, parse_frame
 from nccldoctor.parsers.event_details import (
@@ -209,6 +219,12 @@ def raised_by_record(event: Event) -> str:
     return f"{who} raised {words}" + ("" if words.endswith((".", "…")) else ".")
 
 
+def still_there(stack: Stack) -> str:
+    """What a stack behind an exception shows: that it did not end its process."""
+    user = user_frame(stack.frames)
+    return f"Rank {stack.rank} did not exit: its process was in {innermost((user or stack.frames[0],))}."
+
+
 def exception_words(event: object, *, full: bool = False) -> str:
     """An exception with the beginning of its message: ``FileNotFoundError: shard_00004.idx``."""
     if isinstance(event, ExceptionRaised):
@@ -226,4 +242,4 @@ def _first_words(message: str) -> str:
     return message[:200] if end < 0 else f"{message[: min(end, 200)].rstrip(' ,;:')} …"
 
 
-AFTER_EXCEPTION = "that rank made steps after the exception, or ranks that kept running raised the same one"
+AFTER_EXCEPTION = "that rank logged steps after the exception, or ranks that kept running raised it, too"

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from nccldoctor.align.lingering import outlasts
 from nccldoctor.align.stack_activity import find_activity, is_by_name, is_waiting, shown_activity_of, user_frame
-from nccldoctor.events import FailedStack, ProcessState, Stack
+from nccldoctor.events import ExceptionRaised, FailedStack, ProcessExit, ProcessState, Stack
 from nccldoctor.identify.case import Case
 from nccldoctor.model import Group
 from nccldoctor.prescribe.conditions.base import (
@@ -146,6 +147,22 @@ def stack_outside(context: Context, *, of: Who = "culprit") -> Answer:
             says = shown_activity_of(stack.frames) or f"was in {user_frame(stack.frames) or stack.frames[0]}"
             return Met(asked, excerpt(f"rank {stack.rank} {says}"), str(stack.place))
     return Unmet(asked, "the rank waits for a peer") if stacks else _no_stack(context, asked, of)
+
+
+@predicate(weight=0.85)
+def lingers(context: Context, *, of: Who = "culprit") -> Answer:
+    """Such a rank raised an exception, and a later stack shows its process still there."""
+    asked = f"the process of {context.in_words(of)} stayed after its exception"
+    survey, ranks = context.survey, context.ranks_of(of)
+    raised = {e.rank: e for e in reversed(survey.events_of(ExceptionRaised)) if e.rank in ranks and e.origin == "own"}
+    stacks = [stack for rank in raised for stack in survey.stacks.get(rank, ())]
+    if ended := next((e for e in survey.events_of(ProcessExit) if e.rank in ranks), None):
+        return Unmet(asked, quoted(ended))
+    for stack in stacks:
+        if stack.rank is not None and outlasts(stack, raised[stack.rank]):
+            says = f"rank {stack.rank} was in {user_frame(stack.frames) or stack.frames[0]}"
+            return Met(asked, excerpt(says), str(stack.place))
+    return Unmet(asked, "its stack is from before the exception") if stacks else _no_stack(context, asked, of)
 
 
 @predicate(weight=0.95)

@@ -384,6 +384,28 @@ def test_an_exception_of_a_rank_that_lingers() -> None:
     right(play("lingering", 3))
 
 
+@pytest.mark.parametrize(
+    ("frame", "says"),
+    [
+        ("    close (/srv/app/writer.py:61)", "Rank 3 did not exit: its process was in close (writer.py:61)."),
+        ("    main (train.py:170)", ""),  # the raising function is still there: a stack from before
+        ("    all_reduce (torch/distributed/distributed_c10d.py:2806)", ""),
+    ],
+)
+def test_a_stack_behind_an_exception_shows_that_the_process_is_still_there(frame: str, says: str) -> None:
+    files = waiting(0, 1, 2) | {"logs/rank_3.log": raised(3, "ValueError", "bad shard")}
+    files["stacks/stacks_3.txt"] = (
+        'Process 4003: python train.py\nPython v3.11.9 (/usr/bin/python3.11)\n\nThread 4003 (idle): "MainThread"\n'
+        f"    wait (/usr/lib/python3.11/threading.py:327)\n{frame}\n    <module> (train.py:301)\n"
+    )
+    ruling = read(files)
+    assert ruling.cause == "raised", str(ruling)
+    shown = [e["says"] for e in ruling.verdict["evidence"] if "did not exit" in e["says"]]
+    assert shown == ([says] if says else []), str(ruling)
+    fixes = [fix for remedy in ruling.document["remedies"] for fix in remedy["fix"]]
+    assert any("exit when it raises" in fix for fix in fixes) is bool(says)
+
+
 def test_the_error_that_a_watchdog_throws_is_the_waiters_and_no_exception_of_its_own() -> None:
     files = waiting(0, 1, 2) | {"logs/rank_3.log": told_to_dump(3, 0, 49)}
     ruling = read(files)

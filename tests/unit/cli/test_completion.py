@@ -34,7 +34,17 @@ def test_names_are_completed(words: tuple[str, ...], names: set[str]) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [("analyze",), ("inspect",), ("reduce",), ("merge",), ("watch",), ("env",), ("env", "check"), ("diff",), ("analyze", "-o")],
+    [
+        ("analyze",),
+        ("inspect",),
+        ("reduce",),
+        ("merge",),
+        ("watch",),
+        ("env",),
+        ("env", "check"),
+        ("diff",),
+        ("analyze", "-o"),
+    ],
 )
 def test_the_shell_completes_the_names_of_files(words: tuple[str, ...]) -> None:
     complete = BashComplete(cli, {}, "nccldoctor", "_NCCLDOCTOR_COMPLETE")

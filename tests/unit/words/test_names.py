@@ -17,6 +17,7 @@ from nccldoctor.words import names
         ("DATA_PARALLEL_GROUP (10)", "DP 10"),
         ("default_pg (0)", "default group"),
         ("mesh_pp (12)", "mesh_pp 12"),
+        ("mesh_tp (fa5836450376bf4bf59242bb012665dd3149decb)", "mesh_tp fa583645"),
         ("3", "group 3"),
         ("dp_1", "dp_1"),
     ],

@@ -69,8 +69,10 @@ def _failed(facts: Facts, stall: ObservedStall, failures: Sequence[Failure], *, 
     ranks = Ranks(r for f in failures for r in f.ranks)
     citations: list[Citation] = [Line(e, ends.raised_by_record(e)) for f in failures[:4] for e in f.events]
     for rank in list(ranks)[:2]:
-        exits = facts.liveness.activity(rank).exits[:1]
-        citations += [Line(e, ends.exited_with(rank, e.exitcode), observer="launcher") for e in exits]
+        own = facts.liveness.activity(rank)
+        citations += [Line(e, ends.exited_with(rank, e.exitcode), observer="launcher") for e in own.exits[:1]]
+        if own.lingering_stack is not None:
+            citations.append(Line(own.lingering_stack, ends.still_there(own.lingering_stack), observer=f"stack:{rank}"))
         citations += stall.outside[rank]
     was_last = all(_was_silent_after(facts, f) for f in failures)
     lost = show_lost_connections(facts, ranks) if was_last else []
