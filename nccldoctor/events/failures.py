@@ -97,6 +97,9 @@ class ProcessExit(Event):
         return "exited" if self.exitcode is None else f"exited with code {self.exitcode}"
 
 
+_CARRIERS = ("CheckpointException", "ProcessRaisedException", "ProcessExitedException")
+
+
 @kind("exception", symbol="exception", moot_after_end=True)
 class ExceptionRaised(Event):
     """A Python exception that was printed.
@@ -131,8 +134,11 @@ class ExceptionRaised(Event):
 
     @property
     def is_complaint(self) -> bool:
-        """True of an echo. A CheckpointException carries errors to ranks that did not wait: it is no complaint."""
-        return self.origin == "echo" and self.type.rpartition(".")[2] != "CheckpointException"
+        """True of an echo, but for one that carries the error of another process to one that did not wait.
+
+        Such are a CheckpointException, and the exceptions of the process that called ``mp.spawn``.
+        """
+        return self.origin == "echo" and self.type.rpartition(".")[2] not in _CARRIERS
 
     @property
     def consequence(self) -> EventRole | None:

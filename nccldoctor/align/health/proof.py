@@ -140,7 +140,7 @@ def _stuck_ranks(facts: Facts, moved: bool) -> Ranks:
 def _has_completed_everything(facts: Facts) -> bool:
     """True when all ranks left whole dumps, in which every call completed and all members end in one call.
 
-    A rank with a log that does not say when it dumped may stand where no call is recorded: at the store, in a monitored barrier, in its data.
+    A rank with a log that does not say when it dumped may stand where no call is recorded: at the store, or in a monitored barrier.
     Some recorders count a call as ended as soon as it is issued: #9 on ranks 0, 2 and 3 has not ended while rank 1 did not issue it.
     """
     newest: dict[int, set[int]] = defaultdict(set)

@@ -81,3 +81,29 @@ def test_an_abort_is_a_death_only_where_the_process_says_why(tmp_path: Path) -> 
     assert explained.cause is CauseClass.DIED
     assert explained.headline.startswith("Local rank 5 (pid 21617) probably aborted (SIGABRT)")
     assert verdict(tmp_path, STEPS + ABORTED).cause is CauseClass.UNDETERMINED
+
+
+SPAWNED = (
+    'Traceback (most recent call last):\n  File "/job/run.py", line 18, in <module>\n    mp.spawn(worker, nprocs=4)\n'
+    "torch.multiprocessing.spawn.ProcessRaisedException: \n\n-- Process 2 terminated with the following error:\n"
+    "Traceback (most recent call last):\n"
+    '  File "/venv/lib/python3.11/site-packages/torch/multiprocessing/spawn.py", line 87, in _wrap\n    fn(i, *args)\n'
+    '  File "/job/run.py", line 12, in worker\n    step()\n{error}\n'
+)
+
+
+@pytest.mark.parametrize("error", ["ValueError: expected 8 labels", "ZeroDivisionError: division by zero"])
+def test_the_parent_of_spawned_ranks_carries_their_error_and_waits_for_nobody(tmp_path: Path, error: str) -> None:
+    """Its traceback stands above that of the process, which did not fail because of it."""
+    (tmp_path / "run.log").write_text("iter 0\niter 1\n" + SPAWNED.format(error=error))
+    verdict = nccldoctor.analyze(tmp_path).verdict
+    assert (verdict.cause, verdict.confidence) == ("raised", "low")
+    assert error in verdict.headline
+
+
+def test_a_spawned_rank_that_waited_in_vain_is_no_cause(tmp_path: Path) -> None:
+    waited = (
+        "RuntimeError: [/pytorch/gloo/transport/tcp/unbound_buffer.cc:78] Timed out waiting 18000ms for recv operation"
+    )
+    (tmp_path / "run.log").write_text("iter 0\niter 1\n" + SPAWNED.format(error=waited))
+    assert nccldoctor.analyze(tmp_path).verdict.cause == "undetermined"
