@@ -148,7 +148,7 @@ def _has_completed_everything(facts: Facts) -> bool:
         newest[own.group].add(own.enqueued)
     known = Ranks(r for g in facts.case.groups for r in g.members)
     dumped = facts.liveness.dumped
-    dated = {note.rank for note in facts.case.of(DumpNote)}
+    dated = Ranks(note.rank for note in facts.case.of(DumpNote) if note.rank is not None)
     is_level = all(len(numbers) == 1 for numbers in newest.values())
     is_idle = is_level and not has_open_calls(facts) and not has_flawed_dumps(facts)
     return len(dumped) > 1 and not (facts.case.world | known) - dumped and is_idle and not facts.liveness.logged - dated

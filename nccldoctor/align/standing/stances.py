@@ -103,9 +103,9 @@ class Stance:
 
     @property
     def may_wait(self) -> bool:
-        """True of an idle thread outside every call where no frame shows what it does: ``work.wait()`` leaves no frame."""
+        """True of an idle thread outside every call where no frame tells what it does: ``work.wait()`` leaves no frame."""
         is_active = (self.event.state or "").startswith("active")
-        return self.posture in (Posture.QUIET, Posture.OWN) and not self.shown and not is_active
+        return self.posture in (Posture.QUIET, Posture.OWN) and not self.words and not is_active
 
     @property
     def call(self) -> tuple[str, str]:

@@ -181,12 +181,14 @@ def process_state(context: Context, *, state: tuple[str, ...], of: Who = "culpri
 
 @predicate(weight=0.6)
 def call_site(context: Context, *, function: tuple[str, ...] = (), file: tuple[str, ...] = ()) -> Answer:
-    """The stalled call was made from one of these functions, by the recorder's stack or the watchdog's."""
+    """The stalled call was made from one of these functions, by a stack of the recorder or the watchdog, or by a traceback."""
     asked = _asked("the stalled call", function, file, "was made in")
     survey = context.survey
     stacks = list(recorded_stacks(context))
     stacks += [(failed.frames, str(failed.place)) for failed in survey.events_of(FailedStack)]
     stacks += [(s.frames, str(s.place)) for r in context.finding.victims for s in survey.stacks.get(r, ()) if s.main]
+    raised = (e for e in survey.events_of(ExceptionRaised) if e.origin == "echo" and e.rank in context.finding.victims)
+    stacks += [(e.frames, str(e.place)) for e in raised if e.frames]
     if not stacks:
         return NotCheckable(asked, "the stack of the stalled call (a flight recorder dump with frames)")
     found = [

@@ -426,7 +426,9 @@ def test_a_key_that_torch_waits_for_is_set_up(tmp_path: Path) -> None:
         )
         (tmp_path / f"rank_{rank}.log").write_text(text)
     (tmp_path / "rank_1.log").write_text("2026-03-04 10:00:00,000 INFO [rank 1] train: world size 4\n")
-    assert nccldoctor.analyze(tmp_path).verdict.cause == "init"
+    incident = nccldoctor.analyze(tmp_path)
+    assert incident.verdict.cause == "init"
+    assert incident.diagnosis.remedies[0].id != "new-group-not-by-all"
 
 
 @pytest.mark.parametrize("call", ["barrier", "all_reduce"])
@@ -441,6 +443,8 @@ def test_a_job_whose_collective_failed_in_gloo_had_come_up(tmp_path: Path, call:
     for rank in range(4):
         error = VAIN_WAIT.format(keys="/default_pg/0//1//cpu//0/2") if rank < 2 else in_vain
         (tmp_path / f"rank_{rank}.log").write_text(ended(rank, makes if rank < 2 else waits, error))
-    verdict = nccldoctor.analyze(tmp_path).verdict
+    incident = nccldoctor.analyze(tmp_path)
+    verdict = incident.verdict
     assert (verdict.cause, verdict.confidence) == ("init", "low")
     assert "never got through init" not in verdict.headline
+    assert incident.diagnosis.remedies[0].id == "new-group-not-by-all", "the traceback shows where the call was made"

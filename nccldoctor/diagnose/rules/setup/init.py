@@ -291,6 +291,7 @@ def _later_group(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         tuple(_doubts_of_later_group(facts, outside, few=few)),
         ranks=outside if few else Ranks(),
         suspects=Ranks() if few else outside,
+        victims=Ranks(inside),
         call=stall.call,
         refuted_by=words.SAME_LINE,
     )
