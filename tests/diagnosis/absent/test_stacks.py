@@ -422,6 +422,19 @@ def test_an_idle_rank_of_which_no_frame_shows_what_it_calls_may_wait_for_a_peer(
     assert any("may be a wait for a peer" in d.says for d in verdict.doubts) is (confidence == "medium")
 
 
+@pytest.mark.parametrize("working", [(COMPUTES, "active"), (LOADER, "idle")])
+def test_beside_a_rank_at_work_one_that_may_wait_is_a_suspect(
+    tmp_path: Path, working: tuple[tuple[str, ...], str]
+) -> None:
+    """Rank 1 may wait for rank 2 in ``irecv().wait()``, and rank 2 computes or reads."""
+    frames, state = working
+    for number in (1, 2):
+        look(tmp_path / f"stacks-{number}", WAITS, ("swap_edges (job.py:46)", "main (job.py:80)"), frames, WAITS)
+        (tmp_path / f"stacks-{number}" / "rank_2.txt").write_text(stack(302, frames, state))
+    verdict = nccldoctor.analyze(tmp_path).verdict
+    assert (str(verdict.ranks), str(verdict.suspects)) == ("2", "1")
+
+
 def write_ended(folder: Path, *ranks: int) -> None:
     for rank in ranks:
         error = "Error: Failed to get process executable name. Check that the process is running.\n"
