@@ -154,7 +154,8 @@ def lingers(context: Context, *, of: Who = "culprit") -> Answer:
     """Such a rank raised an exception, and a later stack shows its process still there."""
     asked = f"the process of {context.in_words(of)} stayed after its exception"
     survey, ranks = context.survey, context.ranks_of(of)
-    raised = {e.rank: e for e in reversed(survey.events_of(ExceptionRaised)) if e.rank in ranks and e.origin == "own"}
+    own = [e for e in survey.events_of(ExceptionRaised) if e.origin == "own"]
+    raised = {e.rank: e for e in reversed(own) if e.rank is not None and e.rank in ranks}
     stacks = [stack for rank in raised for stack in survey.stacks.get(rank, ())]
     if ended := next((e for e in survey.events_of(ProcessExit) if e.rank in ranks), None):
         return Unmet(asked, quoted(ended))
