@@ -45,9 +45,7 @@ class Hint:
 
 
 _TOOLS = "dmesg|kern|kernel|syslog|messages|journal|nvidia[-_]smi|agent|launcher|torchrun"
-_HOST_WORDS = (
-    "node|host|gpu|worker|dgx|hgx|nid|ip|compute|server|pod|vm|gb?[hb]?\\d00|[hab]\\d00|cn|sn|master|launcher|trainer"
-)
+_HOST_WORDS = "node|host|gpu|worker|dgx|hgx|nid|ip(?![a-z])|compute|server|pod|vm|gb?[hb]?\\d00|[hab]\\d00|cn|sn|master|launcher|trainer"
 _PATTERNS = {
     "rank": r"(?<![a-z])(?:global[_-]?)?(?:rank|rk)[_.=-]{0,2}(\d{1,6})(?!\d|[_-]?(?:to|-)\d|-\d+(?!\d*[.\d]*\w*-))",
     "local": (

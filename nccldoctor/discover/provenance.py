@@ -26,7 +26,7 @@ _OUTPUT_NAMES = lazy(
 )
 
 _PRINTED = lazy(
-    r"(?:> )?(?:\[?\d{4}[-/]\d\d[-/]\d\d[T _]\d\d:\d\d|\[?[IWEFD]\d{3,4} \d\d:\d\d:\d\d"
+    r"(?:> )?(?:\[?\d{4}[-/]\d\d[-/]\d\d[T _]\d\d:\d\d|\[?[IWEFD]\d{3,4} \d\d:\d\d:\d\d|\[[IWEFD] \w{1,40}\.cpp:\d"
     r"|\[?[A-Z][a-z]{2} (?:[A-Z][a-z]{2} )?[ \d]\d \d\d:\d\d:"
     r"|\[ {0,6}\d{1,9}\.\d{1,9}\]|\[(?:default|rank ?|Rank )?\d{1,6}\][:\[ ]|\[\d{1,6},\d{1,6}\]<| {0,5}\d{1,6}: \S"
     r"|[\w.-]{1,80}:\d{1,9}:\d{1,9} \[|[\w./-]{1,99}:\d{1,6} NCCL |(?:INFO|WARN(?:ING)?|ERROR|DEBUG|CRITICAL)\b"

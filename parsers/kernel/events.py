@@ -27,7 +27,7 @@ _NOT_TELLING = {
 }
 """Frames on top of every blocked task's stack."""
 
-_KILLED = lazy(r"Killed process (?P<pid>\d{1,10}) \((?P<comm>[^)]{1,64})\)")
+_KILLED = lazy(r"Killed process (?P<pid>\d{1,10})(?:, UID \d{1,10},)? \((?P<comm>[^)]{1,64})\)")
 _CONSTRAINT = lazy(
     r"oom-kill:constraint=(?P<why>CONSTRAINT_\w{1,20}),.{0,2000}?,task=(?P<comm>[^,]{1,64}),pid=(?P<pid>\d{1,10})"
 )

@@ -9,7 +9,7 @@ from nccldoctor.events import NcclError, Note, StoreError
 from nccldoctor.parsers.base import line_parser
 from nccldoctor.parsers.rows import Row, RowParser
 
-_HEAD = r"(?:\((?P<pid>\d{1,10})\) \|)?CCL_ERROR\| "
+_HEAD = r"(?:\( {0,9}(?P<pid>\d{1,10})\) \|)?CCL_ERROR\| "
 
 
 @line_parser

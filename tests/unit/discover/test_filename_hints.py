@@ -176,3 +176,9 @@ def test_an_archive_may_be_named_for_a_host_and_is_none_itself(name: str, host: 
 def test_the_number_of_a_host_is_no_local_rank(name: str, host: str | None, local: int | None) -> None:
     (hint,) = hints([name], [False])
     assert (hint.host, hint.local_rank) == (host, local)
+
+
+@pytest.mark.parametrize(("folder", "host"), [("ip-10-0-1-2", "ip-10-0-1-2"), ("ipex-11877", None), ("iperf-3", None)])
+def test_ip_begins_a_host_only_before_its_address(folder: str, host: str | None) -> None:
+    (hint,) = hints([f"{folder}/log.txt"], [False])
+    assert hint.host == host
