@@ -5,13 +5,19 @@ from __future__ import annotations
 import math
 
 from nccldoctor.events import Event
+from nccldoctor.model import CauseClass
 from nccldoctor.prescribe.conditions.base import Answer, Context, Met, NotCheckable, Unmet, predicate, quoted
 
 
 @predicate(weight=0.6)
 def restarted(context: Context, *, least: int = 1) -> Answer:
-    """The input shows this many earlier attempts of the job; one, where it gives no number."""
+    """The input shows this many earlier attempts of the job; one, where it gives no number.
+
+    An attempt of which no failure is known is none that they could have disturbed.
+    """
     asked = "this run is a restart"
+    if context.finding.cause is CauseClass.UNDETERMINED:
+        return Unmet(asked, "no sign that this attempt failed to start")
     case = context.survey.case
     again = max((s.attempt for s in case.sources if s.attempt is not None), default=0)
     if again >= least:
