@@ -222,4 +222,28 @@ def was_forced(case: Case, event: ProcessExit) -> bool:
     """True of a SIGKILL with which the launcher ended a process that had ignored the closing signal."""
     is_kill = event.exitcode in (-9, 137) or event.signal == "SIGKILL"
     kills = (t for t in case.of(TearDown) if t.what == "forced-kill")
-    return is_kill and not event.first and any(t.pid in (None, event.pid) for t in kills)
+    return (
+        is_kill
+        and not event.first
+        and (any(t.pid in (None, event.pid) for t in kills) or _is_dated_as_closed(case, event))
+    )
+
+
+def _is_dated_as_closed(case: Case, event: ProcessExit) -> bool:
+    """True of an end that the launcher's table dates with those it closed, and later than the first failure.
+
+    Torchrun waits for 30 s after the closing signal: rank 1 exits with 1 at 13:02:58, rank 2 ends by SIGTERM and rank 0 by SIGKILL
+    at 13:03:29.
+    """
+    if event.time is None:
+        return False
+    has_zone = event.time.tzinfo is not None
+    table = [
+        (e, (event.time - e.time).total_seconds())
+        for e in case.of(ProcessExit)
+        if (e.place.source, e.reporter) == (event.place.source, event.reporter)
+        and e.time is not None
+        and (e.time.tzinfo is not None) == has_zone
+    ]
+    is_later = any(e.first and ago > SLACK for e, ago in table)
+    return is_later and any(e.was_closed and abs(ago) <= SLACK for e, ago in table)

@@ -291,7 +291,8 @@ def _deaths(case: Case, liveness: Liveness, hosts: Hosts) -> Iterator[Failure]:
     for line in case.of(SchedulerEvent):
         if names_node and line.what == "node-failure" and not failed_node(line.detail):
             continue  # it says again that a node failed, on the first host of the job
-        if line.what in ("time-limit", "oom", "requeue") and line.rank is None and can_precede_alarm(liveness, line):
+        may_be_first = can_precede_alarm(liveness, line) or _is_told_late(liveness, line)
+        if line.what in ("time-limit", "oom", "requeue") and line.rank is None and may_be_first:
             near = hosts.on(line.host) if line.what == "oom" else Ranks()
             one = near if len(near) == 1 else Ranks()
             yield _failure(liveness, CauseClass.DIED, line, ranks=one, suspects=near - one, certain=False)
@@ -299,6 +300,14 @@ def _deaths(case: Case, liveness: Liveness, hosts: Hosts) -> Iterator[Failure]:
         if (line.what == "node-failure" or evicted) and not _was_replaced(case, liveness, line):
             ranks = _ranks_of_node(case, hosts, line)
             yield _failure(liveness, CauseClass.DIED, line, ranks=ranks, certain=bool(ranks))
+
+
+def _is_told_late(liveness: Liveness, line: SchedulerEvent) -> bool:
+    """True of Slurm's word that memory ran out, without a time.
+
+    It is printed when the step ends, whenever the kill was.
+    """
+    return line.what == "oom" and line.by == "slurm" and math.isnan(liveness.time(line))
 
 
 def _is_outlived(case: Case, liveness: Liveness, hosts: Hosts, event: OutOfMemory) -> bool:

@@ -210,7 +210,7 @@ class NcclError(Event):
     topic: str = ""
 
 
-@kind("nccl-warn", wording="NCCL warning")
+@kind("nccl-warn", wording="NCCL warning", worded_by="message")
 class NcclWarn(Event):
     """A warning in NCCL's own log.
 

@@ -14,6 +14,7 @@ from dataclasses import field
 from nccldoctor.dataclass import dataclass, replace
 from nccldoctor.discover.filename_hints import FAMILY, RAY_WORKER
 from nccldoctor.events import (
+    CallTimeout,
     Event,
     Events,
     ExceptionRaised,
@@ -280,10 +281,29 @@ def _contradicted_launcher(source: Source, rank: int, processes: ProcessTable) -
 
 
 def _has_many_writers(one: Parsed) -> bool:
-    """True for a launcher's or a merged log that happens to quote one rank only."""
-    return any(
-        isinstance(e, ProcessExit | SchedulerEvent) or (e.rank is None and e.group_rank is not None) for e in one.events
+    """True for a launcher's or a merged log that happens to quote one rank only.
+
+    Several processes write such a log: ``(EngineCore pid=404)`` beside ``(Worker pid=611)``. A process that an exception ended gives up on
+    no call further down.
+    """
+    processes = {(e.host, e.pid) for e in one.events if e.pid is not None and e.written_by is Writer.RANK}
+    crashes = [e for e in one.events if isinstance(e, ExceptionRaised) and e.rank is None and _is_end(e)]
+    gave_up = max(
+        (e.place.line or 0 for e in one.events if isinstance(e, CallTimeout) and e.rank is not None), default=0
     )
+    return (
+        len(processes) > 1
+        or any((e.place.line or 0) < gave_up for e in crashes)
+        or any(
+            isinstance(e, ProcessExit | SchedulerEvent) or (e.rank is None and e.group_rank is not None)
+            for e in one.events
+        )
+    )
+
+
+def _is_end(event: ExceptionRaised) -> bool:
+    """True of an exception of a program's own that passed its outermost line."""
+    return event.origin == "own" and not event.logged and any(f.startswith("<module> ") for f in event.frames[-1:])
 
 
 def _has_other_labels(one: Parsed) -> bool:

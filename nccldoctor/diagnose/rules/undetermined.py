@@ -245,8 +245,12 @@ def _whose_lines(events: Sequence[Event]) -> str:
 
 
 def _is_nameless_echo(event: Event) -> bool:
-    """True of the traceback of a launcher that is cut before its exception: it says nothing."""
-    return isinstance(event, ExceptionRaised) and not event.type and event.origin == "echo"
+    """True of an echo that does not say what failed.
+
+    It is the traceback of a launcher, cut before its exception, or the way of a result code through NCCL.
+    """
+    is_cut = isinstance(event, ExceptionRaised) and not event.type and event.origin == "echo"
+    return is_cut or (isinstance(event, Note) and event.what == "nccl-trail")
 
 
 def _whose_line(event: Event) -> str:

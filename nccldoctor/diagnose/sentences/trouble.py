@@ -39,6 +39,12 @@ def connection_met(host: str | None, pid: int | None, message: str) -> str:
     return f"A connection between processes broke{said}"
 
 
+def peer_lost(ranks: Ranks) -> str:
+    """Ranks that NCCL ended because their peer was gone."""
+    who = ranks_phrase(ranks).capitalize() if ranks else "A process"
+    return f"{who} lost a peer: it exited, or the network failed"
+
+
 def store_lost(ranks: Ranks, address: str | None) -> str:
     """Ranks that lost the store."""
     who = ranks_phrase(ranks).capitalize() if ranks else "Processes"

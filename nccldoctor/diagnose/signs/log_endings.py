@@ -11,6 +11,7 @@ from nccldoctor.diagnose.signs.silence import has_connection_broken_first
 from nccldoctor.events import (
     Event,
     ExceptionRaised,
+    NcclError,
     Note,
     Phase,
     ProcessExit,
@@ -19,9 +20,13 @@ from nccldoctor.events import (
     SocketError,
     TearDown,
 )
+from nccldoctor.model.ranks import Ranks
 from nccldoctor.words.sentences import sentence
 
 MOST = 3
+
+LOST_PEER = "remote process exited"
+"""What NCCL says of a connection that its other end left (``ncclRemoteError``)."""
 
 
 def has_clean_end(facts: Facts) -> bool:
@@ -39,14 +44,21 @@ def find_broken_end(facts: Facts) -> tuple[str, list[Citation]]:
     if has_clean_end(facts):
         return "", []
     for says, found in (
-        (trouble.ABORTED, [t for t in facts.case.of(TearDown) if t.what in ABORTS]),
+        (
+            trouble.ABORTED,
+            [t for t in facts.case.of(TearDown) if t.what in ABORTS and not _is_of_lost_peer(facts, t)],
+        ),
         (
             trouble.RENDEZVOUS_CLOSED,
             closed_after_an_attempt(facts),
         ),
         (
             trouble.EXCEPTION_CUT,
-            [e for e in facts.case.of(ExceptionRaised) if _is_cut_traceback(facts, e)],
+            [
+                e
+                for e in facts.case.of(ExceptionRaised)
+                if _is_cut_traceback(facts, e) and not _is_of_lost_peer(facts, e)
+            ],
         ),
         (
             trouble.AGENT_LOST,
@@ -55,6 +67,7 @@ def find_broken_end(facts: Facts) -> tuple[str, list[Citation]]:
         _outside_signal(facts),
         (trouble.RENDEZVOUS_LOST, _rendezvous_errors(facts)),
         (_broken_connection(facts), _unexplained_breaks(facts)),
+        _lost_peer(facts),
         (trouble.CANCELLED, [e for e in facts.case.of(SchedulerEvent) if e.what == "cancelled"]),
         (trouble.JOB_FAILED, [e for e in facts.case.of(SchedulerEvent) if e.what == "failed"]),
         (
@@ -82,6 +95,22 @@ def _unexplained_breaks(facts: Facts) -> list[SocketError]:
     Nothing where ranks had waited until their limit before: their end explains it.
     """
     return list(facts.case.of(SocketError)) if has_connection_broken_first(facts) else []
+
+
+def _is_of_lost_peer(facts: Facts, event: Event) -> bool:
+    """True of an end that follows a broken connection, as its line or one further up in its file says.
+
+    Example: the watchdog of rank 1 ends it with *remote process exited or there was a network error*.
+    """
+    if isinstance(event, TearDown) and LOST_PEER in event.detail:
+        return True
+    return any(_is_above(e, event) for e in _unexplained_breaks(facts))
+
+
+def _lost_peer(facts: Facts) -> tuple[str, list[TearDown]]:
+    """What to say of ranks that a lost peer ended, with their lines."""
+    ended = [t for t in facts.case.of(TearDown) if t.what in ABORTS and LOST_PEER in t.detail]
+    return trouble.peer_lost(Ranks(t.rank for t in ended if t.rank is not None)), ended
 
 
 def _broken_connection(facts: Facts) -> str:
@@ -122,9 +151,19 @@ def _rendezvous_errors(facts: Facts) -> list[RendezvousError]:
 def _is_cut_traceback(facts: Facts, event: ExceptionRaised) -> bool:
     """True when a traceback of a rank ends before its exception.
 
-    One that was caught and logged counts only as the last event.
+    One that was caught and logged counts only as the last event, and none where an error with a name stands above it in the same file.
     """
-    return has_lost_its_end(event) and (not event.logged or event is facts.case.events[-1])
+    named = (*facts.case.of(NcclError), *(e for e in facts.case.of(ExceptionRaised) if e.type))
+    return (
+        has_lost_its_end(event)
+        and (not event.logged or event is facts.case.events[-1])
+        and not any(_is_above(e, event) for e in named)
+    )
+
+
+def _is_above(event: Event, other: Event) -> bool:
+    """True of two events of one file, the first of them further up."""
+    return event.place.source == other.place.source and (event.place.line or 0) < (other.place.line or 0)
 
 
 def has_lost_its_end(event: ExceptionRaised) -> bool:

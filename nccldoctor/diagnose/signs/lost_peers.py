@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from nccldoctor.align.facts import Facts
 from nccldoctor.diagnose.sentences.trouble import store_lost
-from nccldoctor.events import CommInit, SocketError, StoreError
+from nccldoctor.events import CommInit, NcclError, SocketError, StoreError
 from nccldoctor.model.hosts import host_key, is_loopback
 from nccldoctor.model.ranks import Ranks
 
 _BROKEN = ("closed", "reset")
+
+_OF_OWN = ("ncclUnhandledCudaError", "ncclInvalidUsage", "ncclInvalidArgument")
+"""Errors of NCCL that no lost peer causes."""
 
 
 def closed_by(facts: Facts) -> tuple[str, list[SocketError]]:
@@ -30,9 +33,12 @@ def closed_by(facts: Facts) -> tuple[str, list[SocketError]]:
 
 
 def lost_store(facts: Facts) -> tuple[str, list[StoreError]]:
-    """What to say of a store that ranks lost, with their lines; "" where nobody lost it."""
+    """What to say of a store that ranks lost, with their lines; "" where nobody lost it.
+
+    Nothing either where NCCL reports an error that no lost peer causes: it tells more.
+    """
     lost = [e for e in facts.case.of(StoreError) if e.operation in ("recv", "send")]
-    if not lost:
+    if not lost or any(e.code in _OF_OWN for e in facts.case.of(NcclError)):
         return "", []
     ranks = Ranks(e.rank for e in lost if e.rank is not None)
     address = next((e.address for e in lost if e.address), None)

@@ -706,3 +706,174 @@ def test_data_that_is_not_ready_after_just_a_default_limit(spent: str, late: boo
 def test_an_error_that_libfabric_itself_reports_is_the_networks() -> None:
     line = "libfabric:4517:1708520807::efa:cq:efa_rdm_txe_handle_error():737<warn> err: 5, message: {}\n"
     assert excerpt(line.format("Local send queue failed"), "srun: error: w4: task 3: Aborted\n").cause == "network"
+
+
+# --- ends that follow from others -----------------------------------------------------------------------------------
+
+CLOSED = "Connection closed by remote peer node9.cluster<59116>\n"
+REMOTE = (
+    "  what():  [PG ID 0 PG GUID 0(default_pg) Rank 1] Process group watchdog thread terminated with exception: NCCL error: "
+    "remote process exited or there was a network error, NCCL version 2.21.5\n"
+    "ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely.\n"
+)
+
+
+def test_an_abort_that_a_lost_peer_caused_tells_of_the_peer() -> None:
+    found = excerpt(REMOTE, "Last error:\nsocketProgress: ", CLOSED)
+    assert "node9.cluster closed it" in found.verdict["headline"], str(found)
+    unnamed = excerpt(REMOTE.replace("Rank 1", "Rank 5"))
+    assert unnamed.verdict["headline"].startswith("Rank 5 lost a peer"), str(unnamed)
+    own = excerpt("terminate called after throwing an instance of 'std::out_of_range'\n")
+    assert own.verdict["headline"].startswith("A process aborted"), str(own)
+
+
+def test_what_old_nccl_says_of_a_closed_connection_is_read() -> None:
+    lines = (
+        "gpu-a:141:158 [0] include/socket.h:416 NCCL WARN Net : Connection closed by remote peer\n"
+        "gpu-a:141:158 [0] NCCL INFO proxy.cc:198 -> 2 [Proxy Thread]\n"
+    )
+    assert "A connection between processes broke" in excerpt(lines).verdict["headline"]
+
+
+def test_a_traceback_that_is_cut_hides_no_error_above_it() -> None:
+    named = "(EngineCore_0 pid=41) ERROR 04-17 23:05:06 [core.py:390] RuntimeError: NCCL error: invalid usage\n"
+    cut = "(EngineCore_4 pid=45) ERROR 04-17 23:05:06 [core.py:390] EngineCore hit an exception: Traceback (most recent call last):\n"
+    assert "invalid usage" in excerpt(named, cut).verdict["headline"]
+    assert "name is cut off" in excerpt(cut).verdict["headline"]
+
+
+def test_slurm_tells_of_full_memory_when_the_step_ends() -> None:
+    full = (
+        "slurmstepd: error: Detected 8 oom-kill event(s) in step 59.batch cgroup. Some of your processes may have been killed by the "
+        "cgroup out-of-memory handler.\n"
+    )
+    driver = (
+        'Traceback (most recent call last):\n  File "/w/tune.py", line 272, in '
+        "run\nray.tune.error.TuneError: ('Trials did not complete', [t1])\n"
+    )
+    actor = (
+        'Traceback (most recent call last):\n  File "/w/train.py", line 9, in '
+        "get\nray.exceptions.RayActorError: The actor died unexpectedly before finishing this task.\n"
+    )
+    for error in (driver, actor):
+        found = excerpt(error, full)
+        assert (found.cause, found.ranks) == ("died", ""), str(found)
+        assert found.sure < 3
+    own = excerpt(driver.replace("ray.tune.error.TuneError: ('Trials did not complete', [t1])", "KeyError: 'lr'"), full)
+    assert own.cause == "raised", str(own)
+
+
+def test_one_end_that_ray_tells_twice_is_one_process() -> None:
+    noticed = "The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR\n"
+    named = (
+        "(raylet) A worker died or was killed while executing a task by an unexpected system error. Worker IP address: 10.0.4.3 "
+        "Worker port: 10004 Worker PID: 3943\n"
+    )
+    found = excerpt(noticed, named)
+    assert found.cause == "died" and "A process (10.0.4.3, pid 3943)" in found.verdict["headline"], str(found)
+    assert " and " not in found.verdict["headline"]
+
+
+def test_a_hidden_pid_hides_no_rank() -> None:
+    line = "mpirun noticed that process rank {r} with PID {pid} on node {host} exited on signal 9 (Killed).\n"
+    for pid, host in (("xxxxxx", "xxxxxxxx"), ("4711", "node3")):
+        found = excerpt(line.format(r=1, pid=pid, host=host))
+        assert (found.cause, found.ranks) == ("died", "1"), str(found)
+
+
+@pytest.mark.parametrize(("of_kill", "named"), [("13:03:29", "1"), ("13:02:58", "0")])
+def test_a_kill_that_the_table_dates_with_the_closed_ones_is_the_launchers(of_kill: str, named: str) -> None:
+    row = "  time      : 2026-09-07_{at}\n  host      : node1\n  rank      : {r} (local_rank: {r})\n  exitcode  : {code} (pid: 71{r})\n"
+    rest = "  error_file: <N/A>\n  traceback : <N/A>\n"
+    table = (
+        "train.py FAILED\nFailures:\n[1]:\n"
+        + row.format(r=0, at=of_kill, code=-9)
+        + rest
+        + "[2]:\n"
+        + row.format(r=2, at="13:03:29", code=-15)
+        + rest
+        + "Root Cause (first observed failure):\n[0]:\n"
+        + row.format(r=1, at="13:02:58", code=1)
+        + rest
+    )
+    found = excerpt(table)
+    assert (found.cause, found.ranks) == ("died", named), str(found)
+
+
+# --- whose lines they are -----------------------------------------------------------------------------------------------
+
+
+def test_a_program_that_ended_is_not_the_rank_that_gives_up_below() -> None:
+    crash = (
+        'Traceback (most recent call last):\n  File "/w/train.py", line 91, in <module>\n    main()\n  File '
+        '"/w/train.py", line 85, in main\n    step()\nValueError: bad sample 12\n'
+    )
+    found = excerpt(crash, watchdog(1, 5919))
+    assert (found.cause, found.ranks) == ("raised", ""), str(found)
+    assert "bad sample 12" in found.verdict["headline"]
+    after = excerpt(watchdog(1, 5919), crash)
+    assert after.cause != "raised", str(after)
+
+
+def test_lines_of_other_processes_are_not_of_the_only_rank_that_is_named() -> None:
+    lost = (
+        "[rank6]:[W512 14:13:52.101 TCPStore.cpp:106] [c10d] sendBytes failed on SocketImpl(fd=83, "
+        "addr=[localhost]:52814, remote=[localhost]:40571): Broken pipe\n"
+    )
+    core = "(EngineCore pid=404) ERROR 05-12 14:13:56 [core.py:1110] ValueError: no such block\n"
+    worker = (
+        "(Worker pid=611) ERROR 05-12 14:13:50 [executor.py:870] torch.distributed.DistBackendError: NCCL "
+        "error in: /w/NCCLUtils.cpp:77, unhandled cuda error (run with NCCL_DEBUG=INFO for details), NCCL "
+        "version 2.27.5\n"
+    )
+    found = excerpt(core, lost, worker)
+    assert "rank 6" not in found.verdict["headline"].lower(), str(found)
+    assert "process 611" in found.verdict["headline"]
+
+
+# --- set-up that failed, and calls that differ ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sizes", [(8, 16, 16, 16), (16, 16, 8, 16, 16)])
+def test_a_first_call_whose_sizes_differ_is_no_failed_set_up(sizes: tuple[int, ...]) -> None:
+    found = excerpt(*(watchdog(r, 1, numel=size) for r, size in enumerate(sizes)))
+    assert (found.cause, found.ranks) == ("size-mismatch", str(sizes.index(8))), str(found)
+    alike = excerpt(*(watchdog(r, 1, numel=16) for r in range(len(sizes))))
+    assert alike.cause != "size-mismatch", str(alike)
+
+
+@pytest.mark.parametrize("file", ["vllm/pynccl_wrapper.py", "sglang/pynccl_wrapper.py"])
+def test_an_error_out_of_the_call_that_makes_a_communicator_is_set_up(file: str) -> None:
+    text = (
+        'Traceback (most recent call last):\n  File "/w/{file}", line 279, in {call}\n    '
+        "self.check()\nRuntimeError: NCCL error: unhandled system error\n"
+    )
+    assert excerpt(text.format(file=file, call="ncclCommInitRank")).cause == "init"
+    assert excerpt(text.format(file=file, call="ncclAllReduce")).cause != "init"
+
+
+def test_a_command_above_a_few_lines_makes_no_script_of_them() -> None:
+    command = (
+        "torchrun \\\n    --nnodes=1:3\\\n    --nproc_per_node=4\\\n    --max_restarts=3\\\n    "
+        "--rdzv_id=1\\\n    --rdzv_backend=c10d\\\n    train.py\n\n"
+    )
+    lines = "[E socket.cpp:860] [c10d] The client socket has timed out after 60s while trying to connect to 192.0.2.1:1234\n"
+    assert excerpt(command, lines).cause == "init"
+    assert excerpt(command).document["verdict"]["class"] == "undetermined"
+
+
+def test_a_restarted_job_without_trouble_is_told_of_no_stale_store() -> None:
+    again = (
+        "I1120 10:05:02.100000 100 torch/distributed/elastic/agent/server/api.py:900] [default] Worker group FAILED. "
+        "2/3 attempts left; will restart worker group\n"
+        "I1120 10:05:03.000000 100 torch/distributed/elastic/agent/server/api.py:525] [default] Rendezvous'ing worker group\n"
+    )
+    crash = "[rank2]: Traceback (most recent call last):\n[rank2]: OSError: [Errno 5] Input/output error\n"
+    goes_on = excerpt(crash, again, "step 10 loss 3.2\nstep 20 loss 3.1\n")
+    assert goes_on.cause == "undetermined" and not goes_on.document["remedies"], str(goes_on)
+    held_up = excerpt(crash, again, CLIENTS)
+    assert held_up.cause == "init", str(held_up)
+    assert "stale-store-elastic" in [r["id"] for r in held_up.document["remedies"]]
+
+
+CLIENTS = "torch.distributed.DistStoreError: Timed out after 61 seconds waiting for clients. 3/4 clients joined.\n"

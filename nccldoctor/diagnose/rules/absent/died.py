@@ -258,12 +258,17 @@ def _words_of_end(facts: Facts, stall: ObservedStall, found: Sequence[Failure], 
 
 
 def _processes(found: Sequence[Failure], name: str) -> str:
-    """The process that ended; more of them where no record says how."""
+    """The process that ended; more of them where no record says how.
+
+    A line without a pid adds none: Ray tells of one end in several places.
+    """
     end = found[0].events[0]
     is_unsaid = isinstance(end, ProcessExit) and end.exitcode is None and ends.signal_of(end) is None
     if not is_unsaid or (isinstance(end, ProcessExit) and end.is_heartbeat_loss):
         return name
     others = [e for e in _other_ends(found) if e.pid not in (None, end.pid)]
+    if others and end.pid is None and name == ends.process_name(end):
+        name, others = ends.process_name(others[0]), others[1:]
     more = [f"{len(others) - 1} more"] if len(others) > 1 else []
     return and_list([name, *(ends.process_name(e) for e in others[:1]), *more])
 

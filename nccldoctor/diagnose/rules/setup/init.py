@@ -55,6 +55,9 @@ from nccldoctor.parsers.event_details import barrier_counts, is_failed_set_up, r
 _WAY = ("init.cc:", "bootstrap.cc:", "init.cu:", "bootstrap.cu:")
 """Where a result code passes when the making of a communicator fails."""
 
+_MAKES_COMMUNICATOR = "ncclCommInitRank "
+"""The frame of that call in a traceback, where Python calls NCCL itself."""
+
 
 def _missing_at_barrier(events: Sequence[StoreError | Note]) -> tuple[Ranks, int]:
     """Returns the ranks that did not reach the store's barrier, and their number.
@@ -200,6 +203,8 @@ def _startup_errors(facts: Facts, unreachable: Sequence[SocketError]) -> Iterato
     """Lines that only a failing start-up writes."""
     yield from (e for e in facts.case.of(NcclWarn) if e.topic or is_failed_set_up(e.message))
     yield from (e for e in facts.case.of(NcclError) if is_failed_set_up(e.message))
+    made = {e.place for e in facts.case.of(ExceptionRaised) if any(_MAKES_COMMUNICATOR in frame for frame in e.frames)}
+    yield from (e for e in facts.case.of(NcclError) if e.place in made)
     yield from (e for e in facts.case.of(Note) if e.what == "nccl-trail" and e.detail.startswith(_WAY))
     yield from (e for e in facts.case.of(SocketError) if e.how in ("stranger", "setup"))
     yield from unreachable
@@ -257,6 +262,8 @@ def _first_call(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         return None
     if any(e.rank in call.inside and e.numel_in is None for e in facts.case.of(CollectiveTimeout)):
         return None
+    if stall.mismatch is not None or any(stall.job.differing_lines[aspect] for aspect in ("op", "size", "dtype")):
+        return None  # calls that differ can't complete, whatever was connected
     return Hypothesis(
         words.first_collective(call.inside),
         (Waiting(call, 4),),
