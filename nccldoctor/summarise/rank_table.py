@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nccldoctor.align.descriptions import describe
+from nccldoctor.align.descriptions import describe, in_group
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.first_pending import Key
 from nccldoctor.align.progress.group_progress import GroupProgress
@@ -14,7 +14,7 @@ from nccldoctor.model import Alarm, CauseClass, Confidence, Finding, Job, Place,
 from nccldoctor.model.diagnosis import AlarmOrder
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.standings import RankWait
-from nccldoctor.summarise.rank_waits import rank_waits
+from nccldoctor.summarise.rank_waits import own_operations, rank_waits
 from nccldoctor.words.names import call_title, group_title
 
 NOTICES = 3
@@ -31,14 +31,17 @@ def rank_table(facts: Facts, findings: tuple[Finding, ...]) -> tuple[RankState, 
     unread = Ranks(r for r, dump in zip(case.dump_rank, case.dumps, strict=True) if r is not None and dump.problem)
     uncertain = unread | (call.missing | call.unseen if call is not None else Ranks())
     stalled = call.group if call is not None and case.groups else None
-    texts: dict[Key, str] = {}
+    texts: dict[tuple[Key, str | None], str] = {}
     is_clear = findings[0].cause is CauseClass.NONE and findings[0].confidence is not Confidence.LOW
     for rank in case.world:
         counts = progress.get(rank, [])
         idle = _is_well(facts, rank, counts) if is_clear else _is_idle(facts, rank, counts)
         roles.setdefault(rank, Role.UNINVOLVED if idle and rank not in uncertain else Role.UNKNOWN)
-    waits = rank_waits(facts, findings, roles)
-    states = (_rank_state(facts, rank, roles[rank], progress.get(rank, []), stalled, texts) for rank in case.world)
+    waits, disputed = rank_waits(facts, findings, roles), own_operations(facts, findings)
+    states = (
+        _rank_state(facts, rank, roles[rank], progress.get(rank, []), stalled, disputed.get(rank), texts)
+        for rank in case.world
+    )
     return tuple(_with_wait(state, waits.get(state.rank)) for state in states)
 
 
@@ -74,9 +77,18 @@ def _roles(findings: tuple[Finding, ...]) -> dict[int, Role]:
 
 
 def _rank_state(
-    facts: Facts, rank: int, role: Role, progress: list[GroupProgress], stalled: str | None, texts: dict[Key, str]
+    facts: Facts,
+    rank: int,
+    role: Role,
+    progress: list[GroupProgress],
+    stalled: str | None,
+    disputed: tuple[str, int, str] | None,
+    texts: dict[tuple[Key, str | None], str],
 ) -> RankState:
-    """The row of one rank; ``texts`` keeps descriptions of calls, since thousands of ranks wait in the same one."""
+    """The row of one rank; ``texts`` keeps descriptions of calls, since thousands of ranks wait in the same one.
+
+    ``disputed`` is what it called in the call in which the ranks disagree: group, number, operation.
+    """
     case, waits_in = facts.case, facts.wait_graph.waits_in.get(rank, ())
     if role is Role.UNINVOLVED:  # its dump may be older than its end
         waits_in = ()
@@ -88,8 +100,13 @@ def _rank_state(
         first = progress[0] if progress else None
         own = next((p for p in progress if case.groups[p.group].label == stalled), first) if stalled else first
         group = own.group if own is not None else None
-    if call is not None and call.key not in texts:
-        texts[call.key] = describe(facts, call)
+    op = None
+    if call is not None and disputed is not None and (case.groups[call.group].label, call.seq) == disputed[:2]:
+        op = disputed[2]
+    name = (call.key, op) if call is not None else None
+    if call is not None and name is not None and name not in texts:
+        own_title = in_group(facts, call.group, call_title(op, call.seq))
+        texts[name] = own_title if op else describe(facts, call)
     sign, where = _last_sign(facts, rank, bool(progress))
     return RankState(
         rank=rank,
@@ -100,7 +117,7 @@ def _rank_state(
         group=case.groups[group].label if group is not None else None,
         completed=own.completed if own is not None else None,
         enqueued=own.enqueued if own is not None else None,
-        waits_in=texts[call.key] if call is not None else None,
+        waits_in=texts[name] if name is not None else None,
         last_sign=sign,
         where=where,
     )

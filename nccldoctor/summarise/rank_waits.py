@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 
 from nccldoctor.align.descriptions import op_of
+from nccldoctor.align.divergence.mismatches import rows_at
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.first_pending import Key
 from nccldoctor.align.progress.from_lines import group_of
@@ -17,8 +18,10 @@ from nccldoctor.align.stack_activity import wait_of
 from nccldoctor.align.standing.stances import is_transfer
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.align.wait_times import complaints, wait_times
+from nccldoctor.dataclass import replace
 from nccldoctor.events import CallTimeout, Event, ExceptionRaised
 from nccldoctor.model import Finding, Link, Role
+from nccldoctor.model.causes import Family
 from nccldoctor.model.operations import op_type
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.stack_frames import innermost
@@ -29,10 +32,35 @@ COUNTED_BY_NCCL = ("ras", "inspector", "comm-dump")
 
 def rank_waits(facts: Facts, findings: tuple[Finding, ...], roles: Mapping[int, Role]) -> dict[int, RankWait]:
     """The wait of each rank that waits or timed out; ``roles`` are those of the rank table."""
+    own = own_operations(facts, findings)
     links = {rank: link for finding in findings for link in _links(facts, finding) for rank in link.waiting}
     known = cache(partial(_known_of, facts))
     waits = {rank: _rank_wait(facts, rank, role, links.get(rank), known) for rank, role in roles.items()}
-    return {rank: wait for rank, wait in waits.items() if wait is not None}
+    return {rank: _with_own_operation(wait, own.get(rank)) for rank, wait in waits.items() if wait is not None}
+
+
+def _with_own_operation(wait: RankWait, own: tuple[str, int, str] | None) -> RankWait:
+    """The wait with what its rank called itself, where that is the call in which the ranks disagree."""
+    call = wait.call
+    if own is None or (*call.groups, call.seq) != own[:2]:
+        return wait
+    return replace(wait, call=replace(call, op=own[2]))
+
+
+def own_operations(facts: Facts, findings: tuple[Finding, ...]) -> Mapping[int, tuple[str, int, str]]:
+    """Group, number and operation of what each rank called where the ranks disagree in it; empty where they agree.
+
+    Example: rank 0 called ALLGATHER #39 and ranks 1-3 called ALLREDUCE #39. All of them wait in the same stuck call.
+    """
+    call, case = findings[0].stalled, facts.case
+    if findings[0].family is not Family.DISAGREE or call is None or call.seq is None:
+        return {}
+    groups = [index for index, group in enumerate(case.groups) if group.label == call.group]
+    rows = rows_at(case, facts.progress, groups[0], call.seq) if groups else {}
+    ops = case.vocabulary.ops
+    return {
+        rank: (call.group, call.seq, op_type(ops[int(case.calls.op[row])])) for rank, row in rows.items() if call.group
+    }
 
 
 def _links(facts: Facts, finding: Finding) -> tuple[Link, ...]:

@@ -67,6 +67,17 @@ def test_each_rank_waits_for_the_members_of_its_own_group_alone() -> None:
     assert {r: own[r].waits_for for r in (0, 2)} == {0: {1}, 2: {3}}
 
 
+@pytest.mark.parametrize("first", ["all_gather", "all_reduce"])
+def test_where_ranks_disagree_each_waits_in_the_call_that_it_made(first: str) -> None:
+    other = {"all_gather": "all_reduce", "all_reduce": "all_gather"}[first]
+    ranks = [RecordedRank(r).calls(2).call(first if r == 0 else other, done=False) for r in range(4)]
+    found = facts(*ranks)
+    states = rank_table(found, diagnose(found).findings)
+    names = {"all_gather": "ALLGATHER", "all_reduce": "ALLREDUCE"}
+    assert [state.wait and state.wait.call.op for state in states] == [names[first], *[names[other]] * 3]
+    assert [state.waits_in for state in states] == [f"{names[first]} #3", *[f"{names[other]} #3"] * 3]
+
+
 def test_how_long_a_call_ran_is_what_the_watchdog_prints() -> None:
     own = waits(late(own_log(0, gave_up(0, 3, 601.0, ran_ms=590_731, timeout_ms=590_000))))
 
