@@ -29,14 +29,12 @@ PERFORMANCE = ARCHITECTURE.with_name("performance.md")
 
 def commands() -> str:
     """The help of every command."""
-    shown = (
-        f"## {path}\n\n```text\n{text}\n```\n" for path, text in _helps(cli, click.Context(cli, info_name="nccldoctor"))
-    )
+    context = click.Context(cli, info_name="nccldoctor", **cli.context_settings)
+    shown = (f"## {path}\n\n```text\n{text}\n```\n" for path, text in _helps(cli, context))
     return "\n".join(shown)
 
 
 def _helps(command: click.Command, context: click.Context) -> Iterator[tuple[str, str]]:
-    context.max_content_width = 79
     yield context.command_path, command.get_help(context)
     if isinstance(command, click.Group):
         for name in command.list_commands(context):
@@ -71,10 +69,14 @@ def remedies() -> str:
     return re.sub(r"\]\((?=[a-z])", "](remedies/", f"## {body}")
 
 
+ORPHAN = "---\norphan: true\n---\n\n"
+"""Before a page that no menu lists."""
+
+
 def remedy_pages() -> dict[str, str]:
     """A page for each remedy, by its path below the index; no menu lists them."""
     own = pages(load_catalogue())
-    return {name: f"---\norphan: true\n---\n\n{text}" for name, text in own.items() if name != INDEX}
+    return {name: ORPHAN + text for name, text in own.items() if name != INDEX}
 
 
 def api() -> str:

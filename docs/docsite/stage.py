@@ -7,7 +7,7 @@ import re
 import shutil
 from pathlib import Path
 
-from docsite import code_pages, incident_reports
+from docsite import code_pages, incident_reports, notebook_pages
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -16,6 +16,9 @@ PROJECT_PAGES = (
     *("benchmarks/README.md", "benchmarks/hangbench/README.md"),
 )
 """Pages outside ``docs/`` that belong to the site; there they stand below ``project/``."""
+NOTEBOOKS = tuple(sorted((DOCS / "notebooks").glob("*.ipynb")))
+NO_MENU = "benchmarks/hangbench/README.md"
+"""A page that only links lead to: the menu has the results of the benchmark, docs/hangbench.md."""
 NO_PAGES = ("agents", "examples")
 """Folders of ``docs/`` whose Markdown is for programs, or part of an example; a link to it is a download."""
 
@@ -30,7 +33,11 @@ def stage(source: Path) -> None:
     built = {**code_pages.BUILT, "incidents": lambda: incident_reports.table(reports)}
     for page in pages():
         text = _with_site_links(page, page.read_text(encoding="utf-8"), source)
+        if page == ROOT / NO_MENU:
+            text = code_pages.ORPHAN + text
         _write(source / site_path(page), _BUILT_HERE.sub(lambda found: built[found[1]](), text))
+    for notebook in NOTEBOOKS:
+        notebook_pages.write(notebook, source / site_path(notebook))
     for name, text in code_pages.remedy_pages().items():
         _write(source / "reference" / "remedies" / name, text)
     shutil.copyfile(Path(__file__).with_name("conf.py"), source / "conf.py")
@@ -44,7 +51,8 @@ def pages() -> tuple[Path, ...]:
 
 def site_path(path: Path) -> Path:
     """Where a file of the checkout stands in the site."""
-    return path.relative_to(DOCS) if path.is_relative_to(DOCS) else Path("project") / path.relative_to(ROOT)
+    place = path.relative_to(DOCS) if path.is_relative_to(DOCS) else Path("project") / path.relative_to(ROOT)
+    return place.with_suffix(".md") if path in NOTEBOOKS else place
 
 
 def _with_site_links(page: Path, text: str, source: Path) -> str:
@@ -54,11 +62,12 @@ def _with_site_links(page: Path, text: str, source: Path) -> str:
         target = Path(os.path.normpath(page.parent / link[1]))
         if target.is_dir():
             target = target / "README.md"
-        if target not in pages() and not (source / site_path(target)).exists() and target.exists():
+        if target in (*pages(), *NOTEBOOKS):
+            return os.path.relpath(site_path(target), site_path(page).parent) + (link[2] or "")
+        if not (source / site_path(target)).exists() and target.exists():
             (source / site_path(target)).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(target, _as_download(source / site_path(target)))
-        to = site_path(target) if target in pages() else _as_download(site_path(target))
-        return os.path.relpath(to, site_path(page).parent) + (link[2] or "")
+        return os.path.relpath(_as_download(site_path(target)), site_path(page).parent) + (link[2] or "")
 
     parts = _CODE.split(text)  # every second one is code
     return "".join(part if number % 2 else _LINK.sub(moved, part) for number, part in enumerate(parts))

@@ -72,7 +72,14 @@ def test_the_site_holds_what_is_written_and_what_the_code_says(site: Path) -> No
     assert 'id="not-arrived"' in text["reference/classes.html"]
     assert 'id="nccldoctor.analyze"' in text["reference/api.html"]
     assert "TORCH_NCCL_DUMP_ON_TIMEOUT" in text["reference/settings.html"]
-    assert "--redact" in text["reference/commands.html"]
+    assert "-h, --help" in text["reference/commands.html"]
+    assert text["index.html"].count('href="hangbench.html"') == 1
+    assert 'href="notebooks/questions.html"' in text["tutorial.html"]
+    first_look = text["notebooks/first-look.html"]
+    assert all(
+        shown in first_look
+        for shown in ('src="../_images/first-look-c09-0.png"', '<table class="docutils"', "nccldoctor-card")
+    )
     assert "straggler" in text["reference/glossary.html"]
     assert "times the processor time" in text["comparison.html"]
     assert not [name for name, words in text.items() if "built here:" in words]
