@@ -162,9 +162,9 @@ def ask(context: Context, name: str, arguments: dict[str, Any]) -> Answer:
 
 
 def listed(words: Iterable[str], limit: int = 5) -> str:
-    """``a, b or c``, cut after ``limit``."""
+    """``a, b or c``, cut after ``limit`` where that hides two and more."""
     items = list(words)
-    return or_list([*items[:limit], f"{len(items) - limit} more"] if len(items) > limit else items)
+    return or_list([*items[:limit], f"{len(items) - limit} more"] if len(items) > limit + 1 else items)
 
 
 def excerpt(text: str) -> str:

@@ -28,11 +28,16 @@ from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import Batch, Calls, DumpHead, Vocabulary
 from nccldoctor.prescribe import conditions
 from nccldoctor.prescribe.conditions import PREDICATES, Context, Met, NotCheckable, Unmet, ask, survey_case
-from nccldoctor.prescribe.conditions.base import catalogue_name, predicate
+from nccldoctor.prescribe.conditions.base import catalogue_name, listed, predicate
 from nccldoctor.prescribe.conditions.environment import version_tuple
 from nccldoctor.prescribe.conditions.findings import operation
 from nccldoctor.prescribe.conditions.motion import Motion, motion_of
 from nccldoctor.prescribe.conditions.stacks import is_frame_of
+
+
+def test_a_list_is_cut_only_where_that_hides_two_and_more():
+    assert listed("abcdef") == "a, b, c, d, e or f"
+    assert listed("abcdefg") == "a, b, c, d, e or 2 more"
 
 
 def look(case, finding=None, name="", **arguments):
