@@ -85,7 +85,7 @@ def analyze(
 
     ``rank_from`` is a regular expression with a group ``rank`` for file names that no rule knows; ``catalogue`` names folders
     of further remedies; ``scheduler`` is the address of a dask cluster whose workers read the files. Whatever can be read is diagnosed.
-    Who analyses a growing folder again and again gives the same ``before`` each time, so that only files that changed are read.
+    To analyse a growing folder again and again, give the same ``before`` each time: only files that changed are read.
 
     Raises :class:`~nccldoctor.model.errors.NccldoctorError` for a path or a catalogue that does not exist or is wrong.
     """

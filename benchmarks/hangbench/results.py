@@ -128,7 +128,7 @@ HEAD = """# hangbench: tools that diagnose hung jobs, compared
 write the jobs to a folder.
 
 **Read it with this in mind.** The jobs come from the authors of nccldoctor: incidents that are bundled with it, and jobs of two
-simulators that share no code with each other. They show which evidence a tool understands; they are no sample of what fails in
+simulators that share no code with each other. They show which evidence a tool understands; they aren't a sample of real failures in
 clusters. nccldoctor was developed against the bundled incidents and against jobs of the same simulators, though not of these
 seeds: its figures are an upper bound, and 100 % means that jobs of this kind are easy for it, not that it never errs. A tool that
 reads one kind of file alone is scored on the jobs that have it."""

@@ -71,7 +71,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--log", type=Path, help="write each effect as a line of JSON")
     parser.add_argument("--write", type=Path, help="write the counts as Markdown")
-    parser.add_argument("-v", "--verbose", action="store_true", help="list what gave way")
+    parser.add_argument("-v", "--verbose", action="store_true", help="list what failed")
     args = parser.parse_args(argv)
     part, of = map(int, args.part.split("/"))
     jobs = [job for n, job in enumerate(jobs_of(args)) if n % of == part - 1]
@@ -112,7 +112,7 @@ def report(jobs: int, effects: list[Effect], asked: str) -> str:
         "Which kinds a job gets follows from its name. "
         "More kinds and seeds, and folders of labelled jobs, are arguments of the same command.",
         "",
-        "| what gave way | times | meaning |",
+        "| what failed | times | meaning |",
         "| --- | --- | --- |",
         *(f"| {word} | {counts[word]} | {meaning} |" for word, meaning in FINDINGS.items()),
         "",

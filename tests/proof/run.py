@@ -1,4 +1,4 @@
-"""Proves what SECURITY.md promises: tries thousands of inputs and surroundings in every output, and counts what gave way.
+"""Proves what SECURITY.md promises: tries thousands of inputs and surroundings in every output, and counts what failed.
 
 python tests/proof/run.py --inputs 3000 --workers 2 --log proof.jsonl --write docs/proof.md
 
@@ -92,7 +92,7 @@ def report(results: Sequence[Result], inputs: int) -> str:
     counts = Counter(promise for result in results for promise in result.broken)
     slowest, largest = max(results, key=lambda one: one.seconds), max(results, key=lambda one: one.memory)
     lines = [
-        "# Proof: what was tried, and what gave way",
+        "# Proof: what was tried, and what failed",
         "",
         f"Made by `python tests/proof/run.py --inputs {inputs} --write docs/proof.md`; don't edit it.",
         "",
@@ -102,7 +102,7 @@ def report(results: Sequence[Result], inputs: int) -> str:
         "the name of a file, and in dumps that are not damaged by bytes. An audit hook in every process tells what code runs and "
         "what speaks with the network.",
         "",
-        "| what gave way | inputs | meaning |",
+        "| what failed | inputs | meaning |",
         "| --- | --- | --- |",
         *(f"| {name} | {counts[name]} | {meaning} |" for name, meaning in PROMISES.items()),
         "",
@@ -111,7 +111,7 @@ def report(results: Sequence[Result], inputs: int) -> str:
         "",
         "## What was tried",
         "",
-        "| family | inputs | outputs | what gave way | what it is |",
+        "| family | inputs | outputs | what failed | what it is |",
         "| --- | --- | --- | --- | --- |",
     ]
     for family, about in ABOUT.items():
