@@ -84,15 +84,24 @@ def _assembled(blocks: list[Block], dialect: Dialect) -> str:
     return out
 
 
+FIELD = 200
+"""Characters of a field at most."""
+
 _GOES = {"job": 6, "or else": 8, "doubts": 2, "note": 1}
 """The fields that may go; the others stay."""
 
 
 def _fields(made: Ticket, dialect: Dialect) -> Iterator[Block]:
     for fact in made.fields:
-        text = dialect.code(fact.text, 40) if fact.label == "class" else dialect.words(fact.text, 200)
+        text = dialect.code(fact.text, 40) if fact.label == "class" else dialect.words(_sentences(fact.text), FIELD)
         label = dialect.strong(f"{capitalized(fact.label)}:")
         yield Block("", f"{dialect.bullet}{label} {text}", _GOES.get(fact.label, 0))
+
+
+def _sentences(text: str) -> str:
+    """The text, or as many of its sentences as a field has room for."""
+    end = text.rfind(". ", 0, FIELD) if len(text) > FIELD else -1
+    return text[: end + 1] if end > 0 else text
 
 
 def _steps(made: Ticket, dialect: Dialect) -> Iterator[Block]:

@@ -136,7 +136,7 @@ def test_a_doubt_is_in_the_ticket_and_a_long_one_does_not_cost_the_command():
     )
     text = ticket.in_dialect(replace(made, findings=(verdict,), avoid=(Avoid("x " * 300, "y " * 300),)), MD)
 
-    assert "No log shows whether rank 5 was alive." in text
+    assert "No log shows whether rank 5 was alive.\n" in text, "what has no room goes as a whole sentence"
     assert "ssh gpu-a018" in text
     assert len(text) <= ticket.LIMIT
 
@@ -155,6 +155,10 @@ def test_a_setting_that_is_named_is_no_order():
         advice.warning_of(Avoid("NCCL_IB_DISABLE=1", "It is slow.")) == "`NCCL_IB_DISABLE=1` doesn't help. It is slow."
     )
     assert advice.warning_of(Avoid("Don't raise it", "It hides.")) == "Don't raise it. It hides."
+
+
+def test_quotes_around_code_are_part_of_it():
+    assert MD.words("KeyError: 'input_ids' in load_batch", 200) == "KeyError: `'input_ids'` in `load_batch`"
 
 
 @pytest.mark.parametrize("text", ["`init_process_group(timeout=3600 s)`", "`checkpoint_saved::0`", "`all_reduce`"])
