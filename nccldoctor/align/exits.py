@@ -19,6 +19,7 @@ from nccldoctor.events import (
     TearDown,
 )
 from nccldoctor.identify.case import Case
+from nccldoctor.identify.launcher_tables import seconds
 from nccldoctor.parsers.event_details import is_lost_connection, is_slurm_out_of_memory, is_unhandled_cuda_error
 
 SLACK = 5.0
@@ -237,13 +238,5 @@ def _is_dated_as_closed(case: Case, event: ProcessExit) -> bool:
     """
     if event.time is None:
         return False
-    has_zone = event.time.tzinfo is not None
-    table = [
-        (e, (event.time - e.time).total_seconds())
-        for e in case.of(ProcessExit)
-        if (e.place.source, e.reporter) == (event.place.source, event.reporter)
-        and e.time is not None
-        and (e.time.tzinfo is not None) == has_zone
-    ]
-    is_later = any(e.first and ago > SLACK for e, ago in table)
-    return is_later and any(e.was_closed and abs(ago) <= SLACK for e, ago in table)
+    table, second = case.launcher_of(event), seconds(event.time)
+    return second - table.first > SLACK and table.closed_near(second, SLACK)

@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from nccldoctor.dataclass import dataclass
-from nccldoctor.events import CallTimeout, Event, Events, Note
+from nccldoctor.events import CallTimeout, Event, Events, Note, ProcessExit
 from nccldoctor.identify.groups import Groups
+from nccldoctor.identify.launcher_tables import LauncherTable, Reporter, launcher_tables
 from nccldoctor.identify.nccl_counters import NcclCounters
 from nccldoctor.identify.pods import Pods
 from nccldoctor.model import Gap, Group, Source, Unexplained
@@ -92,6 +93,7 @@ class Case:
     torch: str | None = None
     nccl: str | None = None
     _of_number: dict[int, list[CallTimeout]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _launchers: dict[Reporter, LauncherTable] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -136,6 +138,12 @@ class Case:
         """All events of one kind, in input order; of one rank where ``rank`` is given."""
         found = self.events.of_kind(cls)
         return iter(found) if rank is None else (event for event in found if event.rank == rank)
+
+    def launcher_of(self, end: ProcessExit) -> LauncherTable:
+        """The ends that the launcher lists which reports this one."""
+        if not self._launchers:
+            self._launchers.update(launcher_tables(self.events.of_kind(ProcessExit)))
+        return self._launchers.get((end.place.source, end.reporter), LauncherTable())
 
     def timeouts(self, seq: int) -> Sequence[CallTimeout]:
         """All lines that give up on a call of this sequence number, in input order, in any group."""
