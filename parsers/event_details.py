@@ -57,6 +57,16 @@ def is_lost_connection(event: Event) -> bool:
     return isinstance(event, ExceptionRaised) and _GLOO_PEER_ENDED.search(event.message) is not None
 
 
+def is_raised_by_gloo(message: str) -> bool:
+    """True of an exception that gloo's transport raised: it names its source file."""
+    return "gloo/transport/" in message
+
+
+def is_vain_wait_at_store(message: str) -> bool:
+    """True of the exception of a rank whose key nobody set in time (torch ``TCPStore.cpp``)."""
+    return "wait timeout after" in message
+
+
 def is_unhandled_cuda_error(text: str) -> bool:
     """True of NCCL's complaint that a CUDA call failed; the error itself follows as its last error."""
     return "unhandled cuda error" in text

@@ -239,4 +239,4 @@ def _is_dated_as_closed(case: Case, event: ProcessExit) -> bool:
     if event.time is None:
         return False
     table, second = case.launcher_of(event), seconds(event.time)
-    return second - table.first > SLACK and table.closed_near(second, SLACK)
+    return second - table.first > SLACK and table.has_closed_near(second, SLACK)

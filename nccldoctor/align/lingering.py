@@ -9,7 +9,7 @@ from nccldoctor.align.stack_activity import is_waiting, split_frame
 from nccldoctor.events import ExceptionRaised, Stack
 
 
-def outlasts(stack: Stack, raised: ExceptionRaised) -> bool:
+def is_behind_exception(stack: Stack, raised: ExceptionRaised) -> bool:
     """True of a main thread that is in no collective and has left the function which raised the exception.
 
     A stack with that function, or with an earlier time, is from before the exception.

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 
-from nccldoctor.align.lingering import outlasts
+from nccldoctor.align.lingering import is_behind_exception
 from nccldoctor.align.stack_activity import is_waiting
 from nccldoctor.dataclass import dataclass
 from nccldoctor.events import (
@@ -106,7 +106,7 @@ class RankActivity:
         """A stack that shows its process behind its own exception, where no exit is on record."""
         if self.exits or not self.own_exceptions:
             return None
-        return next((stack for stack in self.stacks if outlasts(stack, self.own_exceptions[0])), None)
+        return next((stack for stack in self.stacks if is_behind_exception(stack, self.own_exceptions[0])), None)
 
 
 @dataclass(frozen=True, slots=True)

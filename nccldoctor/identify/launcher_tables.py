@@ -26,7 +26,7 @@ class LauncherTable:
     first: float = math.inf
     closed: list[float] = field(default_factory=list)
 
-    def closed_near(self, second: float, slack: float) -> bool:
+    def has_closed_near(self, second: float, slack: float) -> bool:
         """True where a closed process ended within ``slack`` seconds."""
         at = bisect_left(self.closed, second - slack)
         return at < len(self.closed) and self.closed[at] <= second + slack

@@ -67,7 +67,7 @@ def read_entries(entries: list[Any], budget: int) -> Entries:
     out.rows = len(entries)
     bad: set[int] = set()
     table = _transpose(entries)
-    _numbers(table, out, bad)
+    _add_numbers(table, out, bad)
     _note_missing(table, out)
     _groups(table, out, [out.groups], [out.rows])
     _add_calls(table, out, budget)
@@ -101,7 +101,7 @@ def read_together(dumps: Sequence[list[Any]], budget: int) -> tuple[Entries, lis
         return None
     out.columns = alike.expanded(out.columns)
     out.rows = len(entries)
-    _numbers(table, out, bad)
+    _add_numbers(table, out, bad)
     groups: list[list[tuple[str, str]]] = [[] for _ in dumps]
     _groups(table, out, groups, counts)
     _note_missing(table, out)
@@ -199,7 +199,7 @@ def _uniform(entries: list[dict[Any, Any]]) -> dict[str, Sequence[Any]] | None:
     return None
 
 
-def _numbers(table: dict[str, Sequence[Any]], out: Entries, bad: set[int]) -> None:
+def _add_numbers(table: dict[str, Sequence[Any]], out: Entries, bad: set[int]) -> None:
     if "collective_seq_id" not in table and "seq_id" in table:
         table["collective_seq_id"] = table["seq_id"]
     if "time_created_ns" not in table and "time_created_us" in table:

@@ -42,7 +42,7 @@ def standing_of(looks: Looks, world: Ranks) -> Standing:
     others = [s for s in now if s not in waiting]
     outside = [s for s in others if s.posture.is_outside]
     quiet = [s for s in others if not s.posture.is_outside]
-    known = [s for s in outside if not s.may_wait] if quiet else outside
+    known = [s for s in outside if not s.can_wait] if quiet else outside
     if not known:
         known, quiet = [*outside, *quiet], []
     steady = [s for s in known if s.posture.is_gone or _was_always_outside(looks, s)]

@@ -102,7 +102,7 @@ class Stance:
         return replace(self, op=before.op, words=words, path=before.path, shown=shown)
 
     @property
-    def may_wait(self) -> bool:
+    def can_wait(self) -> bool:
         """True of an idle thread outside every call where no frame tells what it does: ``work.wait()`` leaves no frame."""
         is_active = (self.event.state or "").startswith("active")
         return self.posture in (Posture.QUIET, Posture.OWN) and not self.words and not is_active

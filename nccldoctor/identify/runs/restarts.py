@@ -240,7 +240,10 @@ class _Attempt:
         return event.rank in self.spoke and _is_start(event)
 
     def closed_before(self, event: Event) -> float | None:
-        """Where an agent had closed all of its workers, for a line in which it closes others; it started these in between."""
+        """Where an agent had closed all of its workers, for a line in which it closes others.
+
+        It started these in between.
+        """
         agent = event.agent if isinstance(event, TearDown) else None
         return self.closed.get(agent) if agent is not None else None
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from nccldoctor.align.lingering import outlasts
+from nccldoctor.align.lingering import is_behind_exception
 from nccldoctor.align.stack_activity import find_activity, is_by_name, is_waiting, shown_activity_of, user_frame
 from nccldoctor.events import ExceptionRaised, FailedStack, ProcessExit, ProcessState, Stack
 from nccldoctor.identify.case import Case
@@ -160,7 +160,7 @@ def lingers(context: Context, *, of: Who = "culprit") -> Answer:
     if ended := next((e for e in survey.events_of(ProcessExit) if e.rank in ranks), None):
         return Unmet(asked, quoted(ended))
     for stack in stacks:
-        if stack.rank is not None and outlasts(stack, raised[stack.rank]):
+        if stack.rank is not None and is_behind_exception(stack, raised[stack.rank]):
             says = f"rank {stack.rank} was in {user_frame(stack.frames) or stack.frames[0]}"
             return Met(asked, excerpt(says), str(stack.place))
     return Unmet(asked, "its stack is from before the exception") if stacks else _no_stack(context, asked, of)
@@ -182,7 +182,7 @@ def process_state(context: Context, *, state: tuple[str, ...], of: Who = "culpri
 
 @predicate(weight=0.6)
 def call_site(context: Context, *, function: tuple[str, ...] = (), file: tuple[str, ...] = ()) -> Answer:
-    """The stalled call was made from one of these functions, by a stack of the recorder or the watchdog, or by a traceback."""
+    """The stalled call was made from one of these functions, by a recorded stack or a traceback."""
     asked = _asked("the stalled call", function, file, "was made in")
     survey = context.survey
     stacks = list(recorded_stacks(context))

@@ -143,7 +143,7 @@ def _doubts_of_outside(facts: Facts, standing: Standing, culprits: Sequence[Stan
         yield Doubt.at_most(Confidence.MEDIUM, doubts_of.no_stack_of(unseen))
     if standing.is_guessed:
         yield Doubt.at_most(Confidence.LOW, doubts_of.NO_WAIT_FRAME)
-    if unshown := where.known_ranks([s for s in culprits if s.may_wait]):
+    if unshown := where.known_ranks([s for s in culprits if s.can_wait]):
         yield Doubt.at_most(Confidence.MEDIUM, doubts_of.may_wait_itself(unshown))
     if _is_first_end_open(standing, culprits):
         yield Doubt.at_most(Confidence.LOW, doubts_of.FIRST_END_UNKNOWN)

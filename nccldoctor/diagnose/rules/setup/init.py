@@ -50,7 +50,14 @@ from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.hosts import why_unreachable
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.stack_frames import is_user_code
-from nccldoctor.parsers.event_details import barrier_counts, is_failed_set_up, rank_checked_in_twice, ranks_on_one_gpu
+from nccldoctor.parsers.event_details import (
+    barrier_counts,
+    is_failed_set_up,
+    is_raised_by_gloo,
+    is_vain_wait_at_store,
+    rank_checked_in_twice,
+    ranks_on_one_gpu,
+)
 
 _WAY = ("init.cc:", "bootstrap.cc:", "init.cu:", "bootstrap.cu:")
 """Where a result code passes when the making of a communicator fails."""
@@ -342,15 +349,15 @@ def _has_worked(facts: Facts) -> bool:
 
 def _is_failed_call_of_gloo(event: ExceptionRaised) -> bool:
     """True of a collective that failed in gloo, which connects all ranks of a group before its first one."""
-    return "gloo/transport/" in event.message and (wait_of(event.frames) or ("", ""))[0] == "call"
+    return is_raised_by_gloo(event.message) and (wait_of(event.frames) or ("", ""))[0] == "call"
 
 
 def _ranks_with_own_keys(facts: Facts) -> Ranks:
-    """The ranks whose own program waited at the store in vain: the innermost frame is the user's, and no code of torch sets anything up.
+    """The ranks whose own program waited at the store in vain.
 
-    Example: ``store.wait(["ckpt/3"])`` in ``save (train.py:49)``.
+    The innermost frame is the user's, and no code of torch sets anything up. Example: ``store.wait(["ckpt/3"])`` in ``save (train.py:49)``.
     """
-    waits = (e for e in facts.case.of(ExceptionRaised) if e.frames and "wait timeout after" in e.message)
+    waits = (e for e in facts.case.of(ExceptionRaised) if e.frames and is_vain_wait_at_store(e.message))
     return Ranks(e.rank for e in waits if e.rank is not None and is_user_code(split_frame(e.frames[0])[1]))
 
 
