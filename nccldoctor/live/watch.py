@@ -61,7 +61,7 @@ class Wishes:
 class Observation:
     """One look: the newest analysis, whether it is new, and the pace at the time ``at`` (seconds since the epoch).
 
-    ``is_verdict``: the analysis itself says that the job is stuck or failed.
+    ``is_verdict``: the analysis itself says that the job is stuck or failed. ``is_over``: nothing more will come of this job.
     """
 
     at: float
@@ -70,6 +70,7 @@ class Observation:
     is_new: bool
     pace: Pace
     is_verdict: bool = False
+    is_over: bool = False
 
 
 @dataclass(slots=True)
@@ -120,7 +121,7 @@ class _Seen:
 
 
 def watch_job(watched: Watched, clock: Clock, wishes: Wishes) -> Iterator[Observation]:
-    """One observation at each look, until the job is stuck, has ended, or answers no more.
+    """One observation at each look, until the job has ended or answers no more. One that is stuck may go on: a long pause was no stall.
 
     Raises :class:`~nccldoctor.model.errors.NccldoctorError` where there is nothing to watch.
     """
@@ -131,9 +132,17 @@ def watch_job(watched: Watched, clock: Clock, wishes: Wishes) -> Iterator[Observ
         incident = pipeline.analyze(watched.inputs(), before=before) if is_new or newest is None else newest.incident
         newest = _observed(incident, clock.now(), watched, seen, wishes)
         yield replace(newest, is_new=is_new)
-        if newest.state is not State.RUNNING:
+        if newest.is_over:
             return
         clock.sleep(max(wishes.every, clock.now() - begin))
+
+
+def until_stuck(looks: Iterator[Observation]) -> Iterator[Observation]:
+    """The looks until the first at which the job is stuck."""
+    for seen in looks:
+        yield seen
+        if seen.state is State.STUCK:
+            return
 
 
 def _observed(incident: Incident, now: float, watched: Watched, seen: _Seen, wishes: Wishes) -> Observation:
@@ -147,13 +156,17 @@ def _observed(incident: Incident, now: float, watched: Watched, seen: _Seen, wis
         pace = seen.growth(watched.last_written(), now)
     is_verdict = _is_verdict(incident.diagnosis)
     state = State.RUNNING
-    if is_verdict or _is_standing(pace, wishes):
+    if is_verdict:
         state = State.STUCK
     elif _has_ended_well(incident.diagnosis, liveness):
         state = State.ENDED
     elif watched.has_ended:
         state = State.LOST
-    return Observation(now, state, incident, False, pace, is_verdict)
+    elif _is_standing(pace, wishes):
+        state = State.STUCK
+    has_failed = is_verdict and incident.diagnosis.job_end.state is JobState.ENDED
+    is_over = has_failed or watched.has_ended or state is State.ENDED
+    return Observation(now, state, incident, False, pace, is_verdict, is_over)
 
 
 def _job_time(case: Case, liveness: Liveness, unwritten: float, now: float) -> float:

@@ -28,7 +28,7 @@ Exit codes, as for analyze:
 
 WATCH_CODES = """\b
 Exit codes:
-  0  the job ended well
+  0  the job ended well, or moved when you stopped the watch
   1  the job is stuck or failed
   2  usage error, or nothing to watch
   3  RAS answers no more
@@ -104,7 +104,12 @@ def live_command(**options: Any) -> None:
     show_default=True,
     help="Seconds without a step: a stall.",
 )
-@click.option("--exec", "hook", metavar="CMD", help="Run CMD on a verdict; NCCLDOCTOR_* variables describe it.")
+@click.option(
+    "--exec",
+    "hook",
+    metavar="CMD",
+    help="Run CMD when the job gets stuck, and go on; NCCLDOCTOR_* variables describe the verdict.",
+)
 @choice_option("--color", "auto", "always", "never", help="Colours on stdout.")
 def watch_command(source: str, **options: Any) -> None:
     """Analyse logs as they grow, and say who falls behind before the watchdog.

@@ -1,9 +1,14 @@
-"""Runs ``nccldoctor watch``: prints what changes, and the report when the job is stuck."""
+"""Runs ``nccldoctor watch``: prints what changes, and the report when the job is stuck.
+
+With a command of the user it goes on behind an alarm: a job that moves again may get stuck later.
+"""
 
 from __future__ import annotations
 
+import signal
 import tempfile
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from pathlib import Path
 
@@ -14,7 +19,7 @@ from nccldoctor.live.clock import Clock, WallClock
 from nccldoctor.live.hook import hook_variables, run_hook
 from nccldoctor.live.remarks import Remarks, stuck_sentence
 from nccldoctor.live.sources import Watched, WatchedFolder, WatchedRas, ras_address
-from nccldoctor.live.watch import Observation, State, Wishes, watch_job
+from nccldoctor.live.watch import Observation, State, Wishes, until_stuck, watch_job
 
 CODES = {State.ENDED: 0, State.STUCK: 1, State.LOST: 3}
 """How the command exits when it stops watching."""
@@ -23,31 +28,90 @@ LOOK = "nccldoctor live --pid all --twice 10"
 """What brings stacks of all ranks, which show who is missing."""
 
 HOOK_FAILED = 4
-"""The exit code of a watch that ended with a verdict and whose ``--exec`` failed."""
+"""The exit code of a watch that ended while the job was stuck or failed, and whose ``--exec`` failed."""
 
 
 def watch_source(
     source: str, *, every: float, behind: float, stall: float, hook: str | None, color: str, clock: Clock | None = None
 ) -> int:
-    """Watch a folder or RAS until the job is stuck or ends; the exit code.
+    """Watch a folder or RAS until the job ends, with no ``hook`` until it is stuck; the exit code.
 
     Raises :class:`~nccldoctor.model.errors.NccldoctorError` where there is nothing to watch.
     """
     clock = clock or WallClock()
     wishes = Wishes(every, behind, stall)
-    remarks, last = Remarks(wishes), None
-    with ExitStack() as stack:
-        for seen in watch_job(_to_watch(source, stack, clock), clock, wishes):
+    alarm = Alarm(source, hook, color)
+    remarks = Remarks(wishes)
+    with ExitStack() as stack, _ended_by_signals():
+        looks = watch_job(_to_watch(source, stack, clock), clock, wishes)
+        for seen in looks if hook else until_stuck(looks):
             for sentence in remarks.about(seen):
-                terminal.out(f"{datetime.fromtimestamp(seen.at):%H:%M:%S}  {sentence}\n")
-            last = seen
-    assert last is not None
-    _show_report(last, color)
-    problem = _hook_problem(last, source, hook) if hook and last.state is State.STUCK else ""
-    if problem:
-        click.echo(f"error: the command of --exec failed with {problem}", err=True)
-        return HOOK_FAILED
-    return CODES[last.state]
+                _tell(seen.at, sentence)
+            alarm.hear(seen)
+    return alarm.exit_code
+
+
+class Alarm:
+    """Raised when the job gets stuck, and over when it moves again; ``hook`` runs each time that it is raised."""
+
+    def __init__(self, source: str, hook: str | None, color: str) -> None:
+        self._source, self._hook, self._color = source, hook, color
+        self._is_raised = self._has_hook_failed = False
+        self._state = State.RUNNING
+
+    def hear(self, seen: Observation) -> None:
+        """Take one look into account."""
+        self._state = seen.state
+        if seen.state is State.STUCK and not self._is_raised:
+            self._is_raised = True
+            _show_report(seen, self._color)
+            self._run_hook(seen)
+        elif seen.state in (State.RUNNING, State.ENDED) and self._is_raised:
+            self._is_raised = self._has_hook_failed = False
+            _tell(seen.at, "The job moves again." if seen.state is State.RUNNING else "The job ended well after all.")
+        elif seen.state is State.LOST:
+            terminal.out("RAS doesn't answer any more: the job ended, or its node is down.\n")
+
+    def _run_hook(self, seen: Observation) -> None:
+        if self._hook is None:
+            return
+        self._has_hook_failed = True  # until it ended well: a signal may end the watch first
+        problem = run_hook(self._hook, hook_variables(seen.incident, self._source, CODES[State.STUCK]))
+        self._has_hook_failed = bool(problem)
+        if problem:
+            click.echo(f"error: the command of --exec failed with {problem}", err=True)
+
+    @property
+    def exit_code(self) -> int:
+        """How the command ends: an alarm that stands counts before a service that answers no more."""
+        if self._is_raised:
+            return HOOK_FAILED if self._has_hook_failed else CODES[State.STUCK]
+        return CODES.get(self._state, 0)
+
+
+class _Stopped(Exception):
+    """SIGTERM or Ctrl-C."""
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Leave the block at SIGTERM and Ctrl-C."""
+
+    def stop(*_: object) -> None:
+        raise _Stopped
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    except _Stopped:
+        click.echo("the watch was stopped", err=True)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _tell(at: float, sentence: str) -> None:
+    terminal.out(f"{datetime.fromtimestamp(at):%H:%M:%S}  {sentence}\n")
 
 
 def _to_watch(source: str, stack: ExitStack, clock: Clock) -> Watched:
@@ -60,19 +124,9 @@ def _to_watch(source: str, stack: ExitStack, clock: Clock) -> Watched:
 
 def _show_report(last: Observation, color: str) -> None:
     """The report of a job that is stuck, and what to do next."""
-    if last.state is State.LOST:
-        terminal.out("RAS doesn't answer any more: the job ended, or its node is down.\n")
-        return
-    if last.state is State.ENDED:
-        return
     if not last.is_verdict:
         terminal.out(f"{stuck_sentence(last)}\n")
     has_color, ascii_only = terminal.has_color(color), not terminal.has_unicode()
     terminal.out("\n" + last.incident.to_text(width=terminal.width(), color=has_color, ascii_only=ascii_only))
     if not last.is_verdict:
         click.echo(f"next: {LOOK}  (on the job's host; for several hosts --slurm, --k8s or --ssh)", err=True)
-
-
-def _hook_problem(last: Observation, source: str, hook: str) -> str:
-    """Run the user's command; why it failed, or ""."""
-    return run_hook(hook, hook_variables(last.incident, source, CODES[last.state]))

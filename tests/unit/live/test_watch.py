@@ -17,7 +17,7 @@ from nccldoctor.cli import demo
 from nccldoctor.ingest import ingest
 from nccldoctor.live.remarks import Remarks
 from nccldoctor.live.sources import WatchedFolder, WatchedRas
-from nccldoctor.live.watch import Observation, State, Wishes, watch_job
+from nccldoctor.live.watch import Observation, State, Wishes, until_stuck, watch_job
 
 START = 1_780_000_000.0
 
@@ -46,7 +46,7 @@ def watched(
     """At most so many looks at a job that ``plays`` after each sleep, and what was said at each."""
     clock, remarks = FakeClock(START + 20, plays), Remarks(wishes)
     seen, said = [], []
-    for observation in watch_job(WatchedFolder(job.folder), clock, wishes):
+    for observation in until_stuck(watch_job(WatchedFolder(job.folder), clock, wishes)):
         seen.append(observation)
         said.append(remarks.about(observation))
         if len(seen) == looks:
@@ -153,7 +153,7 @@ def test_only_files_that_changed_are_read_again(tmp_path: Path, monkeypatch: pyt
 
 def test_a_diagnosed_job_is_stuck_at_once(tmp_path: Path) -> None:
     demo.write("late-rank-three-groups", tmp_path / "logs")
-    (seen,) = watch_job(WatchedFolder(tmp_path / "logs"), FakeClock(), Wishes())
+    (seen,) = until_stuck(watch_job(WatchedFolder(tmp_path / "logs"), FakeClock(), Wishes()))
     assert (seen.state, seen.is_verdict) == (State.STUCK, True)
     assert Remarks(Wishes()).about(seen)[-1].startswith("Rank 1")
 
@@ -173,7 +173,7 @@ def test_a_dead_rank_of_ras_is_a_verdict(tmp_path: Path) -> None:
     ]
     with RasServer(reports) as server:
         source = WatchedRas("localhost", server.port, tmp_path, FakeClock())
-        seen = list(watch_job(source, source._clock, Wishes()))
+        seen = list(until_stuck(watch_job(source, source._clock, Wishes())))
     assert [observation.state for observation in seen[:2]] == [State.RUNNING, State.RUNNING]
     assert seen[-1].state is State.STUCK
     assert str(seen[-1].incident.verdict.ranks or seen[-1].incident.verdict.suspects) == "5"
@@ -185,7 +185,7 @@ def test_collectives_that_stop_are_a_stall(tmp_path: Path) -> None:
     with RasServer(reports) as server:
         source = WatchedRas("localhost", server.port, tmp_path, clock := FakeClock())
         remarks, said, seen = Remarks(Wishes(stall=100.0)), [], []
-        for observation in watch_job(source, clock, Wishes(stall=100.0)):
+        for observation in until_stuck(watch_job(source, clock, Wishes(stall=100.0))):
             seen.append(observation)
             said += remarks.about(observation)
     assert (seen[-1].state, seen[-1].is_verdict) == (State.STUCK, False)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
+from builders.live.clocks import FakeClock
 from builders.live.ras_server import RasServer, Report
 from click.testing import CliRunner
 
 import nccldoctor
 from nccldoctor.cli import demo
 from nccldoctor.cli.app import cli
+from nccldoctor.cli.live.watching import watch_source
 from nccldoctor.live.hook import hook_variables, run_hook
 
 
@@ -82,6 +85,54 @@ def test_a_command_that_fails_is_told_on_the_terminal_and_by_the_exit_code(tmp_p
     assert "error: the command of --exec failed with exit code 3" in result.stderr
     demo.write("healthy", tmp_path / "well")
     assert CliRunner().invoke(cli, ["watch", str(tmp_path / "well"), "--exec", "exit 3"]).exit_code == 0
+
+
+START = 1_780_000_000.0
+
+
+def watched(folder: Path, hook: str | None, *, steps_at: tuple[int, ...], stopped_at: int) -> int:
+    """The exit code of a watch of a rank that reports steps at these seconds; SIGTERM comes at the last one."""
+    log = folder / "logs" / "rank_0.log"
+    log.parent.mkdir()
+
+    def plays(now: float) -> None:
+        second = int(now - START)
+        if second in steps_at:
+            with log.open("a") as file:
+                file.write(f"[rank 0] step {second} loss=2.5\n")
+            os.utime(log, (now, now))
+        if second == stopped_at:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    plays(START)
+    wishes = {"every": 10.0, "behind": 500.0, "stall": 60.0, "color": "never"}
+    return watch_source(str(log.parent), hook=hook, clock=FakeClock(START, plays), **wishes)
+
+
+@pytest.mark.parametrize(
+    ("steps_at", "stopped_at", "alarms", "code"),
+    [
+        ((0, 10, 100, 110), 400, 2, 1),
+        ((0, 10), 400, 1, 1),
+        ((0, 10, 100, 110), 130, 1, 0),
+    ],
+    ids=["stuck twice", "stuck for good", "only a pause"],
+)
+def test_a_command_runs_at_each_alarm_of_a_job_that_moved_in_between(
+    steps_at: tuple[int, ...], stopped_at: int, alarms: int, code: int, tmp_path: Path
+) -> None:
+    told = tmp_path / "told"
+    assert watched(tmp_path, f"echo alarm >> {told}", steps_at=steps_at, stopped_at=stopped_at) == code
+    assert told.read_text().splitlines() == ["alarm"] * alarms
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_a_command_that_failed_at_an_alarm_that_stands_is_four(tmp_path: Path) -> None:
+    assert watched(tmp_path, "exit 3", steps_at=(0, 10), stopped_at=400) == 4
+
+
+def test_without_a_command_the_first_alarm_ends_the_watch(tmp_path: Path) -> None:
+    assert watched(tmp_path, None, steps_at=(0, 10, 100), stopped_at=110) == 1
 
 
 @pytest.mark.parametrize(("source", "says"), [("nowhere", "no such file"), ("http://a", "names no RAS service")])
