@@ -23,9 +23,12 @@ from nccldoctor.patterns import lazy
 _TASKS = 4096
 
 _TASK = lazy(
-    r"srun: error: (?P<host>[\w.\[\]-][\w.,\[\]-]{0,400}): tasks? (?P<tasks>\d[\d,-]{0,2000}): "
-    r"(?P<end>[A-Z].{0,200})"
+    r"srun: (?:error: |launch/slurm: _task_finish: )?(?P<host>[\w.\[\]-][\w.,\[\]-]{0,400}): "
+    r"tasks? (?P<tasks>\d[\d,-]{0,2000}): (?P<end>[A-Z].{0,200})"
 )
+_WELL = "Completed"
+"""How ``srun -v`` calls an end with 0."""
+
 _CODE = lazy(r"Exited with exit code (-?\d{1,6})")
 _CANCELLED = lazy(
     r"\*\*\* (?P<what>JOB|STEP) (?P<job>[\w.+]{1,60}) ON (?P<host>[\w.-]{1,200}) CANCELLED AT "
@@ -146,6 +149,8 @@ def _tasks(line: Line, match: re.Match[str]) -> Iterator[Event]:
         signal = "SIGKILL"
     elif exited := _CODE.search(end):
         code = int(exited[1])
+    elif end == _WELL:
+        code = 0
     else:
         signal = signal_named(end)
     if signal is None and code is None:

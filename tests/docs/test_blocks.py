@@ -143,19 +143,29 @@ def test_the_blocks_of_a_page_run_one_after_the_other(
 
 SLURM = ROOT / "docs" / "launchers" / "slurm.md"
 SRUN = """#!/bin/bash
-# Two tasks on this machine, as srun starts them: --output=FILE with %t, then a command.
-for word; do case $word in --output=*) output=${word#--output=} ;; --*) ;; *) break ;; esac; shift; done
+# Two tasks on this machine, as srun -v starts them: --output=FILE with %t, then a command.
+for word; do case $word in --output=*) output=${word#--output=} ;; -v) told=yes ;; --*) ;; *) break ;; esac; shift; done
+code=0
+[ -z "$told" ] || echo "srun: launching StepId=4711.0 on host gpu-a07, 2 tasks: [0-1]" >&2
 for task in 0 1; do
   SLURM_PROCID=$task SLURM_LOCALID=$task SLURM_NTASKS=2 "$@" > "${output//%t/$task}" 2>&1 &
+  started[task]=$!
 done
-wait
-exit 1
+for task in 0 1; do
+  if wait "${started[task]}"; then
+    [ -z "$told" ] || echo "srun: launch/slurm: _task_finish: gpu-a07: task $task: Completed" >&2
+  else
+    code=1
+  fi
+done
+exit $code
 """
 TRAIN = """
 import os
 assert os.environ["TORCH_FR_DUMP_TEMP_FILE"].endswith("/dumps/nccl_trace_rank_")
 assert os.environ["MASTER_ADDR"] == "gpu-a07"
-if os.environ["RANK"] == "1":
+assert os.environ["PYTHONUNBUFFERED"]
+if os.environ["RANK"] == os.environ.get("FAILING", ""):
     raise FileNotFoundError("shard_00004.idx")
 """
 
@@ -174,8 +184,7 @@ def test_the_directives_of_the_batch_script_are_options_of_sbatch() -> None:
     assert "\n\n#SBATCH" not in _batch_script(), "sbatch ends reading directives at the first command"
 
 
-@pytest.mark.parametrize("watched", [0, 4])
-def test_the_batch_script_leaves_logs_of_each_rank_and_a_report(watched: int, tmp_path: Path) -> None:
+def _run_batch_script(tmp_path: Path, watched: int, failing: str) -> tuple[int, Path]:
     """Its own lines are run; ``srun`` and ``scontrol`` are stand-ins, and ``nccldoctor watch`` only ends with a code."""
     programs, work = tmp_path / "bin", tmp_path / "work"
     programs.mkdir()
@@ -196,6 +205,7 @@ def test_the_batch_script_leaves_logs_of_each_rank_and_a_report(watched: int, tm
         **os.environ,
         "PATH": f"{programs}:{os.environ['PATH']}",
         "PYTHONPATH": str(ROOT),
+        "FAILING": failing,
         "SLURM_SUBMIT_DIR": str(work),
         "SLURM_JOB_ID": "4711",
         "SLURM_JOB_NAME": "train",
@@ -206,9 +216,29 @@ def test_the_batch_script_leaves_logs_of_each_rank_and_a_report(watched: int, tm
             ["bash", "train.sbatch"], cwd=work, env=environment, stdout=output, stderr=output, check=False
         )
 
-    assert done.returncode == 1, (work / "train-4711.out").read_text()
+    return done.returncode, work
+
+
+@pytest.mark.parametrize("watched", [0, 4])
+def test_the_batch_script_leaves_logs_of_each_rank_and_a_report(watched: int, tmp_path: Path) -> None:
+    code, work = _run_batch_script(tmp_path, watched, failing="1")
+    assert code == 1, (work / "train-4711.out").read_text()
     assert (work / "logs-4711/ranks/rank_0.log").read_text().startswith("rank=0 pid=")
     assert "Rank 1" in (work / "logs-4711.txt").read_text()
     assert "FileNotFoundError: shard_00004.idx" in (work / "logs-4711.html").read_text()
     says = "collecting stacks of the hang failed"
     assert (says in (work / "train-4711.out").read_text()) is (watched == 4)
+
+
+def test_a_job_of_the_batch_script_that_ended_well_is_told_as_such(tmp_path: Path) -> None:
+    code, work = _run_batch_script(tmp_path, 0, failing="")
+    assert code == 0, (work / "train-4711.out").read_text()
+    assert (work / "logs-4711.txt").read_text().startswith("ok[none]: No hang or failure found: all 2 ranks")
+
+
+def test_the_page_names_the_files_that_the_script_writes() -> None:
+    text = SLURM.read_text()
+    after = text[text.index("## After it ended") :]
+    assert "#SBATCH --job-name=train\n" in _batch_script()
+    assert "#SBATCH --output=%x-%j.out\n" in _batch_script()
+    assert "nccldoctor analyze logs-4711/ train-4711.out" in after

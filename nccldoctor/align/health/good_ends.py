@@ -8,6 +8,7 @@ from nccldoctor.align.liveness import Liveness
 from nccldoctor.events import CommInit, Event, ExceptionRaised, Heartbeat, Note, Phase, ProcessExit, Progress
 from nccldoctor.events.base import Writer
 from nccldoctor.identify.case import Case
+from nccldoctor.identify.runs.earlier_sruns import launched_tasks
 
 _WATCHERS = (Writer.LAUNCHER, Writer.SCHEDULER)
 """Those who see processes end, and say how."""
@@ -50,7 +51,8 @@ def good_ends(case: Case, liveness: Liveness) -> tuple[Event, ...]:
 
     A program leaves its groups open on any way out, also behind an exception. That note counts only beside another end, as where rank 0
     finished the training and ranks 1-7 leave their groups open, and only where nothing went wrong before and no launcher saw a failure.
-    Exits with 0 of processes whose rank is not known count where as many are on record as the job has ranks.
+    Exits with 0 of processes whose rank is not known count where as many are on record as the job has ranks, those of tasks of Slurm where
+    all that were launched ended so: a task may be the launcher of a whole node.
     """
     last: dict[tuple[int | None, int | None], list[Event]] = defaultdict(list)
     telling = case.events.of_kind(*TELLING)
@@ -60,10 +62,12 @@ def good_ends(case: Case, liveness: Liveness) -> tuple[Event, ...]:
     of_process = [e for e in every_end if _is_of_one_process(e)]
     size = case.world_size or case.world_at_least
     are_all = 1 < size <= len(of_process)
+    tasks = [e for e in every_end if _is_of_task(e)]
+    are_all_tasks = bool(tasks) and len(tasks) == launched_tasks(case.of(Note))
     for event in telling:
         key = (event.rank, event.place.source if event.rank is None else None)
         if is_end(event):
-            if _is_of_one_process(event) and not are_all:
+            if (_is_of_one_process(event) and not are_all) or (_is_of_task(event) and not are_all_tasks):
                 continue
             if not isinstance(event, Note) or (can_note and not _is_troubled(case, liveness, event.rank)):
                 last[key].append(event)
@@ -78,6 +82,10 @@ def good_ends(case: Case, liveness: Liveness) -> tuple[Event, ...]:
 
 def _is_of_one_process(event: Event) -> bool:
     return isinstance(event, ProcessExit) and event.rank is None and event.pid is not None
+
+
+def _is_of_task(event: Event) -> bool:
+    return isinstance(event, ProcessExit) and event.task is not None
 
 
 def _is_troubled(case: Case, liveness: Liveness, rank: int | None) -> bool:
