@@ -29,6 +29,7 @@ from typing import Any, BinaryIO
 
 from nccldoctor.collect.node_stream import node_files
 from nccldoctor.model.errors import OutputError
+from nccldoctor.model.jobs_here import JobHere, jobs_of, merged
 from nccldoctor.model.ranks import Ranks
 
 VERSION = 1
@@ -65,7 +66,8 @@ class Answer:
 class NodeResult:
     """What became of one answer; ``error`` is why it is not whole.
 
-    ``ranks`` have at least one file; ``missing`` are pairs of what could not be had, and why.
+    ``ranks`` have at least one file; ``missing`` are pairs of what could not be had, and why. ``jobs`` are those
+    that its processes name.
     """
 
     name: str
@@ -75,6 +77,7 @@ class NodeResult:
     missing: tuple[tuple[str, str], ...]
     error: str | None
     seconds: float
+    jobs: tuple[JobHere, ...] = ()
 
     @property
     def has_answered(self) -> bool:
@@ -94,6 +97,11 @@ class BundleResult:
     def ranks(self) -> Ranks:
         """All ranks with at least one file."""
         return Ranks(rank for node in self.nodes for rank in node.ranks)
+
+    @property
+    def jobs(self) -> tuple[JobHere, ...]:
+        """The jobs on all nodes."""
+        return merged(job for node in self.nodes for job in node.jobs)
 
 
 def write_bundle(target: Path, answers: Iterable[Answer], command: str) -> BundleResult:
@@ -167,6 +175,7 @@ def _add_answer(out: Any, folder: str, answer: Answer, rows: list[dict[str, Any]
         missing=tuple((str(row.get("what", ""))[:300], str(row.get("why", ""))[:600]) for row in missing),
         error=error,
         seconds=round(answer.seconds, 1),
+        jobs=jobs_of(_dicts(told.get("processes"))),
     )
 
 

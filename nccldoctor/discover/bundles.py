@@ -16,6 +16,8 @@ from typing import Any, BinaryIO, Protocol
 from nccldoctor.dataclass import dataclass
 from nccldoctor.discover.paths import printable
 from nccldoctor.model import CollectedFile, Gap
+from nccldoctor.model.jobs_here import JobHere, chosen_job, jobs_of, merged
+from nccldoctor.model.ranks import Ranks
 
 NAMES = ("manifest.json", "node.json")
 """The documents of a bundle, and of the answer of one node: the manifest is believed before the node."""
@@ -63,6 +65,7 @@ def read_manifests(drafts: Sequence[Listed]) -> Bundled:
     files: dict[str, CollectedFile] = {}
     left_out: set[str] = set()
     gaps: list[Gap] = []
+    jobs: list[JobHere] = []
     paths = {draft.path for draft in drafts}
     found = [draft for draft in drafts if draft.path.rpartition("/")[2] in NAMES and _is_ours(draft.head)]
     # the documents of nodes first: what the manifest above them says counts
@@ -72,14 +75,14 @@ def read_manifests(drafts: Sequence[Listed]) -> Bundled:
         if document is None:
             gaps.append(Gap(draft.path, "a damaged manifest: files are told apart by their names", lost=True))
             continue
+        jobs += jobs_of(_objects(document, "processes"))
         folder = draft.path.rpartition("/")[0]
         told = _files(document, f"{folder}/" if folder else "")
         files |= {path: file for path, file in told if path in paths}
         is_bundle = document.get("tool") == TOOLS[0]
         if is_bundle or not any(other is not draft and _is_above(other.path, draft.path) for other in found):
             gaps.extend(_gaps(document))
-    for choose in (_of_other_jobs, _of_no_job):
-        others, about = choose(files)
+    for others, about in (_of_other_jobs(files, jobs), _of_no_job(files)):
         left_out |= others
         gaps += about
     gaps += _without_doubled_ranks(files, left_out)
@@ -87,8 +90,8 @@ def read_manifests(drafts: Sequence[Listed]) -> Bundled:
     return Bundled(files, frozenset(left_out), tuple(gaps))
 
 
-def _of_other_jobs(told: Mapping[str, CollectedFile]) -> tuple[set[str], list[Gap]]:
-    """The files of all jobs but the one with the most ranks, and a gap for each of those.
+def _of_other_jobs(told: Mapping[str, CollectedFile], seen: Iterable[JobHere]) -> tuple[set[str], list[Gap]]:
+    """The files of all jobs but the one that still runs with the most ranks, and a gap for each of those.
 
     Two jobs share the nodes: each has a rank 0, and the waits of one say nothing of the other.
     """
@@ -96,10 +99,14 @@ def _of_other_jobs(told: Mapping[str, CollectedFile]) -> tuple[set[str], list[Ga
     for file in told.values():
         if file.job and file.rank is not None:
             ranks[file.job].add(file.rank)
-    largest = max(sorted(ranks), key=lambda job: len(ranks[job]), default="")
-    others = {path for path, file in told.items() if file.job in ranks and file.job != largest}
-    why = f"left out, because several jobs ran here, and this report is about the one with {largest}; --where names another one"
-    return others, [Gap(f"files of the job with {job}", why, apart=True) for job in sorted(ranks) if job != largest]
+    running = {job.name: job.running for job in merged(seen)}
+    chosen = chosen_job([JobHere(job, Ranks(ranks[job]), running.get(job, ())) for job in ranks])
+    name = chosen.name if chosen is not None else ""
+    others = {path for path, file in told.items() if file.job in ranks and file.job != name}
+    why = f"left out, because several jobs ran here, and this report is about the one with {name}; --where names another one"
+    return others, [
+        Gap(f"files of the job with {job}", why, apart=True, beside=True) for job in sorted(ranks) if job != name
+    ]
 
 
 def _doubled_ranks(told: Mapping[str, CollectedFile]) -> Iterator[tuple[int, Mapping[tuple[str, int], Sequence[str]]]]:

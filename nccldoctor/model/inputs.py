@@ -181,6 +181,7 @@ class Gap:
     contradicts its own name, or holds values that no release writes: a high confidence must stand without it. ``looks_like`` names
     the format of a file that is recognised and not understood. ``holes`` is true where lines or calls are missing between others: what is
     left shows no order. ``of_worlds`` is true where ranks of several worlds share their numbers; ``apart`` too where they were separated.
+    ``beside`` is true of another job that ran on the same hosts at the same time: no attempt of this one.
     """
 
     what: str
@@ -193,8 +194,9 @@ class Gap:
     looks_like: str = ""
     holes: bool = False
     of_worlds: bool = False
+    beside: bool = False
 
     @property
     def is_of_other_run(self) -> bool:
         """True of what was left out because it is of another run or an earlier attempt."""
-        return self.apart and not self.of_worlds
+        return self.apart and not self.of_worlds and not self.beside

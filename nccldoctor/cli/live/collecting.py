@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from collections import defaultdict
@@ -23,7 +24,10 @@ from nccldoctor.collect.reach.slurm import Slurm
 from nccldoctor.collect.reach.ssh import Ssh, read_hosts
 from nccldoctor.collect.reach.this_machine import ThisMachine
 from nccldoctor.collect.reach.way import Target, Way
+from nccldoctor.dataclass import dataclass
 from nccldoctor.model.errors import InputError, OutputError
+from nccldoctor.model.jobs_here import JobHere, chosen_job
+from nccldoctor.model.ranks import Ranks
 from nccldoctor.words.names import ranks_phrase
 from nccldoctor.words.numbers import plural, size
 from nccldoctor.words.sanitize import line
@@ -53,7 +57,7 @@ def collect_job(options: Mapping[str, Any], output: Path | None, force: bool) ->
         terminal.out("\n".join(plan(way, node, options["python"])) + "\n")
         return ALL_ANSWERED
     result = ask_nodes(way, node, bundle_path(output, force), options["python"])
-    terminal.out("\n".join([*summary(result), *_next(result)]) + "\n")
+    terminal.out("\n".join([*several_jobs(result), *summary(result), *_next(result)]) + "\n")
     return exit_code_of(result)
 
 
@@ -172,6 +176,55 @@ def summary(result: BundleResult) -> Iterator[str]:
         yield f"\nwrote {result.path} ({size(result.size)})"
 
 
+def several_jobs(result: BundleResult) -> Iterator[str]:
+    """Which of several jobs is meant and why, and how to look at each of the others; nothing of one job."""
+    jobs = result.jobs
+    chosen = chosen_job(jobs)
+    if chosen is None or len(jobs) == 1:
+        return
+    others = [job for job in jobs if job is not chosen and (job.running or _own_word(job, jobs))]
+    yield f"{len(jobs)} jobs run here. We look at the one with {_own_word(chosen, jobs) or chosen.name}: {_why_chosen(chosen, others)}."
+    yield "To look at another one instead:"
+    for job in others[:SHOWN]:
+        state = "" if job.running else ", all ended"
+        yield f"  {_command_for(job, jobs)}   # {ranks_phrase(job.ranks)}{state}"
+    if len(others) > SHOWN:
+        yield f"  and {plural(len(others) - SHOWN, 'more job')}"
+    yield ""
+
+
+def _why_chosen(chosen: JobHere, others: Sequence[JobHere]) -> str:
+    rivals = [job for job in others if bool(job.running) == bool(chosen.running)]
+    if not rivals:
+        return "all ranks of the others have ended"
+    most = max(len(job.ranks) for job in rivals)
+    if len(chosen.ranks) > most:
+        return f"it has {plural(len(chosen.ranks), 'rank')} here, more than any other that runs"
+    return f"another one has {plural(most, 'rank')} here too, and nothing says which you mean"
+
+
+def _own_word(job: JobHere, jobs: Sequence[JobHere]) -> str:
+    """The first variable of a job that no other one has, such as ``MASTER_PORT=29501``; empty without one."""
+    others = {word for other in jobs if other is not job for word in other.name.split(" ")}
+    return line(next((word for word in job.name.split(" ") if word not in others), ""), 200)
+
+
+def _command_for(job: JobHere, jobs: Sequence[JobHere]) -> str:
+    """The command that was given, for one job: by a variable of its own, else by its processes."""
+    word = _own_word(job, jobs)
+    given = _without(sys.argv[1:], "-o", "--output")  # that file is there now
+    if word:
+        return line(shlex.join(["nccldoctor", *given, "--where", word]), 1000)
+    pids = ",".join(map(str, job.running))
+    return line(shlex.join(["nccldoctor", *_without(given, "--pid"), "--pid", pids]), 1000)
+
+
+def _without(words: Sequence[str], *options: str) -> list[str]:
+    """The words of a command without these options and their values."""
+    named = {at for at, word in enumerate(words) if word in options}
+    return [word for at, word in enumerate(words) if at not in named and at - 1 not in named]
+
+
 def _next(result: BundleResult) -> list[str]:
     """To analyze the bundle, where a node answered."""
     has_answer = any(node.has_answered for node in result.nodes)
@@ -179,13 +232,41 @@ def _next(result: BundleResult) -> list[str]:
 
 
 def _missing(result: BundleResult) -> list[str]:
-    """One row for each reason, whatever its numbers: the first thing that is missing by it, and how many more."""
-    by_reason: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    """One row for each reason, whatever its numbers: what is missing by it, of which ranks and on which nodes."""
+    by_reason: dict[str, list[_Lack]] = defaultdict(list)
     for node in result.nodes:
         for what, why in node.missing:
-            by_reason["".join(c for c in why if not c.isdigit())].append((f"{what} on {node.name}", why))
+            by_reason["".join(c for c in why if not c.isdigit())].append(_Lack(what, why, node.name))
     rows = sorted(by_reason.values(), key=lambda row: -len(row))
-    return [f"  {_some([line(what, 100) for what, _ in row], 1)}: {line(row[0][1], 400)}" for row in rows]
+    return [f"  {_what_of(row)}: {line(row[0].why, 400)}" for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class _Lack:
+    """What one node could not get."""
+
+    what: str
+    why: str
+    node: str
+
+    @property
+    def form(self) -> str:
+        """What it is, whatever its numbers."""
+        return _OF_RANK.sub("rank", "".join(c for c in self.what if not c.isdigit()))
+
+
+_OF_RANK = re.compile(r"\brank (?P<rank>\d{0,9})(?: \(pid \d{0,10}\))?")
+
+
+def _what_of(row: Sequence[_Lack]) -> str:
+    """``the stack of ranks 0-3 on n1 and n2``; of things that are named unlike, the first and how many more."""
+    nodes = _some(list(dict.fromkeys(lack.node for lack in row)))
+    ranks = [_OF_RANK.search(lack.what) for lack in row]
+    if len(row) > 1 and len({lack.form for lack in row}) == 1 and all(ranks):
+        named = ranks_phrase(Ranks(int(hit["rank"]) for hit in ranks if hit is not None))
+        return f"{line(_OF_RANK.sub(named, row[0].what, count=1), 100)} on {nodes}"
+    whats = list(dict.fromkeys(lack.what for lack in row))
+    return f"{_some([line(what, 100) for what in whats], 1)} on {nodes}"
 
 
 def _some(names: Sequence[str], most: int = 4) -> str:

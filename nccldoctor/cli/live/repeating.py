@@ -93,11 +93,14 @@ def _tell(at: float, sentence: str) -> None:
 
 
 def _show(seen: _Round, options: Mapping[str, Any], report: Path | None) -> None:
-    """The whole report, and who did not answer."""
+    """Which of several jobs it is about, the whole report, and who did not answer."""
+    heading = list(collecting.several_jobs(seen.bundle))
     if options["form"] == "json":
+        click.echo("\n".join(heading), err=True, nl=bool(heading))
         terminal.out(seen.incident.to_json(), encoding="utf-8")
     else:
         color, ascii_only = terminal.has_color(options["color"]), not terminal.has_unicode()
+        terminal.out("".join(f"{row}\n" for row in heading))
         terminal.out(seen.incident.to_text(width=terminal.width(), color=color, ascii_only=ascii_only))
     click.echo("\n".join(collecting.summary(seen.bundle)), err=True)
     if report is not None:

@@ -16,7 +16,7 @@ from nccldoctor.collect.on_node.evidence.dumps import add_dumps, add_triggered_d
 from nccldoctor.collect.on_node.evidence.logs import LOG_TAIL, add_logs, log_sizes
 from nccldoctor.collect.on_node.machine import NODE_COMMANDS, add_node
 from nccldoctor.collect.on_node.network import DEBUG_SERVER_PORT, add_network_reports
-from nccldoctor.collect.on_node.process_tree import ProcessTree, tell_missing_ranks
+from nccldoctor.collect.on_node.process_tree import ProcessTree, note_ends, tell_missing_ranks
 from nccldoctor.collect.on_node.stack_tools import STACK_TOOLS, stack_command
 from nccldoctor.collect.on_node.stacks import STACK_SECONDS, look_at_stacks
 from nccldoctor.collect.on_node.states import add_environments, look_at_states
@@ -74,6 +74,7 @@ def gather(answer: TarAnswer, wanted: set[int] | None, where: dict[str, str], tw
         ("new flight recorder dumps", lambda: add_triggered_dumps(answer, tree, asked)),
         *([("a second look", looks.look_again)] if twice else []),
         ("logs", lambda: add_logs(answer, tree, sizes)),
+        ("which ranks have ended", partial(note_ends, tree)),
     ]
     for what, part in parts:
         try:

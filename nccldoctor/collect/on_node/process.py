@@ -72,6 +72,7 @@ class Process:
         self.secrets: list[str] = seen["secrets"]
         self.wchan: str | None = None
         self.of: int | None = None
+        self.has_ended = False
         self.capture: CaptureFolder | None = None
         self.job = " ".join(f"{name}={self.env[name]}" for name in JOB_VARIABLES if self.env.get(name))[:500]
         self.looks: list[dict[str, Any]] = []
@@ -140,6 +141,8 @@ class Process:
         return {
             "pid": self.pid,
             "rank": self.rank,
+            "job": self.job,
+            "ended": self.has_ended,
             "local_rank": self.local_rank,
             "world_size": self.world_size,
             "node_rank": first_number(self.env, NODE_RANKS),

@@ -180,15 +180,15 @@ def folder(process: Process, tree: ProcessTree) -> str:
 
 def tell_missing_ranks(answer: TarAnswer, tree: ProcessTree) -> None:
     """Local ranks that should run here and do not, and ranks that are there twice."""
-    counts: dict[int, list[int]] = {}
+    counts: dict[tuple[str, int], list[int]] = {}
     for rank in tree.ranks:
         if rank.rank is not None:
-            counts.setdefault(rank.rank, []).append(rank.pid)
-    for number, pids in counts.items():
+            counts.setdefault((rank.job, rank.rank), []).append(rank.pid)
+    for (_, number), pids in counts.items():
         if len(pids) > 1:
             answer.lacks(
-                f"which process is rank {number}",
-                f"pids {', '.join(map(str, pids))} all say so: two jobs run here; name one with --pid or --where",
+                f"the process of rank {number}",
+                f"pids {', '.join(map(str, pids))} all say that they are it; name one with --pid or --where",
             )
     sizes = {rank.env.get("LOCAL_WORLD_SIZE", "") for rank in tree.ranks}
     size = number_in(sizes.pop()) if len(sizes) == 1 else None
@@ -196,3 +196,9 @@ def tell_missing_ranks(answer: TarAnswer, tree: ProcessTree) -> None:
     for number in range(min(size or 0, MOST_PROCESSES)):
         if number not in here:
             answer.lacks(f"the process with local rank {number}", f"it does not run here; LOCAL_WORLD_SIZE is {size}")
+
+
+def note_ends(tree: ProcessTree) -> None:
+    """See which ranks are gone by now: a job whose ranks all are is not the one that hangs."""
+    for rank in tree.ranks:
+        rank.has_ended = state_of(rank.pid) in ("", "Z", "X")

@@ -297,6 +297,23 @@ def test_only_the_largest_of_several_jobs_is_read(tmp_path: Path) -> None:
     assert [(gap.what, gap.apart) for gap in found.gaps] == [("files of the job with MASTER_PORT=1", True)]
 
 
+def test_a_job_that_has_ended_is_not_read_while_another_runs(tmp_path: Path) -> None:
+    """It had more ranks; what was left out beside the job is no earlier attempt of it."""
+    rows, files, processes = [], {}, []
+    for job, ranks, ended in (("MASTER_PORT=1", 2, False), ("MASTER_PORT=2", 3, True)):
+        for rank in range(ranks):
+            path = f"nodes/a/rank-{rank}-{job[-1]}/stack-1.txt"
+            rows.append({**ROW, "path": path, "rank": rank, "pid": rank, "job": job})
+            processes.append({"job": job, "rank": rank, "pid": rank, "of": None, "ended": ended})
+            files[path] = stack(rank)
+    node = {"version": 1, "tool": "nccldoctor on_node", "files": [], "processes": processes}
+    told = {"nodes/a/node.json": json.dumps(node).encode(), "manifest.json": manifest(rows)}
+    found = discover([pack(tmp_path / "b.tar.zst", {**files, **told})])
+    assert {s.rank for s in sources(found).values()} == {0, 1}
+    (gap,) = found.gaps
+    assert (gap.what, gap.apart, gap.is_of_other_run) == ("files of the job with MASTER_PORT=2", True, False)
+
+
 def test_the_node_whose_ranks_are_all_gone_keeps_its_kernel_messages(tmp_path: Path) -> None:
     """Its own document knows no process; that of the whole bundle does."""
     row = {"path": "node/dmesg.log", "kind": "kernel log", "rank": None, "pid": None}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from builders.live.fake_ranks import PARENT, WAIT, Ranks
+from builders.live.fake_ranks import PARENT, WAIT, Ranks, tool
 
 from nccldoctor.collect.on_node import main
 from nccldoctor.collect.on_node.process_tree import ProcessTree
@@ -85,7 +87,7 @@ def test_two_jobs_are_not_mixed(ranks: Ranks, pyspy: str) -> None:
     pids = [ranks.start(0)[0], ranks.start(0)[0]]
     stream = ranks.collect(PATH=pyspy)
     assert {f"rank-0-pid-{pid}/stack-1.txt" for pid in pids} <= set(stream.files())
-    assert "two jobs" in stream.why("rank 0")
+    assert "all say that they are it" in stream.why("rank 0")
 
 
 def test_the_files_of_two_jobs_are_told_apart(ranks: Ranks, pyspy: str) -> None:
@@ -110,3 +112,21 @@ def test_the_second_look_comes_so_many_seconds_after_the_end_of_the_first(monkey
     looks.look_at_first_stacks()
     looks.look_again()
     assert slept == [7.0]
+
+
+def test_ranks_of_two_jobs_are_not_taken_for_each_other(ranks: Ranks) -> None:
+    first, _ = ranks.start(0, MASTER_PORT="1")
+    second, _ = ranks.start(0, MASTER_PORT="2")
+    stream = ranks.collect()
+    assert {(p["job"], p["pid"], p["ended"]) for p in stream.told()["processes"]} == {
+        ("MASTER_PORT=1 WORLD_SIZE=2", first, False),
+        ("MASTER_PORT=2 WORLD_SIZE=2", second, False),
+    }
+    assert not stream.why("the process of rank 0")
+
+
+def test_a_rank_that_ends_while_it_is_looked_at_is_told(ranks: Ranks, tmp_path: Path) -> None:
+    ranks.start(0)
+    killing = tool(tmp_path / "bin", "py-spy", ['if [ "$1" = dump ]; then kill -9 "$3"; fi'])
+    (row,) = ranks.collect(PATH=f"{killing}:{os.environ['PATH']}").told()["processes"]
+    assert row["ended"] is True
