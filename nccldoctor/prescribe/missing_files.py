@@ -17,6 +17,7 @@ from nccldoctor.prescribe.conditions.environment import version_tuple
 from nccldoctor.prescribe.conditions.findings import has_unknown_end
 from nccldoctor.prescribe.conditions.inputs import backends_of
 from nccldoctor.prescribe.conditions.survey import Survey
+from nccldoctor.prescribe.remote_commands import is_this_machine
 from nccldoctor.prescribe.under_capture import another_look, is_captured
 from nccldoctor.prescribe.values import job_id
 from nccldoctor.words.names import ranks_phrase
@@ -123,6 +124,8 @@ def _logs(survey: Survey, missing: Ranks) -> Step:
         command = f"mkdir -p logs; {copied}"
     else:
         copied = f'for h in {_host_words(survey)}; do scp -r "$h:$TORCHRUN_LOG_DIR" logs/$h; done'
+        if _is_here(survey):
+            copied = 'cp -r "$TORCHRUN_LOG_DIR" logs/'
         command = f"TORCHRUN_LOG_DIR=/path/to/logs; mkdir -p logs; {copied}"
     detail = "A rank that hangs often logs nothing itself; its last line shows when it stopped."
     return Step(StepKind.SEND, f"Collect the logs of {_missing_ranks(missing)}.", detail, command)
@@ -139,9 +142,14 @@ def _dumps(survey: Survey, missing: Ranks) -> Step:
         if named != DUMPS
         else f"On NCCL, PyTorch writes them on timeout, by default to {named}0 for rank 0, and so on, on every host."
     )
+    if is_captured(survey) and named != DUMPS:
+        named = named.rpartition("/")[0] + "/"
+        detail = f"Capture has them in {named}: fr_trace_0 or nccl_trace_rank_0 for rank 0, and so on."
     at = shlex.quote(named)
     if _launcher(survey) == "kubernetes":
         copied = f"for p in {_pod_words(survey)}; do kubectl exec $p -- sh -c 'tar c {at}*' | tar x -C dumps/; done"
+    elif _is_here(survey):
+        copied = f"cp {at}* dumps/"
     else:
         copied = f'for h in {_host_words(survey)}; do scp "$h:{at}*" dumps/; done'
     text = f"Collect the flight recorder dumps of {_missing_ranks(missing)}."
@@ -176,6 +184,8 @@ def _stacks(survey: Survey, missing: Ranks) -> Step:
     inner = "for p in $(pgrep -f python); do py-spy dump --pid $p; done"
     if _launcher(survey) == "kubernetes":
         taken = f"for p in {_pod_words(survey)}; do kubectl exec $p -- sh -c '{inner}' > stacks/$p.txt; done"
+    elif _is_here(survey):
+        taken = f"{inner} > stacks/all.txt"
     else:
         taken = f"for h in {_host_words(survey)}; do ssh $h '{inner}' > stacks/$h.txt; done"
     text = f"Collect the stacks of {_missing_ranks(missing)}."
@@ -191,6 +201,12 @@ def _host_words(survey: Survey) -> str:
     case = survey.case
     names = sorted({case.pods.place(host) for host in case.rank_host.values()})
     return " ".join(map(shlex.quote, names)) if 0 < len(names) <= _HOSTS else "HOST_0 HOST_1"
+
+
+def _is_here(survey: Survey) -> bool:
+    """True where all known hosts are the machine that this runs on."""
+    hosts = {survey.case.pods.place(host) for host in survey.case.rank_host.values()}
+    return bool(hosts) and all(map(is_this_machine, hosts))
 
 
 def _pod_words(survey: Survey) -> str:

@@ -1,12 +1,17 @@
-"""Writes commands as they are typed elsewhere: by ssh on a host, by kubectl in a pod. Each works when it is pasted."""
+"""Writes commands as they are typed elsewhere: by ssh on a host, by kubectl in a pod. Each works when it is pasted.
+
+A command for the machine that nccldoctor runs on is typed as it is: many machines let nobody in by ssh.
+"""
 
 from __future__ import annotations
 
 import re
 import shlex
+import socket
 from collections.abc import Mapping
 
 from nccldoctor.model import Finding
+from nccldoctor.model.hosts import short_host
 from nccldoctor.prescribe.catalogue.words import fill_command
 from nccldoctor.prescribe.conditions.inputs import backends_of
 from nccldoctor.prescribe.conditions.survey import Survey
@@ -14,6 +19,11 @@ from nccldoctor.prescribe.conditions.survey import Survey
 _PID = re.compile(r"\{\{\s*pid\s*\}\}")
 _RANK_IN_OTHER_VARIABLES = frozenset({"jax", "horovod", "oneccl"})
 """Libraries whose launchers don't put a rank into the variable ``RANK``."""
+
+
+def is_this_machine(host: str | None) -> bool:
+    """True of the name of the machine that this runs on."""
+    return host is not None and short_host(host) == short_host(socket.gethostname())
 
 
 def quoted_for_shell(command: str) -> str:
@@ -37,6 +47,8 @@ def on_host(
     pod = survey.case.rank_host.get(next(iter(finding.ranks or finding.suspects), -1), "")
     if place == "host" and survey.case.pods.is_pod(pod) and _PID.search(command):
         return f"kubectl exec {shlex.quote(pod)} -- sh -c {quoted_for_shell(inner)}", pod
+    if is_this_machine(values.get(place)):
+        return inner, values.get(place)
     host, _ = fill_command(f"{{{{ {place} }}}}", values, _owner(finding))
     return f"ssh {host} {quoted_for_shell(inner)}", values.get(place)
 

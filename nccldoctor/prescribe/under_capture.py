@@ -11,6 +11,7 @@ from nccldoctor.model import Finding
 from nccldoctor.model.steps import JobState, Step, StepKind
 from nccldoctor.prescribe.conditions.motion import is_stopped
 from nccldoctor.prescribe.conditions.survey import Survey
+from nccldoctor.prescribe.remote_commands import is_this_machine
 from nccldoctor.words.names import ranks_phrase
 from nccldoctor.words.sentences import capitalized
 from nccldoctor.words.times import instant
@@ -43,13 +44,12 @@ def another_look(finding: Finding, survey: Survey) -> Iterator[Step]:
     if rank is None:  # nobody to ask
         return
     host, command = case.rank_host[rank], f"kill -USR1 {case.rank_pid[rank]}"
-    way = (
-        f"kubectl exec {shlex.quote(host)} --"
-        if case.pods.is_pod(host)
-        else f"ssh {shlex.quote(case.pods.place(host))}"
-    )
+    if case.pods.is_pod(host):
+        command = f"kubectl exec {shlex.quote(host)} -- {command}"
+    elif not is_this_machine(case.pods.place(host)):
+        command = f"ssh {shlex.quote(case.pods.place(host))} {command}"
     seconds = max((event.within_s or 0 for event in survey.events_of(CaptureNotice)), default=0)
     limit = f"within {seconds} s" if seconds else "within a minute"
     detail = f"Capture in rank {rank} has all ranks write stacks and dumps {limit}. Two looks tell a busy rank from a blocked one."
     text = "Ask capture for another look at all ranks, and run `nccldoctor analyze` on its folder again."
-    yield Step(StepKind.CHECK, text, detail, f"{way} {command}", host)
+    yield Step(StepKind.CHECK, text, detail, command, host)

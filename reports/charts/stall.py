@@ -54,7 +54,7 @@ LEGEND = {
     Tone.CROWD: "waiting crowd",
 }
 
-FIRES = "watchdog fires"
+FIRES = "times out"
 
 CLOSEST = 14
 """Pixels between two lines: nearer flags share one."""
@@ -93,7 +93,7 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class TimeLeft:
-    """The rest of the timeout of a job that still hangs: from the last moment known until the watchdog fires."""
+    """The rest of the timeout of a job that still hangs: from the last moment known until the call times out."""
 
     x: float
     width: float

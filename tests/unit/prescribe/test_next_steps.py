@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
+import socket
 import subprocess
 from datetime import UTC, datetime
 
@@ -455,3 +456,32 @@ def test_a_job_under_capture_is_asked_for_another_look_and_needs_no_tool_and_no_
     assert looks == ([] if last is GONE else ["ssh node0 kill -USR1 1000"])
     assert not [step for step in given.action.steps if "py-spy" in f"{step.text} {step.detail} {step.command}"]
     assert not [line for line in given.capture if "TORCH_" in line or "faulthandler" in line or "torchrun" in line]
+
+
+def test_a_command_for_this_machine_is_typed_as_it_is(monkeypatch):
+    stopped = event(ProcessState, text="1005 T", state="stopped")
+    monkeypatch.setattr(socket, "gethostname", lambda: "node1.cluster")
+    here = steps("frozen", stopped)[0]
+    assert here.command == "kill -CONT 1005"
+    assert here.where == "node1"
+    made = fixtures_conditions.case([event(CaptureNotice, 0), answered_by(5)[0]], kinds=BOTH)
+    monkeypatch.setattr(socket, "gethostname", lambda: "node0")
+    asked = ask(made, fixtures_conditions.finding("not-arrived")).action.steps
+    assert [step.command for step in asked if "USR1" in (step.command or "")] == ["kill -USR1 1000"]
+
+
+def test_files_of_this_machine_are_copied(monkeypatch):
+    monkeypatch.setattr(socket, "gethostname", lambda: "node1")
+    given = steps("undetermined", fixtures_conditions.timeout(), case={"rank_host": dict.fromkeys(range(8), "node1")})
+    commands = " | ".join(step.command or "" for step in given)
+    assert "mkdir -p dumps; cp /tmp/nccl_trace_rank_* dumps/" in commands
+    assert "scp" not in commands
+    assert "ssh" not in commands
+
+
+def test_dumps_of_a_job_under_capture_have_the_names_that_capture_gives_them():
+    named = event(Setting, 0, name="TORCH_FR_DUMP_TEMP_FILE", value="/shared/run/dumps/nccl_trace_rank_")
+    given = steps("undetermined", fixtures_conditions.timeout(), named, event(CaptureNotice, 0))
+    (step,) = (step for step in given if "mkdir -p dumps" in (step.command or ""))
+    assert '"$h:/shared/run/dumps/*"' in (step.command or "")
+    assert "fr_trace_0" in step.detail

@@ -300,7 +300,7 @@ def still_hanging() -> Diagnosis:
     return replace(base, findings=(verdict,), job_end=end, standings=rows, timeline=None)
 
 
-def test_a_job_that_still_hangs_shows_the_time_left_and_when_the_watchdog_fires() -> None:
+def test_a_job_that_still_hangs_shows_the_time_left_and_when_the_call_times_out() -> None:
     drawing = stall_picture(still_hanging())
 
     assert drawing is not None
@@ -308,7 +308,7 @@ def test_a_job_that_still_hangs_shows_the_time_left_and_when_the_watchdog_fires(
     assert drawing.left.text == "6 min left"
     assert drawing.left.width == pytest.approx(0.6 * (1096 - 170 - 18))
     assert drawing.left.x == pytest.approx(drawing.bars[0].x + drawing.bars[0].width)
-    assert [(flag.label, flag.clock) for flag in drawing.flags] == [("watchdog fires", "03:35:02")]
+    assert [(flag.label, flag.clock) for flag in drawing.flags] == [("times out", "03:35:02")]
 
 
 def test_without_a_timeout_or_with_an_end_no_time_is_left() -> None:
