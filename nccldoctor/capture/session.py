@@ -86,8 +86,8 @@ class Session:
         self.beat()
         if has_moved and was_looked_at:
             self.dump()  # the calls that the stall delayed, now with their ends
-        is_own = self._standstill.is_due(now) or self._signal.was_asked()
-        if is_own:
+        is_own = self._signal.was_asked() or self._standstill.is_due(now)
+        if is_own and not self._fresh_looks():
             self._ask_for_look()
         if is_own or now - self._listed >= self._listing_s:
             self._listed = now
@@ -105,17 +105,21 @@ class Session:
 
     def _join_looks(self, now: float) -> None:
         """Take part in new looks; of many, which a folder may hold by mistake, in the newest alone."""
-        fresh = [look for look in self.evidence.known_looks() if look not in self._joined]
+        fresh = self._fresh_looks()
         self._joined.update(fresh)
         for look in fresh[-Standstill.MOST_LOOKS :]:
             self._join(look, now)
+
+    def _fresh_looks(self) -> list[str]:
+        """The looks that this rank has no part in yet."""
+        return [look for look in self.evidence.known_looks() if look not in self._joined]
 
     def _join(self, look: str, now: float) -> None:
         """Take part in a look of any rank; the first of a stall replaces those of the last."""
         if not self._standstill.looks:
             began = time.time() - (now - self._standstill.since)
             self.evidence.forget_looks(before=began, but=look)
-        self._standstill.looks.append(now)
+        self._standstill.note_look(now)
         self.take_part(look)
 
     @property

@@ -57,7 +57,8 @@ def stall_limit(timeout_s: float | None, asked: float | None) -> Limit:
 class Standstill:
     """How long one rank has shown the same signs of progress.
 
-    ``longest`` is the longest pause that ended, in seconds; ``looks`` are the times of those of the stall that goes on.
+    ``longest`` is the longest pause that ended, in seconds; ``looks`` are the times of those of the stall that goes on. Looks that follow
+    each other closely count as one: several ranks ask at the same moment.
     """
 
     limit: Limit
@@ -77,6 +78,11 @@ class Standstill:
             self.longest = max(self.longest, now - self.since)
         self.signs, self.since, self.looks = signs, now, []
         return True
+
+    def note_look(self, now: float) -> None:
+        """Count a look, unless it is part of the last one."""
+        if not self.looks or now - self.looks[-1] >= self.pause / 2:
+            self.looks.append(now)
 
     def is_due(self, now: float) -> bool:
         """True where it is time for the first look of a stall, or for the next one."""

@@ -22,6 +22,9 @@ from nccldoctor.identify.case import Case
 USUAL = 3.0
 """Times the longest pause between two steps after which a job counts as quiet."""
 
+AT_ONCE = 2.0
+"""Seconds between two looks below which they show nothing more than one, unless something moved: a step may take longer."""
+
 SHORTEST = 4.0
 """Seconds of quiet that say nothing alone: a step may take so long once."""
 
@@ -35,7 +38,7 @@ class Look:
 
     number: int
     at: float
-    stances: Mapping[Hashable, Stance]
+    stances: dict[Hashable, Stance]
 
 
 @dataclass(frozen=True)
@@ -142,7 +145,26 @@ def collect_looks(case: Case, liveness: Liveness) -> Looks:
     if always:
         looks = [_with_states(look, always) for look in looks] or [_look(1, always, liveness)]
     steps = tuple(_timed_steps(case, liveness))
-    return Looks(tuple(looks), _helpers(case), steps, is_unlogged=_is_unlogged(case, steps))
+    return Looks(tuple(_without_doubles(looks)), _helpers(case), steps, is_unlogged=_is_unlogged(case, steps))
+
+
+def _without_doubles(looks: Iterable[Look]) -> list[Look]:
+    """The looks, of two at once in which nothing moved only the newer: two ranks may have asked for one look each."""
+    kept: list[Look] = []
+    for look in looks:
+        if kept and 0 < look.at - kept[-1].at < AT_ONCE and _is_same(kept[-1], look):
+            look = replace(look, stances=kept.pop().stances | look.stances)
+        kept.append(look)
+    return kept
+
+
+def _is_same(before: Look, now: Look) -> bool:
+    """True where every process that both looks show stood where it was."""
+    both = before.stances.keys() & now.stances.keys()
+    return all(
+        (before.stances[p].path, before.stances[p].posture) == (now.stances[p].path, now.stances[p].posture)
+        for p in both
+    )
 
 
 def _is_unlogged(case: Case, steps: Iterable[tuple[float, Event]]) -> bool:

@@ -97,6 +97,26 @@ def test_a_rank_joins_the_look_of_another(job: Job) -> None:
     assert len(job.looks()) == 1
 
 
+def test_looks_that_several_ranks_ask_for_at_once_are_one_and_a_second_one_follows(job: Job) -> None:
+    job.pass_time(9)
+    job.evidence.open_look(job.clock.now)
+    job.evidence.open_look(job.clock.now + 1)
+    job.pass_time(1)
+    assert len(job.looks()) == 2
+    job.pass_time(5)
+    assert len(job.looks()) == 3
+    job.pass_time(20)
+    assert len(job.looks()) == 3
+
+
+def test_a_rank_joins_a_look_that_it_sees_instead_of_asking_for_another(job: Job) -> None:
+    job.pass_time(10)
+    assert not job.looks()
+    look = job.evidence.open_look(job.clock.now - 3)
+    job.pass_time(1)
+    assert job.looks() == [look]
+
+
 def test_of_many_new_looks_a_rank_joins_the_newest_alone(job: Job) -> None:
     for second in range(50):
         job.evidence.open_look(job.clock.now + second)

@@ -87,3 +87,14 @@ def test_steps_that_follow_the_first_look_are_kept_unless_they_stopped() -> None
     assert len(looks(*stepped(1, 2, 4), (seen(0, 1, *WAITS), 1.5)).later_steps) == 2
     stopped = looks(*stepped(1, 2, 4), (seen(0, 1, *WAITS), 1.5), (seen(0, 2, *WAITS), 60.0))
     assert stopped.later_steps == []
+
+
+@pytest.mark.parametrize(
+    ("pause", "after", "number"),
+    [(1.0, ELSEWHERE, 1), (1.0, FURTHER, 2), (3.0, ELSEWHERE, 2), (math.nan, ELSEWHERE, 2)],
+    ids=["at once", "moved at once", "later", "no times"],
+)
+def test_two_looks_at_once_are_one_unless_something_moved(pause: float, after: tuple[str, ...], number: int) -> None:
+    found = looks((seen(0, 1, *ELSEWHERE), 10.0), (seen(0, 2, *after), 10.0 + pause))
+    assert len(found.all) == number
+    assert (found.has_moved(0) is None) == (number == 1)
