@@ -77,21 +77,22 @@ def show_exports(paths: tuple[str, ...], torch: str | None, nccl: str | None, fo
 def _sized_by(run: NextRun, paths: tuple[str, ...]) -> NextRun:
     """``run`` with the libraries, the rate of calls and, where none was given, the releases of the run in ``paths``."""
     from nccldoctor.pipeline import read
-    from nccldoctor.prescribe.capture import SPAN_S, buffer_size, call_rate
+    from nccldoctor.prescribe.capture import buffer_size, call_rate
     from nccldoctor.prescribe.conditions.inputs import backends_of
     from nccldoctor.prescribe.next_run import NextRun
+    from nccldoctor.words.times import duration
 
     case = read(paths)
-    rate = call_rate(case)
+    rate, entries = call_rate(case), buffer_size(case)
     because = (
-        f"{SPAN_S} s of this run at {rate:.1f} calls per second"
+        f"{duration(1000 * entries / rate)} of this run at {rate:.1f} calls per second"
         if rate
         else "default; no dump in PATH shows the rate of calls"
     )
     if any(head.wrapped for head in case.dumps):
         because += "; the last run's ring had dropped older calls"
     backends = backends_of(case) | ({"nccl"} if case.nccl else set())
-    return NextRun(run.torch or case.torch, run.nccl or case.nccl, buffer_size(case), because, backends)
+    return NextRun(run.torch or case.torch, run.nccl or case.nccl, entries, because, backends)
 
 
 @env.command("check")
