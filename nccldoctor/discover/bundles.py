@@ -14,9 +14,9 @@ from datetime import datetime
 from typing import Any, BinaryIO, Protocol
 
 from nccldoctor.dataclass import dataclass
+from nccldoctor.discover.jobs_here import JobHere, chosen_job, jobs_of, merged
 from nccldoctor.discover.paths import printable
 from nccldoctor.model import CollectedFile, Gap
-from nccldoctor.model.jobs_here import JobHere, chosen_job, jobs_of, merged
 from nccldoctor.model.ranks import Ranks
 
 NAMES = ("manifest.json", "node.json")
@@ -91,7 +91,7 @@ def read_manifests(drafts: Sequence[Listed]) -> Bundled:
 
 
 def _of_other_jobs(told: Mapping[str, CollectedFile], seen: Iterable[JobHere]) -> tuple[set[str], list[Gap]]:
-    """The files of all jobs but the one that still runs with the most ranks, and a gap for each of those.
+    """The files of all jobs but the chosen one, and a gap for each of them.
 
     Two jobs share the nodes: each has a rank 0, and the waits of one say nothing of the other.
     """

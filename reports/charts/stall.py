@@ -93,7 +93,7 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class TimeLeft:
-    """The rest of the timeout of a job that still hangs: from the last moment known until the call times out."""
+    """The rest of the timeout of a job that still hangs, from the last moment known."""
 
     x: float
     width: float

@@ -149,7 +149,7 @@ def collect_looks(case: Case, liveness: Liveness) -> Looks:
 
 
 def _without_doubles(looks: Iterable[Look]) -> list[Look]:
-    """The looks, of two at once in which nothing moved only the newer: two ranks may have asked for one look each."""
+    """The looks. Two at once in which nothing moved are one: two ranks may have asked at the same moment."""
     kept: list[Look] = []
     for look in looks:
         if kept and 0 < look.at - kept[-1].at < AT_ONCE and _is_same(kept[-1], look):

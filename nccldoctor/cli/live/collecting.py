@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import sys
 from collections import defaultdict
@@ -25,8 +24,8 @@ from nccldoctor.collect.reach.ssh import Ssh, read_hosts
 from nccldoctor.collect.reach.this_machine import ThisMachine
 from nccldoctor.collect.reach.way import Target, Way
 from nccldoctor.dataclass import dataclass
+from nccldoctor.discover.jobs_here import JobHere, chosen_job
 from nccldoctor.model.errors import InputError, OutputError
-from nccldoctor.model.jobs_here import JobHere, chosen_job
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.words.names import ranks_phrase
 from nccldoctor.words.numbers import plural, size
@@ -177,7 +176,7 @@ def summary(result: BundleResult) -> Iterator[str]:
 
 
 def several_jobs(result: BundleResult) -> Iterator[str]:
-    """Which of several jobs is meant and why, and how to look at each of the others; nothing of one job."""
+    """Which of several jobs is meant and why, and the command for each other one."""
     jobs = result.jobs
     chosen = chosen_job(jobs)
     if chosen is None or len(jobs) == 1:
@@ -196,7 +195,7 @@ def several_jobs(result: BundleResult) -> Iterator[str]:
 def _why_chosen(chosen: JobHere, others: Sequence[JobHere]) -> str:
     rivals = [job for job in others if bool(job.running) == bool(chosen.running)]
     if not rivals:
-        return "all ranks of the others have ended"
+        return "all ranks of the other jobs have ended"
     most = max(len(job.ranks) for job in rivals)
     if len(chosen.ranks) > most:
         return f"it has {plural(len(chosen.ranks), 'rank')} here, more than any other that runs"
@@ -212,14 +211,14 @@ def _own_word(job: JobHere, jobs: Sequence[JobHere]) -> str:
 def _command_for(job: JobHere, jobs: Sequence[JobHere]) -> str:
     """The command that was given, for one job: by a variable of its own, else by its processes."""
     word = _own_word(job, jobs)
-    given = _without(sys.argv[1:], "-o", "--output")  # that file is there now
+    given = _words_without(sys.argv[1:], "-o", "--output")  # that file is there now
     if word:
         return line(shlex.join(["nccldoctor", *given, "--where", word]), 1000)
     pids = ",".join(map(str, job.running))
-    return line(shlex.join(["nccldoctor", *_without(given, "--pid"), "--pid", pids]), 1000)
+    return line(shlex.join(["nccldoctor", *_words_without(given, "--pid"), "--pid", pids]), 1000)
 
 
-def _without(words: Sequence[str], *options: str) -> list[str]:
+def _words_without(words: Sequence[str], *options: str) -> list[str]:
     """The words of a command without these options and their values."""
     named = {at for at, word in enumerate(words) if word in options}
     return [word for at, word in enumerate(words) if at not in named and at - 1 not in named]
@@ -250,21 +249,24 @@ class _Lack:
     node: str
 
     @property
-    def form(self) -> str:
-        """What it is, whatever its numbers."""
-        return _OF_RANK.sub("rank", "".join(c for c in self.what if not c.isdigit()))
-
-
-_OF_RANK = re.compile(r"\brank (?P<rank>\d{0,9})(?: \(pid \d{0,10}\))?")
+    def parts(self) -> tuple[str, int, str] | None:
+        """What stands before the rank that it names, the rank, and what stands behind its pid; None without a rank."""
+        before, named, rest = self.what.partition("rank ")
+        number, _, behind = rest.partition(" ")
+        if not named or not number.isdecimal():
+            return None
+        return before, int(number), behind.partition(")")[2] if behind.startswith("(pid ") else f" {behind}".rstrip()
 
 
 def _what_of(row: Sequence[_Lack]) -> str:
-    """``the stack of ranks 0-3 on n1 and n2``; of things that are named unlike, the first and how many more."""
+    """``stack of ranks 0-3 on n1, n2``; of things with unlike names the first, and how many more."""
     nodes = _some(list(dict.fromkeys(lack.node for lack in row)))
-    ranks = [_OF_RANK.search(lack.what) for lack in row]
-    if len(row) > 1 and len({lack.form for lack in row}) == 1 and all(ranks):
-        named = ranks_phrase(Ranks(int(hit["rank"]) for hit in ranks if hit is not None))
-        return f"{line(_OF_RANK.sub(named, row[0].what, count=1), 100)} on {nodes}"
+    parts = [lack.parts for lack in row]
+    forms = {part and (part[0], part[2]) for part in parts}
+    form = forms.pop() if len(row) > 1 and len(forms) == 1 else None
+    if form is not None:
+        named = ranks_phrase(Ranks(part[1] for part in parts if part is not None))
+        return f"{line(f'{form[0]}{named}{form[1]}', 100)} on {nodes}"
     whats = list(dict.fromkeys(lack.what for lack in row))
     return f"{_some([line(what, 100) for what in whats], 1)} on {nodes}"
 

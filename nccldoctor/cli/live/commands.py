@@ -108,7 +108,7 @@ def live_command(**options: Any) -> None:
     "--exec",
     "hook",
     metavar="CMD",
-    help="Run CMD when the job gets stuck, and go on; NCCLDOCTOR_* variables describe the verdict.",
+    help="Run CMD when the job gets stuck, and keep watching; NCCLDOCTOR_* variables describe the verdict.",
 )
 @choice_option("--color", "auto", "always", "never", help="Colours on stdout.")
 def watch_command(source: str, **options: Any) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from nccldoctor.cli.live.collecting import several_jobs, summary
 from nccldoctor.collect.bundle import BundleResult, NodeResult
-from nccldoctor.model.jobs_here import JobHere, chosen_job, jobs_of
+from nccldoctor.discover.jobs_here import JobHere, chosen_job, jobs_of
 from nccldoctor.model.ranks import Ranks
 
 SMALL = JobHere("MASTER_ADDR=n1 MASTER_PORT=1 WORLD_SIZE=2", Ranks((0, 1)), (11, 12))
@@ -26,7 +26,7 @@ def result(*jobs: JobHere, missing: tuple[tuple[str, str], ...] = (), nodes: int
     ("jobs", "chosen", "why"),
     [
         ((SMALL, LARGE), LARGE, "it has 4 ranks here, more than any other that runs"),
-        ((SMALL, DEAD), SMALL, "all ranks of the others have ended"),
+        ((SMALL, DEAD), SMALL, "all ranks of the other jobs have ended"),
         ((SMALL, LARGE, DEAD), LARGE, "it has 4 ranks here, more than any other that runs"),
         (
             (SMALL, JobHere("MASTER_ADDR=n1 MASTER_PORT=9 WORLD_SIZE=2", Ranks((0, 1)), (31,))),

@@ -31,7 +31,7 @@ def jobs_of(processes: Iterable[Mapping[str, Any]]) -> tuple[JobHere, ...]:
     ranks: dict[str, set[int]] = defaultdict(set)
     running: dict[str, list[int]] = defaultdict(list)
     for row in processes:
-        name, rank, pid = row.get("job"), _number(row.get("rank")), _number(row.get("pid"))
+        name, rank, pid = row.get("job"), _bounded(row.get("rank")), _bounded(row.get("pid"))
         if isinstance(name, str) and name and rank is not None and pid is not None and row.get("of") is None:
             ranks[name[:MOST_NAME]].add(rank)
             if row.get("ended") is False:
@@ -39,7 +39,7 @@ def jobs_of(processes: Iterable[Mapping[str, Any]]) -> tuple[JobHere, ...]:
     return tuple(JobHere(name, Ranks(ranks[name]), tuple(running[name])) for name in sorted(ranks))
 
 
-def _number(value: object) -> int | None:
+def _bounded(value: object) -> int | None:
     return value if type(value) is int and 0 <= value < MOST_NUMBER else None
 
 
