@@ -28,8 +28,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from nccldoctor.collect.node_stream import node_files
-from nccldoctor.discover.jobs_here import JobHere, jobs_of, merged
 from nccldoctor.model.errors import OutputError
+from nccldoctor.model.hosts import JobHere, jobs_of, merged
 from nccldoctor.model.ranks import Ranks
 
 VERSION = 1

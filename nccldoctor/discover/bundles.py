@@ -14,9 +14,9 @@ from datetime import datetime
 from typing import Any, BinaryIO, Protocol
 
 from nccldoctor.dataclass import dataclass
-from nccldoctor.discover.jobs_here import JobHere, chosen_job, jobs_of, merged
 from nccldoctor.discover.paths import printable
 from nccldoctor.model import CollectedFile, Gap
+from nccldoctor.model.hosts import JobHere, chosen_job, jobs_of, merged
 from nccldoctor.model.ranks import Ranks
 
 NAMES = ("manifest.json", "node.json")

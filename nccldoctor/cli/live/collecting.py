@@ -24,8 +24,8 @@ from nccldoctor.collect.reach.ssh import Ssh, read_hosts
 from nccldoctor.collect.reach.this_machine import ThisMachine
 from nccldoctor.collect.reach.way import Target, Way
 from nccldoctor.dataclass import dataclass
-from nccldoctor.discover.jobs_here import JobHere, chosen_job
 from nccldoctor.model.errors import InputError, OutputError
+from nccldoctor.model.hosts import JobHere, chosen_job
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.words.names import ranks_phrase
 from nccldoctor.words.numbers import plural, size

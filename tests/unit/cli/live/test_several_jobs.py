@@ -9,7 +9,7 @@ import pytest
 
 from nccldoctor.cli.live.collecting import several_jobs, summary
 from nccldoctor.collect.bundle import BundleResult, NodeResult
-from nccldoctor.discover.jobs_here import JobHere, chosen_job, jobs_of
+from nccldoctor.model.hosts import JobHere, chosen_job, jobs_of
 from nccldoctor.model.ranks import Ranks
 
 SMALL = JobHere("MASTER_ADDR=n1 MASTER_PORT=1 WORLD_SIZE=2", Ranks((0, 1)), (11, 12))
