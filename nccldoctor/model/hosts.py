@@ -1,4 +1,7 @@
-"""Names and addresses of hosts, and several jobs on them: one machine is printed with and without its domain, an address whole."""
+"""Names and addresses of hosts, and several jobs on them.
+
+One machine is printed with and without its domain, an address whole.
+"""
 
 from __future__ import annotations
 

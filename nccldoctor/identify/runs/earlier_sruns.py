@@ -30,9 +30,9 @@ def without_earlier_sruns(read: Ingested) -> Ingested:
 
 def _of_last_step(events: Sequence[Event]) -> Sequence[Event]:
     last = max((_line(event) for event in events if _is_launch(event)), default=0)
-    ended = max((_line(event) for event in events if _is_end(event) and _line(event) < last), default=0)
-    before = [event for event in events if _line(event) <= ended and (_is_launch(event) or _is_end(event))]
-    ends = sum(map(_is_end, before))
+    ended = max((_line(event) for event in events if _is_end_of_task(event) and _line(event) < last), default=0)
+    before = [event for event in events if _line(event) <= ended and (_is_launch(event) or _is_end_of_task(event))]
+    ends = sum(map(_is_end_of_task, before))
     if not ends or ends != launched_tasks(before):
         return events
     earlier = set(map(id, before))
@@ -43,7 +43,7 @@ def _is_launch(event: Event) -> bool:
     return isinstance(event, Note) and event.what == "tasks-on-host"
 
 
-def _is_end(event: Event) -> bool:
+def _is_end_of_task(event: Event) -> bool:
     return isinstance(event, ProcessExit) and event.reporter == "srun"
 
 
