@@ -140,9 +140,8 @@ def find_activity(frames: Sequence[str]) -> Activity | None:
     is_in_own = False
     for function, file in _meaningful(frames):
         row = _match("busy", function, file)
-        is_guess = row is not None and _is_guess(row, function, file, frames)
-        if row and not (is_in_own and (row.kind == "leaf" or (row.kind == "hint" and is_guess))):
-            return Activity(row.words.format(function), function, is_guess)
+        if row and not (row.kind == "leaf" and is_in_own):
+            return Activity(row.words.format(function), function, _is_guess(row, function, file, frames))
         is_in_own = is_in_own or is_user_code(file)
     return None
 

@@ -144,6 +144,7 @@ def peer_in_group(peers: Ranks) -> str:
 
 EXCEPTION_WITHOUT_RANK = "No line ties the exception to a rank."
 MPI_PEER = "An MPI call can fail on one rank because of a peer or the network."
+EXCEPTION_LINE = "There is only the line of an exception without its traceback, and the program may have caught it."
 MEMORY_LINE = "A line about full memory does not by itself mean that a process ended."
 ONLY_ONE_LEFT = "The exception names no rank: this is the only rank left that can have raised it."
 CAUGHT = "The code caught and logged the exception, so the rank may have continued."

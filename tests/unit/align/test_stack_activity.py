@@ -104,19 +104,6 @@ def test_busy(stack, words):
     assert stack_activity.activity_of(stack + USER) == words
 
 
-@pytest.mark.parametrize(
-    ("inside", "words"),
-    [
-        (("lookup (/opt/train/cache.py:22)",), None),
-        (("read (/usr/lib/python3.11/gzip.py:301)", "lookup (/opt/train/cache.py:22)"), "waits for the data loader"),
-        ((), "waits for the data loader"),
-    ],
-)
-def test_the_name_of_a_loader_says_nothing_of_own_code_that_it_calls(inside, words):
-    frames = (*inside, "load_batch (/opt/train/train.py:40)", "<module> (/opt/train/train.py:90)")
-    assert stack_activity.activity_of(frames) == words
-
-
 def test_user_code_that_says_nothing():
     assert stack_activity.activity_of(USER) is None
     assert not stack_activity.is_waiting(USER)

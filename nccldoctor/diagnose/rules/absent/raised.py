@@ -25,7 +25,7 @@ from nccldoctor.diagnose.sentences import ends
 from nccldoctor.diagnose.sentences.who import who
 from nccldoctor.diagnose.signs.absence import are_only_ones_left
 from nccldoctor.diagnose.signs.silence import ranks_without_alarm, show_lost_connections
-from nccldoctor.events import ExceptionRaised, OutOfMemory
+from nccldoctor.events import Event, ExceptionRaised, OutOfMemory
 from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import Ranks
 
@@ -103,6 +103,8 @@ def _doubts_of_failure(
         yield Doubt.at_most(Confidence.MEDIUM, doubts_of.MPI_PEER)
     elif isinstance(first.events[0], OutOfMemory):
         yield Doubt.at_most(Confidence.LOW, doubts_of.MEMORY_LINE)
+    elif is_inferred and _is_one_line(first.events[0]):
+        yield Doubt.at_most(Confidence.LOW, doubts_of.EXCEPTION_LINE)
     elif is_inferred:
         failed = all(any(e.exitcode == 1 for e in facts.liveness.activity(r).exits) for r in first.ranks)
         if not failed or stall.kind is not StallKind.ABSENT:
@@ -114,6 +116,11 @@ def _doubts_of_failure(
         yield Doubt(doubts_of.CAUGHT, known, Confidence.LOW)
     elif not (first.certain or has_broken_connection or stall.kind is StallKind.ABSENT):
         yield Doubt.at_most(Confidence.MEDIUM, doubts_of.CAUGHT_UNMISSED)
+
+
+def _is_one_line(event: Event) -> bool:
+    """True of an exception without its traceback: the program may have caught it, and printed what it was."""
+    return isinstance(event, ExceptionRaised) and not event.frames
 
 
 def _is_only_logged(facts: Facts, failure: Failure) -> bool:
