@@ -321,6 +321,18 @@ def test_one_idle_look_does_not_tell_and_a_second_is_asked_for():
     assert "ps -o pid,stat" in (given[0].command or "")
 
 
+@pytest.mark.parametrize(
+    ("inside", "asked"),
+    [
+        (("_try_get_data (torch/utils/data/dataloader.py:1291)",), True),
+        (("lookup (/a/cache.py:22)", "load_batch (/a/t.py:40)"), False),  # a lock, in a function with a loader's name
+    ],
+)
+def test_loader_workers_are_looked_for_where_there_is_a_loader(inside, asked):
+    given = steps("not-arrived", looked("idle", *inside, "train (/a/t.py:136)"))
+    assert any("loader workers" in step.text for step in given) is asked
+
+
 def test_a_job_at_a_prompt_is_cancelled_and_the_prompt_removed():
     at_prompt = fixtures_conditions.stack(5, "interaction (pdb.py:373)", "check (/opt/train/train.py:67)")
     given = steps("not-arrived", at_prompt)
