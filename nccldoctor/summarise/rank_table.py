@@ -14,7 +14,7 @@ from nccldoctor.model import Alarm, CauseClass, Confidence, Finding, Job, Place,
 from nccldoctor.model.diagnosis import AlarmOrder
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.standings import RankWait
-from nccldoctor.summarise.rank_waits import own_operations, rank_waits
+from nccldoctor.summarise.rank_waits import Disputed, own_operations, rank_waits
 from nccldoctor.words.names import call_title, group_title
 
 NOTICES = 3
@@ -37,7 +37,8 @@ def rank_table(facts: Facts, findings: tuple[Finding, ...]) -> tuple[RankState, 
         counts = progress.get(rank, [])
         idle = _is_well(facts, rank, counts) if is_clear else _is_idle(facts, rank, counts)
         roles.setdefault(rank, Role.UNINVOLVED if idle and rank not in uncertain else Role.UNKNOWN)
-    waits, disputed = rank_waits(facts, findings, roles), own_operations(facts, findings)
+    disputed = own_operations(facts, findings)
+    waits = rank_waits(facts, findings, roles, disputed)
     states = (
         _rank_state(facts, rank, roles[rank], progress.get(rank, []), stalled, disputed.get(rank), texts)
         for rank in case.world
@@ -82,7 +83,7 @@ def _rank_state(
     role: Role,
     progress: list[GroupProgress],
     stalled: str | None,
-    disputed: tuple[str, int, str] | None,
+    disputed: Disputed | None,
     texts: dict[tuple[Key, str | None], str],
 ) -> RankState:
     """The row of one rank; ``texts`` keeps descriptions of calls, since thousands of ranks wait in the same one.

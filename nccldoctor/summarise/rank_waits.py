@@ -30,16 +30,24 @@ from nccldoctor.model.standings import RankWait, WaitedCall
 COUNTED_BY_NCCL = ("ras", "inspector", "comm-dump")
 
 
-def rank_waits(facts: Facts, findings: tuple[Finding, ...], roles: Mapping[int, Role]) -> dict[int, RankWait]:
-    """The wait of each rank that waits or timed out; ``roles`` are those of the rank table."""
-    own = own_operations(facts, findings)
+Disputed = tuple[str, int, str]
+"""Group, number and operation of what a rank called where the ranks disagree in it."""
+
+
+def rank_waits(
+    facts: Facts, findings: tuple[Finding, ...], roles: Mapping[int, Role], disputed: Mapping[int, Disputed]
+) -> dict[int, RankWait]:
+    """The wait of each rank that waits or timed out.
+
+    ``roles`` are those of the rank table, ``disputed`` what :func:`own_operations` gives.
+    """
     links = {rank: link for finding in findings for link in _links(facts, finding) for rank in link.waiting}
     known = cache(partial(_known_of, facts))
     waits = {rank: _rank_wait(facts, rank, role, links.get(rank), known) for rank, role in roles.items()}
-    return {rank: _with_own_operation(wait, own.get(rank)) for rank, wait in waits.items() if wait is not None}
+    return {rank: _with_own_operation(wait, disputed.get(rank)) for rank, wait in waits.items() if wait is not None}
 
 
-def _with_own_operation(wait: RankWait, own: tuple[str, int, str] | None) -> RankWait:
+def _with_own_operation(wait: RankWait, own: Disputed | None) -> RankWait:
     """The wait with what its rank called itself, where that is the call in which the ranks disagree."""
     call = wait.call
     if own is None or (*call.groups, call.seq) != own[:2]:
@@ -47,7 +55,7 @@ def _with_own_operation(wait: RankWait, own: tuple[str, int, str] | None) -> Ran
     return replace(wait, call=replace(call, op=own[2]))
 
 
-def own_operations(facts: Facts, findings: tuple[Finding, ...]) -> Mapping[int, tuple[str, int, str]]:
+def own_operations(facts: Facts, findings: tuple[Finding, ...]) -> Mapping[int, Disputed]:
     """Group, number and operation of what each rank called where the ranks disagree in it; empty where they agree.
 
     Example: rank 0 called ALLGATHER #39 and ranks 1-3 called ALLREDUCE #39. All of them wait in the same stuck call.

@@ -226,7 +226,7 @@ def error(rank: int, says: str) -> str:
 
 
 def test_an_agent_that_closes_other_workers_had_started_the_job_again(tmp_path: Path) -> None:
-    """Nothing but the second tear-down shows it: the ranks of the new attempt never came to a step."""
+    """Only the second tear-down shows it: no rank of the new attempt printed a step."""
     first = error(1, "KeyError: 'bucket-7'") + closes("03:04:59", 70, 72) + FAILED
     second = error(0, "ValueError: no bucket") + closes("03:09:59", 80, 81)
     (tmp_path / "job.log").write_text(first + second)
