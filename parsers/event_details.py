@@ -29,6 +29,7 @@ _NODE = lazy(r"(?: on (?:failed )?(?:node )?|\b(?:failed|failure of) node )([\w.
 _EVICTED_FOR_NODE = lazy(r"TaintManager|EvictionByEvictionAPI")
 _EVICTED_FOR_USAGE = lazy(r"was using|larger consumption|exceeds (?:its|the)\b")
 _GROUP = lazy(r"\bgroup\b")
+_BROADCAST = lazy(r"\bbroadcast")
 _OF_ALL_RANKS = lazy(
     r"\bdist(?:ributed)?\.(?:all_\w{1,30}|barrier|broadcast\w{0,20}|reduce_scatter\w{0,20})\((?!.{0,300}\bgroup\b).{0,300}\)"
 )
@@ -197,6 +198,11 @@ def was_evicted_for_usage(detail: str) -> bool:
 def is_call_of_all_ranks(code: str) -> bool:
     """True of a collective of ``torch.distributed`` whose call stands on one line and names no group."""
     return _OF_ALL_RANKS.search(code) is not None
+
+
+def can_end_early(code: str) -> bool:
+    """True of a line with a broadcast: its root may go on before the others have received."""
+    return _BROADCAST.search(code) is not None
 
 
 def has_group(code: str) -> bool:

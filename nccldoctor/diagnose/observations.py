@@ -23,7 +23,15 @@ from nccldoctor.diagnose.sentences import absent, doubts
 from nccldoctor.diagnose.sentences.doing import was
 from nccldoctor.diagnose.sentences.headline import Headline
 from nccldoctor.diagnose.sentences.who import who
-from nccldoctor.diagnose.signs import absence, call_order, issue_order, recorded_diffs, silence, still_running
+from nccldoctor.diagnose.signs import (
+    absence,
+    call_order,
+    issue_order,
+    recorded_diffs,
+    silence,
+    still_running,
+    traceback_diffs,
+)
 from nccldoctor.diagnose.signs.framework_reports import open_reports
 from nccldoctor.diagnose.signs.log_endings import is_end_of_log
 from nccldoctor.diagnose.signs.watchdog_diffs import from_lines
@@ -71,6 +79,11 @@ class ObservedJob:
     def differing_lines(self) -> Observed[str, Hypothesis | None]:
         """The mismatch that lines show in each aspect: ``op``, ``size`` or ``dtype``."""
         return Observed(partial(from_lines, self.facts))
+
+    @cached_property
+    def different_lines(self) -> Hypothesis | None:
+        """Ranks that met in one transfer from different lines of the program, as their tracebacks show."""
+        return traceback_diffs.judge_size_complaint(self.facts)
 
     @cached_property
     def making_group(self) -> Observed[int, Line | None]:

@@ -89,6 +89,14 @@ def _one_rank(finding: Finding) -> int:
     return next(iter(culprits), -1) if len(culprits) <= 8 else -1
 
 
+def _named_ranks(finding: Finding, survey: Survey) -> str | None:
+    """The ranks in words; ``some ranks`` where every rank is a suspect."""
+    if not finding.ranks and finding.suspects and finding.suspects == survey.case.world:
+        return "some ranks"
+    culprits = finding.ranks or finding.suspects
+    return ranks_phrase(culprits) if culprits else None
+
+
 def placeholder_values(finding: Finding, survey: Survey) -> dict[str, str]:
     """The values of the placeholders of a remedy in this finding; only those that are known."""
     case = survey.case
@@ -98,7 +106,7 @@ def placeholder_values(finding: Finding, survey: Survey) -> dict[str, str]:
     stalled = finding.stalled
     values: dict[str, object] = {
         "rank": rank if rank >= 0 else None,
-        "ranks": ranks_phrase(culprits) if culprits else None,
+        "ranks": _named_ranks(finding, survey),
         "host": next(iter(_machines(finding, [rank], survey)), None),
         "hosts": ", ".join(_machines(finding, culprits, survey)[:8]) or None,
         "pid": case.rank_pid.get(rank),

@@ -82,7 +82,16 @@ def _problems(case: Case, kind: SourceKind | None) -> tuple[str, ...]:
     """The gaps in the files of one kind; for None those of all kinds without a row of their own."""
     with_row = (SourceKind.RECORDER, SourceKind.LOG, SourceKind.STACKS, SourceKind.KERNEL_LOG)
     kinds = {source.id: source.kind for source in case.sources if source.kind in with_row}
-    return _cut([f"{g.what}: {g.why}" for g in case.gaps if kinds.get(-1 if g.source is None else g.source) is kind])
+    gaps = [gap for gap in case.gaps if kinds.get(-1 if gap.source is None else gap.source) is kind]
+    empty = {source.id for source in case.sources if source.kind is SourceKind.EMPTY}
+    told = [f"{gap.what}: {gap.why}" for gap in gaps if gap.source not in empty]
+    return _cut([*told, *_empty_files([gap.what for gap in gaps if gap.source in empty])])
+
+
+def _empty_files(paths: Sequence[str]) -> list[str]:
+    """One note for all of them: ``0/stdout.log and 3 more: empty``."""
+    more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+    return [f"{path}{more}: empty" for path in paths[:1]]
 
 
 def _cut(problems: list[str]) -> tuple[str, ...]:

@@ -97,6 +97,12 @@ def apart_in_program(odd: Ranks, here: str | None, there: str | None) -> Headlin
     return whole(f"{ranks_phrase(odd)} waited at {here} while all {peers} peers waited at {there}")
 
 
+def different_lines(sides: Sequence[tuple[Ranks, str | None]]) -> Headline:
+    """``Ranks made different calls under one number: rank 2 at evaluate (train.py:21), rank 0 at main (train.py:38).``"""
+    places = and_list([f"{ranks_phrase(ranks)} at {frame}" for ranks, frame in sides[:SIDES]])
+    return Headline("ranks", "made different calls at the same time", places)
+
+
 def sent(rank: int, value: str, call: str, did: str = "sent") -> str:
     """A claim: ``Rank 3 sent float16 in ALLREDUCE #7.``"""
     return f"Rank {rank} {did} {value} in {call}."
@@ -195,6 +201,10 @@ def last_call_not_due_one(odd: Ranks) -> str:
     """A doubt about a traceback."""
     peers = verb(odd, "its", "their")
     return f"The traceback shows where {ranks_phrase(odd)} waited last, not which call {peers} peers were owed."
+
+
+LINES_OF_TWO_GROUPS = "If the job has several process groups, the lines may belong to calls of different groups."
+"""A doubt about tracebacks that end in different lines of the program."""
 
 
 # refuted by

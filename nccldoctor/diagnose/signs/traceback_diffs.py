@@ -7,6 +7,7 @@ Gloo's lines name neither call nor group; the traceback quotes the line of code.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import Stall, StallKind
@@ -14,11 +15,17 @@ from nccldoctor.diagnose.citations import Citation, Line
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.sentences import disagree
 from nccldoctor.diagnose.signs.silence import has_connection_broken_first
-from nccldoctor.events import ExceptionRaised
+from nccldoctor.events import CollectiveMismatch, ExceptionRaised
 from nccldoctor.model import Confidence, Doubt
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.stack_frames import innermost
-from nccldoctor.parsers.event_details import has_group, is_call_of_all_ranks, is_gloo_timeout, is_lost_connection
+from nccldoctor.parsers.event_details import (
+    can_end_early,
+    has_group,
+    is_call_of_all_ranks,
+    is_gloo_timeout,
+    is_lost_connection,
+)
 
 
 def judge(facts: Facts, stall: Stall, *, other_group: bool) -> Hypothesis | None:
@@ -42,17 +49,65 @@ def judge(facts: Facts, stall: Stall, *, other_group: bool) -> Hypothesis | None
     grouped = has_group(theirs.code) and _has_branched_earlier(ours, theirs)
     if grouped is not other_group:
         return None
-    evidence: list[Citation] = [
-        Line(waits[r], disagree.waited_at(r, waits[r].frame, waits[r].code[:80])) for r in list(odd)[:2]
-    ]
-    evidence += [Line(waits[r], disagree.waited_at(r, waits[r].frame)) for r in list(rest)[:3]]
+    evidence: list[Citation] = [Line(waits[r], _wait_claim(waits[r], r)) for r in list(odd)[:2]]
+    evidence += [Line(waits[r], disagree.waited_at(r, _own_place(waits[r]))) for r in list(rest)[:3]]
     return Hypothesis(
-        disagree.apart_in_program(odd, ours.frame, theirs.frame),
+        disagree.apart_in_program(odd, _own_place(ours), _own_place(theirs)),
         evidence,
         (Doubt(disagree.last_call_not_due_one(odd), cause=Confidence.MEDIUM),),
         ranks=odd,
         refuted_by=disagree.traceback_at_peers(odd),
     )
+
+
+def judge_size_complaint(facts: Facts) -> Hypothesis | None:
+    """Two calls that met in one transfer: gloo received another size than it expected, and tracebacks end in different lines.
+
+    Gloo numbers the calls of a group and compares the sizes of two ranks under one number. Example: rank 3 received 4,228 bytes against
+    4; rank 0 waited in ``loss.backward()``, rank 2 in ``dist.all_reduce(t)`` of another function.
+    """
+    complaints = [e for e in facts.case.of(CollectiveMismatch) if "size" in e.aspects]
+    if not complaints or facts.progress.recorded_ranks:
+        return None
+    waits = {r: e for r in facts.case.world if (e := final_traceback(facts, r)) is not None}
+    places: dict[tuple[str, ...], set[int]] = defaultdict(set)
+    for rank, event in waits.items():
+        places[_user_frames(event)].add(rank)
+    if (
+        len(places) < 2
+        or not all(_user_frames(event) for event in waits.values())
+        or _can_be_of_two_groups(waits.values())
+    ):
+        return None
+    sides = sorted((Ranks(ranks) for ranks in places.values()), key=lambda side: (len(side), min(side)))
+    few = sides[0]
+    is_minority = len(sides) == 2 and 3 * len(few) <= len(waits) and len(waits) + 1 >= len(facts.case.world)
+    return Hypothesis(
+        disagree.different_lines([(side, _own_place(waits[min(side)])) for side in sides]),
+        [
+            *(Line(waits[r], _wait_claim(waits[r], r)) for r in (min(side) for side in sides[:4])),
+            *(Line(e, disagree.unexpected_size(e.rank)) for e in complaints[:2]),
+        ],
+        (Doubt.at_most(Confidence.MEDIUM, disagree.LINES_OF_TWO_GROUPS),),
+        ranks=few if is_minority else Ranks(),
+        suspects=Ranks() if is_minority else facts.case.world,
+    )
+
+
+def _own_place(event: ExceptionRaised) -> str:
+    """The own frame in which a rank waited: ``evaluate (train.py:21)``."""
+    return innermost((event.frame,)) if event.frame else ""
+
+
+def _wait_claim(event: ExceptionRaised, rank: int) -> str:
+    """``Rank 3 waited at train.py:40, in dist.barrier().``"""
+    return disagree.waited_at(rank, _own_place(event), event.code[:80])
+
+
+    """True when the lines may belong to two groups, or to a call that some ranks leave early."""
+    """True when the lines may belong to calls of two groups, or to one call that some ranks can leave early."""
+    codes = [event.code for event in waits]
+    return any(map(has_group, codes)) or not any(is_call_of_all_ranks(c) and not can_end_early(c) for c in codes)
 
 
 def places_of_waits(facts: Facts) -> dict[str, Ranks]:
@@ -61,7 +116,7 @@ def places_of_waits(facts: Facts) -> dict[str, Ranks]:
     for rank in facts.case.world:
         event = final_traceback(facts, rank)
         if event is not None and event.frame:
-            places[innermost((event.frame,))].add(rank)
+            places[_own_place(event)].add(rank)
     return {place: Ranks(ranks) for place, ranks in sorted(places.items(), key=lambda item: -len(item[1]))}
 
 

@@ -67,3 +67,43 @@ def test_who_was_not_heard_may_be_the_one() -> None:
     texts = {f"logs/rank_{r}.log": gave_up(r, *(BARRIER if r == 2 else LOSS)) for r in range(4)}
     texts["logs/rank_1.log"] = ""
     assert read({**texts, "logs/env.log": "export WORLD_SIZE=4\n"}).ranks != "2"
+
+
+CLOSED = (
+    "[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:537] Read error [10.0.0.2]:22930: Connection reset by peer"
+)
+WRONG_SIZE = (
+    "terminate called after throwing an instance of 'gloo::EnforceNotMet'\n  what():  [enforce fail at /pytorch/third_party/gloo/"
+    "gloo/transport/tcp/pair.cc:456] op.preamble.length <= op.nbytes. 4228 vs 4. Received data size doesn't match expected size.\n"
+)
+BROADCAST = (44, "dist.broadcast(state, 0)")
+
+
+def met_in_one_transfer(*places: tuple[int, str]) -> Ruling:
+    """The last rank aborts over a size, and each of the others loses its connection at a line of its own."""
+    texts: dict[str, str | bytes] = {
+        f"logs/rank_{r}.log": gave_up(r, *place, error=CLOSED) for r, place in enumerate(places)
+    }
+    size = len(places) + 1
+    last = {f"logs/rank_{len(places)}.log": WRONG_SIZE, "logs/env.log": f"export WORLD_SIZE={size}\n"}
+    return read({**texts, **last})
+
+
+def test_a_wrong_size_between_two_lines_of_the_program_is_two_different_calls() -> None:
+    ruling = met_in_one_transfer(BACKWARD, LOSS)
+    assert (ruling.cause, ruling.ranks, ruling.verdict["confidence"]) == ("op-mismatch", "", "medium"), str(ruling)
+    assert "main (train.py:33)" in ruling.verdict["headline"], str(ruling)
+    assert "main (train.py:38)" in ruling.verdict["headline"], str(ruling)
+
+
+def test_the_one_that_was_at_another_line_is_named() -> None:
+    ruling = met_in_one_transfer(BACKWARD, BARRIER, BACKWARD, BACKWARD)
+    assert (ruling.cause, ruling.ranks) == ("op-mismatch", "1"), str(ruling)
+
+
+@pytest.mark.parametrize(
+    "places", [(LOSS, LOSS), (NORM, LOSS), (PAIR, BACKWARD), (BROADCAST, BACKWARD), (SENDING, BACKWARD), (LOSS,)]
+)
+def test_a_wrong_size_in_one_line_or_in_calls_of_other_groups_stays_a_size(places: tuple[tuple[int, str], ...]) -> None:
+    """A root may leave its broadcast early, and calls of two groups rightly stand in two lines."""
+    assert met_in_one_transfer(*places).cause == "size-mismatch"

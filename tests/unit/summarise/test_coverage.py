@@ -99,6 +99,18 @@ def test_long_lists_are_cut_and_counted() -> None:
     assert problems[-1] == "and 3 more"
 
 
+def test_empty_files_are_one_note() -> None:
+    """torchrun opens two logs for each rank, and most ranks write to one of them."""
+    found = stalled()
+    empty = [
+        dataclasses.replace(found.case.sources[0], id=90 + i, path=f"{i}/out.log", kind=SourceKind.EMPTY)
+        for i in (0, 1, 2)
+    ]
+    gaps = tuple(Gap(f"{i}/out.log", "empty", source=90 + i) for i in (0, 1, 2))
+    case = dataclasses.replace(found.case, sources=(*found.case.sources, *empty), gaps=gaps)
+    assert rows(dataclasses.replace(found, case=case))["other input"].problems == ("0/out.log and 2 more: empty",)
+
+
 def test_lines_that_were_not_understood_are_counted() -> None:
     found = stalled(Log("rank_0.log", [said(Heartbeat, 0)], rank=0))
     reading = dataclasses.replace(

@@ -42,13 +42,17 @@ def judge(facts: Facts, stall: ObservedStall, aspect: str) -> Hypothesis | None:
     if mismatch is not None:
         hypothesis = _from_dumps(facts, stall, mismatch) if mismatch.aspect == aspect else None
     elif aspect == "size" and has_size_complaint(facts):
+        if stall.job.different_lines is not None:
+            return None
         hypothesis = _only_rank_without_dump(facts) or stall.job.differing_lines[aspect]
     else:
         hypothesis = stall.job.differing_lines[aspect]
     if hypothesis is not None or aspect != "op":
         return hypothesis
-    return traceback_diffs.judge(facts, stall, other_group=False) or framework_branches.judge(
-        facts, stall.job.open_reports
+    return (
+        traceback_diffs.judge(facts, stall, other_group=False)
+        or stall.job.different_lines
+        or framework_branches.judge(facts, stall.job.open_reports)
     )
 
 
