@@ -18,6 +18,12 @@ def duration(ms: float) -> str:
     return f"{seconds // 3600} h" + (f" {seconds % 3600 // 60:02d} min" if seconds % 3600 // 60 else "")
 
 
+def zone_name(ahead: float) -> str:
+    """The zone that is ``ahead`` seconds ahead of UTC: ``UTC-7``, ``UTC+5:30``."""
+    hours, minutes = divmod(round(abs(ahead) / 60), 60)
+    return f"UTC{'-' if ahead < 0 else '+'}{hours}" + (f":{minutes:02d}" if minutes else "")
+
+
 def instant(time: datetime) -> str:
     """``2026-11-11 03:25:02 UTC``; without zone or year where the input has none."""
     zone = ""

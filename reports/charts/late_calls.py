@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from nccldoctor.arrays import median
@@ -19,6 +20,9 @@ CALLS = 9
 
 SHORTEST, TIMES_MEDIAN = 5.0, 3.0
 """A rank is late from so many milliseconds on, and from so many times the median of its peers."""
+
+TIMES_LATEST_PEER = 2.0
+"""A rank that is not so many times later than the latest of its peers is late by chance."""
 
 OFTEN = 2
 """Calls before the stalled one in which a rank has to be late: one may be chance."""
@@ -39,11 +43,23 @@ def late_calls(diagnosis: Diagnosis) -> StripPicture | None:
         return None
     known = [ms for row in peers for ms in row.late_ms if ms >= 0]
     bound = max(SHORTEST, TIMES_MEDIAN * median(known)) if known else SHORTEST
-    shown = [row for row in at_fault if sum(_excess(row, ms) > bound for ms in row.late_ms[:-1]) >= OFTEN]
+    worst = _latest_peers(peers)
+    shown = [row for row in at_fault if _times_late(row, worst, bound) >= OFTEN]
     if not shown:
         return None
     drawn = _drawn(found, peers, shown[:BLAMED_ROWS], bound)
     return drawn if diagnosis.verdict.stalled is not None else _without_stall(drawn)
+
+
+def _latest_peers(peers: Sequence[RankLateness]) -> tuple[float, ...]:
+    """Milliseconds of the latest peer in each call."""
+    return tuple(max(values) for values in zip(*(row.late_ms for row in peers), strict=True))
+
+
+def _times_late(row: RankLateness, worst: Sequence[float], bound: float) -> int:
+    """In how many calls before the last one a rank was clearly later than the latest of its peers."""
+    pairs = zip(row.late_ms[:-1], worst[:-1], strict=True)
+    return sum(_excess(row, ms) > bound and ms >= TIMES_LATEST_PEER * peer for ms, peer in pairs)
 
 
 def _excess(row: RankLateness, ms: float) -> float:
@@ -59,14 +75,16 @@ def _without_stall(drawn: StripPicture) -> StripPicture:
 
 def _drawn(found: Lateness, peers: list[RankLateness], shown: list[RankLateness], bound: float) -> StripPicture:
     seqs, ops = found.seqs[-CALLS:], found.ops[-CALLS:]
-    worst = tuple(max(values) for values in zip(*(row.late_ms[-CALLS:] for row in peers), strict=True))
+    worst = _latest_peers(peers)[-CALLS:]
     step = column_width(len(seqs))
     lines = [(Ranks(row.rank for row in peers), worst), *((Ranks([row.rank]), row.late_ms[-CALLS:]) for row in shown)]
     labels = ("peers, the latest", *(standing_titles.ranks_title(ranks) for ranks, _ in lines[1:]))
     boxes = tuple(
-        StripBox(*grid(at, number, step), *_text_and_kind(ms, bound, is_peer=number == 0))
+        StripBox(
+            *grid(at, number, step), *_text_and_kind(ms, max(bound, TIMES_LATEST_PEER * peer), is_peer=number == 0)
+        )
         for number, (_, values) in enumerate(lines)
-        for at, ms in enumerate(values)
+        for at, (ms, peer) in enumerate(zip(values, worst, strict=True))
     )
     heads = tuple(
         StripHead(grid(at, 0, step)[0], f"#{seq}", fitting(line(op, 60), SMALL, step - 8), at == len(seqs) - 1)

@@ -239,8 +239,8 @@ def _subtitle(first: Standing, found: Timeline | None, scale: _Scale) -> str:
     entered = f"Time since {who} entered {standing_titles.waited_title(first.call)}"
     worked_out = ", worked out from its timeout" if first.is_calculated else ""
     is_moved = found is not None and found.ahead and scale.clock is not None and scale.clock.tzinfo is not None
-    hours = f"{found.ahead / 3600:+g}" if found is not None else ""
-    return f"{entered}{worked_out}." + (f" Times are UTC; these logs print UTC{hours}." if is_moved else "")
+    zone = times.zone_name(found.ahead) if found is not None else ""
+    return f"{entered}{worked_out}." + (f" Times are UTC; these logs print {zone}." if is_moved else "")
 
 
 def _bar(standing: Standing, number: int, scale: _Scale, last: float, blamed: Ranks) -> Bar:

@@ -110,7 +110,7 @@ def _time(diagnosis: Diagnosis) -> Fact:
     if call.until is None and at_least:
         return Fact(label, at_least, f"since {began}{in_brackets}")
     if call.until is None or (call.since.tzinfo is None) != (call.until.tzinfo is None) or call.until < call.since:
-        return Fact(label, "unknown", f"since {began}{in_brackets}")
+        return Fact("Stalled since", began, limit or "no end in the files")
     ended = times.instant(call.until)
     is_same_day = began.split(" ")[0] == ended.split(" ")[0]
     span = f"{began} → {ended.split(' ', 1)[1] if is_same_day else ended}".replace(" UTC →", " →")
@@ -128,6 +128,8 @@ def _time_of_waits(diagnosis: Diagnosis) -> Fact | None:
     parts = [f"since {incident_time.clock_of(diagnosis, first)}"] if first is not None else []
     parts += ["at the latest"] if first is not None and first.start is WaitStart.AT_LATEST else []
     parts += [f"(timeout {times.duration(limit)})"] if limit else []
+    if not waited and first is not None:
+        return Fact("Stalled since", parts[0].removeprefix("since "), " ".join(parts[1:]) or "no end in the files")
     value = times.duration(max(waited)) if waited else "unknown"
     return Fact("Stalled for", value, " ".join(parts) or _no_start(diagnosis, "it"))
 

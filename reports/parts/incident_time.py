@@ -21,7 +21,15 @@ def when(diagnosis: Diagnosis) -> str:
     limit = f"timeout {times.duration(timeout)}" if timeout > 0 else ""
     began = _began(diagnosis)
     lasted = f" for {times.duration(span)}" if call is not None and (span := lasting(call)) is not None else ""
-    return f"{began}{lasted} ({limit})" if began and limit else f"{began}{lasted}" or limit
+    told = f"{began}{lasted} ({limit})" if began and limit else f"{began}{lasted}" or limit
+    zone = zone_of_logs(diagnosis) if began.endswith(" UTC") else ""
+    return f"{told}; the logs print {zone}" if zone else told
+
+
+def zone_of_logs(diagnosis: Diagnosis) -> str:
+    """The zone of times that the logs print without one: ``UTC-7``; "" for UTC, and where it is not known."""
+    ahead = diagnosis.timeline.ahead if diagnosis.timeline is not None else 0.0
+    return times.zone_name(ahead) if ahead else ""
 
 
 def lasting(call: Stalled) -> float | None:

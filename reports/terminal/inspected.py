@@ -61,7 +61,7 @@ def _files(case: Inspected, files: Sequence[tuple[Source, Any]], width: int) -> 
     yield from table_lines(COLUMNS, rows, width)
     if hidden := heads_without_room(COLUMNS, rows, width):
         for spans in paragraph(
-            f"no room for {and_list(hidden)}: a wider terminal shows more, --format json all", width
+            f"Columns that did not fit: {and_list(hidden)}. Widen the terminal, or use --format json.", width
         ):
             yield "".join(span.text for span in spans)
     if len(case.sources) > ROWS:

@@ -104,8 +104,8 @@ def _wait_claim(event: ExceptionRaised, rank: int) -> str:
     return disagree.waited_at(rank, _own_place(event), event.code[:80])
 
 
+def _can_be_of_two_groups(waits: Iterable[ExceptionRaised]) -> bool:
     """True when the lines may belong to two groups, or to a call that some ranks leave early."""
-    """True when the lines may belong to calls of two groups, or to one call that some ranks can leave early."""
     codes = [event.code for event in waits]
     return any(map(has_group, codes)) or not any(is_call_of_all_ranks(c) and not can_end_early(c) for c in codes)
 

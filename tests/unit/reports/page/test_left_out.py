@@ -43,6 +43,19 @@ def test_a_rank_that_was_on_time_until_the_stall_has_no_strip() -> None:
     assert late_calls(incident("late-rank-three-groups").diagnosis) is None
 
 
+def test_calls_in_which_a_peer_is_as_late_are_no_lateness() -> None:
+    """Rank 5 is 14 ms late in every second call, and so is one of its peers in turn: that is noise."""
+    found = drifting_by(0.0)
+    noisy = {5: [14.0 * (n % 2) for n in range(23)], 0: [15.0 * (n % 2) for n in range(23)]}
+    rows = tuple(
+        replace(row, late_ms=(*noisy[row.rank], *row.late_ms[23:])) if row.rank in noisy else row for row in found.rows
+    )
+    base = fixtures_diagnoses.lagging()
+    assert late_calls(replace(base, run_up=replace(found, rows=rows))) is None
+    alone = tuple(row if row.rank != 0 else kept for row, kept in zip(rows, found.rows, strict=True))
+    assert late_calls(replace(base, run_up=replace(found, rows=alone))) is not None
+
+
 def test_what_is_not_drawn_is_named_with_its_reason() -> None:
     base = fixtures_diagnoses.lagging()
     bare = replace(base, run_up=None, last_lines=(), standings=(), timeline=None)

@@ -47,7 +47,7 @@ def test_an_end_by_the_clock_of_another_zone_is_no_length(tmp_path: Path, hours:
     stalled = incident.verdict.stalled
     assert stalled is not None and stalled.since is not None
     assert stalled.until is None
-    assert facts.four(incident.diagnosis)[2].value == "unknown"
+    assert facts.four(incident.diagnosis)[2].label == "Stalled since"
 
 
 def test_lines_with_times_that_do_not_show_the_start_are_no_lines_without_times(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -95,3 +96,13 @@ def test_a_time_that_is_off_would_be_seen() -> None:
 
     assert not differ(event.time, printed(right, diagnosis.timeline, event.time))
     assert differ(event.time, printed(right + 1, diagnosis.timeline, event.time))
+
+
+def test_logs_of_another_zone_are_told_beside_the_time() -> None:
+    """An engineer looks for 20:44 UTC in logs that print 13:44."""
+    base = incident("late-rank-three-groups").diagnosis
+    assert base.timeline is not None
+    away = replace(base, timeline=replace(base.timeline, ahead=-7 * 3600.0))
+    assert incident_time.when(away).endswith("; the logs print UTC-7")
+    assert "the logs print" not in incident_time.when(replace(base, timeline=replace(base.timeline, ahead=0.0)))
+    assert times.zone_name(5.5 * 3600) == "UTC+5:30"
