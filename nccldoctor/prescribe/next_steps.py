@@ -130,7 +130,9 @@ def _steps_for_culprit(scene: _Scene, action: Action, restart: Step) -> tuple[St
     if scene.is_running and is_at_prompt(scene.finding.ranks, scene.survey):
         return (*[*fixes, *known][: MOST - 1], restart)
     if scene.is_running:
-        return (*[*_looks_now(scene), *known, *checks, *fixes][: MOST - 1], restart)
+        looks = list(_looks_now(scene))
+        found = [*known, *looks] if _is_of_worker(scene) else [*looks, *known]
+        return (*[*found, *checks, *fixes][: MOST - 1], restart)
     if scene.end.state is JobState.UNKNOWN and (look := list(_if_again(scene))):
         found = [*look, *known] if scene.finding.family is Family.SETUP else [*known[:1], *look]
         return (*[*found, *checks, *fixes][: MOST - 1], restart)
@@ -182,6 +184,12 @@ def _open(scene: _Scene) -> Step | None:
         is_one = len(ranks) == 1 or frame.worker is not None
         detail = capitalized(_what_to_look_for(motion_of(ranks, scene.survey), who, is_one=is_one))
     return Step(StepKind.OPEN, f"Open {code_span(frame.place)} ({code_span(frame.function)}).", detail)
+
+
+def _is_of_worker(scene: _Scene) -> bool:
+    """True where the line to open is that of a data loader's worker: nobody has to look for it."""
+    frame = culprit_frame(scene.finding, scene.survey)
+    return frame is not None and frame.worker is not None
 
 
 TWO_LOOKS = (

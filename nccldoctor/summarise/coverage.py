@@ -145,6 +145,8 @@ def _missing_kernel_logs(case: Case) -> str:
     files = plural(len(case.sources), "file")
     if not read:
         return f"no kernel log among the {files}" if len(case.sources) > 1 else "no kernel log in the input"
+    if None in read:
+        return "the kernel log doesn't name its host" if len(read) == 1 else "not every kernel log names its host"
     hosts = sorted({case.pods.place(case.rank_host[r]) for r in case.world if r in case.rank_host} - read)
     return (
         f"no kernel log from {and_list(hosts if len(hosts) < 4 else [*hosts[:2], f'{len(hosts) - 2} more hosts'])}"

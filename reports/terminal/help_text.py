@@ -35,7 +35,7 @@ def warnings(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
         where = f" ({line(item.where, 200)})" if item.where else ""
         text = f"{prose.plain(advice.warning_of(item))}{where}"
         rest = text.removeprefix("Don't ")
-        word = Span("Don't " if rest != text else "Avoid: ", "bold yellow")
+        word = Span("Don't " if rest != text else "Note: ", "bold yellow")
         yield from paragraph(rest, width, head=(Span(" " * 6), word), indent=6)
     if diagnosis.verdict.family is Family.UNDETERMINED and diagnosis.capture:
         yield (

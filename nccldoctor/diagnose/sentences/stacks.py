@@ -81,6 +81,11 @@ def worker_busy(pid: int | None, place: str) -> str:
     return f"Worker process {pid} was in {place}."
 
 
+def its_worker(pid: int, place: str) -> str:
+    """Where the worker is that a rank waits for: ``whose worker 508 is in read_shard (data.py:31)``."""
+    return f"whose worker {pid} is in {place}"
+
+
 def only_place(who: str, doing: str, other_thread: str, *, is_alone: bool) -> str:
     """A headline where stacks show where a process is, and nothing shows more."""
     thread = f", and one of its threads {other_thread}" if other_thread else ""

@@ -217,11 +217,23 @@ def _rank_or_pid(stance: Stance) -> str:
 
 def show_helpers(facts: Facts, culprits: Sequence[Stance]) -> list[Line]:
     """The workers of a data loader that are at work while a named rank waits for them."""
+    busy = _busy_helpers(facts, culprits)[:MOST]
+    return [Line(h, stacks.worker_busy(h.pid, innermost(h.frames)), observer="stack") for h in busy]
+
+
+def where_its_worker_is(facts: Facts, culprits: Sequence[Stance]) -> str:
+    """``whose worker 508 is in read_shard (data.py:31)`` where one rank waits for one worker at work; "" otherwise."""
+    busy = _busy_helpers(facts, culprits)
+    if len(culprits) != 1 or len({helper.pid for helper in busy}) != 1 or busy[-1].pid is None:
+        return ""
+    return stacks.its_worker(busy[-1].pid, innermost(busy[-1].frames))
+
+
+def _busy_helpers(facts: Facts, culprits: Sequence[Stance]) -> list[Stack]:
     if not any("data loader" in s.words for s in culprits):
         return []
     ranks = {None, *(s.rank for s in culprits)}
-    busy = [h for h in facts.looks.helpers if h.rank in ranks and not is_waiting(h.frames) and not _is_idle(h)]
-    return [Line(h, stacks.worker_busy(h.pid, innermost(h.frames)), observer="stack") for h in busy[:MOST]]
+    return [h for h in facts.looks.helpers if h.rank in ranks and not is_waiting(h.frames) and not _is_idle(h)]
 
 
 def show_asked_in_vain(facts: Facts, ranks: Ranks) -> list[Line]:

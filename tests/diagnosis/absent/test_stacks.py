@@ -319,6 +319,14 @@ def test_files_named_by_pid_get_their_ranks_from_the_log(tmp_path: Path, table: 
     incident = nccldoctor.analyze(tmp_path)
     assert told(incident)[:2] == ("not-arrived", "1")
     assert any("Worker process 377" in item.says for item in incident.verdict.evidence)
+    assert "whose worker 377 is in open_shard (job.py:7)" in incident.verdict.headline
+
+
+def test_of_several_workers_at_work_none_is_in_the_headline(tmp_path: Path) -> None:
+    (tmp_path / "stacks").mkdir()
+    for pid, frames in ((301, WAITS), (302, LOADER), (303, WAITS), (377, WORKER), (378, WORKER)):
+        (tmp_path / "stacks" / f"{pid}.txt").write_text(stack(pid, frames))
+    assert "whose worker" not in nccldoctor.analyze(tmp_path).verdict.headline
 
 
 def test_a_pid_without_a_rank_is_named_as_a_process(tmp_path: Path) -> None:

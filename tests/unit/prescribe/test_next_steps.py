@@ -107,6 +107,7 @@ def test_the_line_to_open_is_that_of_the_loader_worker_that_the_verdict_quotes()
     (opened,) = (step for step in given if step.kind is StepKind.OPEN)
     assert opened.text == "Open `/opt/train/train.py:31` (`read_shard`)."
     assert "worker process 508" in opened.detail
+    assert steps("not-arrived", waits, at_work, evidence=(quoted,))[0] == opened, "also of a running job it comes first"
 
 
 def test_after_the_end_nobody_looks_at_the_pid():

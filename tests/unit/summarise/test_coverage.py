@@ -189,4 +189,6 @@ def test_a_hypothesis_that_was_not_checked_names_the_missing_input() -> None:
     assert says(*talks[:2])["network"] == "no logs from ranks 2-3"
     assert says(*talks)["network"] == "no transport error in 4 logs"
     assert says(*talks, kernel)["GPU fault"] == "no kernel log from n1, n2 and n3"
+    unnamed = Log("dmesg.txt", [said(KernelEvent, what="link-up")], kind=SourceKind.KERNEL_LOG)
+    assert says(*talks, unnamed)["GPU fault"] == "the kernel log doesn't name its host"
     assert says(*talks)["out of memory"].endswith("no exit record of ranks 0-3")

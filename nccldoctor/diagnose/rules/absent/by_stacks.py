@@ -106,7 +106,8 @@ def _words_of_places(facts: Facts, standing: Standing, culprits: Sequence[Stance
     """Who is not in the call of its peers, where it is instead, and who waits."""
     name, many = where.who(facts.case, culprits), len(culprits) > 1
     first = where.in_most_common_call(standing.waiting)
-    does, wait = where.what_it_does(culprits), where.waits_in(first)
+    does = ", ".join(filter(None, (where.what_it_does(culprits), where.where_its_worker_is(facts, culprits))))
+    wait = where.waits_in(first)
     peers, are_many = where.who(facts.case, first), len(first) > 1
     if culprits[0].posture.is_gone:
         return stacks.gone(name, many=many, state=does, waiting=peers, are_many=are_many, wait=wait)
