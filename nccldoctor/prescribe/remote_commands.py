@@ -21,6 +21,10 @@ _RANK_IN_OTHER_VARIABLES = frozenset({"jax", "horovod", "oneccl"})
 """Libraries whose launchers don't put a rank into the variable ``RANK``."""
 
 
+_LOOPBACK = frozenset({"localhost", "127.0.0.1"})
+"""What torchrun prints of a node without a name: nobody reaches it by that from elsewhere."""
+
+
 def is_this_machine(host: str | None) -> bool:
     """True of the name of the machine that this runs on."""
     return host is not None and short_host(host) == short_host(socket.gethostname())
@@ -47,7 +51,7 @@ def on_host(
     pod = survey.case.rank_host.get(next(iter(finding.ranks or finding.suspects), -1), "")
     if place == "host" and survey.case.pods.is_pod(pod) and _PID.search(command):
         return f"kubectl exec {shlex.quote(pod)} -- sh -c {quoted_for_shell(inner)}", pod
-    if is_this_machine(values.get(place)):
+    if is_this_machine(values.get(place)) or values.get(place) in _LOOPBACK:
         return inner, values.get(place)
     host, _ = fill_command(f"{{{{ {place} }}}}", values, _owner(finding))
     return f"ssh {host} {quoted_for_shell(inner)}", values.get(place)

@@ -483,6 +483,20 @@ def test_a_command_for_this_machine_is_typed_as_it_is(monkeypatch):
     assert [step.command for step in asked if "USR1" in (step.command or "")] == ["kill -USR1 1000"]
 
 
+def test_nobody_is_sent_by_ssh_to_localhost():
+    """torchrun prints ``localhost`` for the node that it runs on, and the reader sits elsewhere."""
+    stopped = event(ProcessState, text="1005 T", state="stopped")
+    (step, *_) = steps("frozen", stopped, case={"rank_host": dict.fromkeys(range(8), "localhost")})
+    assert step.command == "kill -CONT 1005"
+
+
+def test_a_remedy_that_is_only_likely_is_no_first_step():
+    """Rank 5 stopped between two steps, and nothing shows a data loader: the next stack tells, before anybody rebuilds a loader."""
+    waits = fixtures_conditions.stack(0, "_engine_run_backward (torch/autograd/graph.py:979)")
+    given = steps("not-arrived", event(Progress, 5, step=3), waits, GONE)
+    assert [step.kind for step in given][:2] == [StepKind.RESTART, StepKind.IF_AGAIN]
+
+
 def test_files_of_this_machine_are_copied(monkeypatch):
     monkeypatch.setattr(socket, "gethostname", lambda: "node1")
     given = steps("undetermined", fixtures_conditions.timeout(), case={"rank_host": dict.fromkeys(range(8), "node1")})
