@@ -139,7 +139,7 @@ def _steps_for_culprit(scene: _Scene, action: Action, restart: Step) -> tuple[St
     is_fix_due = action.restart == "after-fix"
     if is_fix_due and scene.best.is_certain and len(both := tuple(dict.fromkeys([*known, *fixes]))) > 1:
         return (*both[: MOST - 1], restart)
-    first = (known or checks or (fixes if scene.best.is_certain else []))[:1]
+    first = (known or checks or (fixes if scene.best.is_certain or is_fix_due else []))[:1]
     rest = [*checks, *_if_again(scene), *(fixes if is_fix_due or not first else [])]
     return (*first, restart, *[step for step in rest if step not in first][: MOST - len(first) - 1])
 

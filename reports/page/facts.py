@@ -84,7 +84,12 @@ def _unnumbered_call(diagnosis: Diagnosis) -> Fact:
     """The call that tracebacks of the victims show; they may stand in different places of the program."""
     label, waits = "Stalled call", incident_time.waits_of_victims(diagnosis)
     if not waits:
-        return Fact(label, "none seen", "no stalled call found")
+        is_call = diagnosis.verdict.family is Family.DISAGREE
+        return (
+            Fact(label, "not named", "no file names the call")
+            if is_call
+            else Fact(label, "none seen", "no stalled call found")
+        )
     ops = list(dict.fromkeys(wait.call.op for wait in waits if wait.call.op is not None))
     sites = list(dict.fromkeys(line(wait.call.site, 60) for wait in waits if wait.call.site))
     if not ops:
@@ -138,6 +143,8 @@ def _no_stall(diagnosis: Diagnosis) -> tuple[str, str]:
     finding = diagnosis.verdict
     if finding.cause is CauseClass.INIT:
         return "unknown", _no_start(diagnosis, "init")
+    if finding.family is Family.DISAGREE:
+        return "unknown", "no file names the call"
     return "unknown" if finding.family is Family.UNDETERMINED else "no stall", "no stalled call found"
 
 
