@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from builders.diagnoses import fixtures_diagnoses
 from builders.jobs.cases import RecordedRank, wall, world
 
 import nccldoctor
+from nccldoctor.model import CauseClass
 from nccldoctor.reports.page import facts
 from nccldoctor.reports.parts import incident_time
 
@@ -85,3 +88,14 @@ def test_a_crash_without_waiting_ranks_has_no_stalled_call(tmp_path: Path) -> No
     call, length = facts.four(nccldoctor.analyze(tmp_path).diagnosis)[1:3]
 
     assert (call.value, length.value) == ("none seen", "no stall")
+
+
+@pytest.mark.parametrize(
+    ("cause", "call", "length"),
+    [(CauseClass.OP_MISMATCH, "not named", "unknown"), (CauseClass.RAISED, "none seen", "no stall")],
+)
+def test_ranks_that_disagree_made_calls_though_no_file_names_them(cause: CauseClass, call: str, length: str) -> None:
+    base = fixtures_diagnoses.lagging()
+    first = dataclasses.replace(base.findings[0], cause=cause, stalled=None)
+    told = facts.four(dataclasses.replace(base, findings=(first,), ranks=()))
+    assert (told[1].value, told[2].value) == (call, length)
