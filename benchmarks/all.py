@@ -184,7 +184,20 @@ MEASUREMENTS = (
         "What do parts and a dask cluster cost more than one run?",
         ("--ranks", "0", "--dask"),
         ("--ranks", "0", "--compare", "64", "--dask"),
-        (Figure("dask with two workers, against one run", r"dask takes ([\d.]+) times", "times", most=1.6),),
+        (
+            Figure(
+                "dask with two workers and their start, against one run",
+                r"dask takes ([\d.]+) times",
+                "times",
+                most=1.6,
+            ),
+            Figure(
+                "the same on a cluster that runs already",
+                r"without the start of the cluster ([\d.]+) times",
+                "times",
+                most=1.6,
+            ),
+        ),
         modules=("distributed",),
     ),
     Measurement("catalogue_load", "What do the remedies cost?"),

@@ -4,7 +4,8 @@
 
 The dumps of one part are written, reduced and deleted before those of the next, so that the disk holds one part at a time. One rank
 never issues the last call. Then a job of ``--compare`` ranks is analysed in one run, in parts, and with ``--dask`` on a cluster of two
-workers: all three must print the same JSON.
+workers: all three must print the same JSON. ``--scheduler`` is for a cluster that runs already, so a cluster that starts, does nothing and
+ends is measured too.
 """
 
 from __future__ import annotations
@@ -29,6 +30,14 @@ if __name__ == "__main__":
         sys.argv[1:] += ["--scheduler", cluster.scheduler_address]
         main()
 """
+EMPTY_CLUSTER = """
+from distributed import Client, LocalCluster
+if __name__ == "__main__":
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, protocol="tcp") as cluster:
+        with Client(cluster.scheduler_address):
+            pass
+"""
+"""Two workers that start, meet a client and end: the modules of ``distributed`` are imported three times."""
 START_NS = 1_780_000_000_000_000_000
 
 
@@ -103,7 +112,10 @@ def compare(top: Path, world: int, entries: int, parts: int, with_dask: bool) ->
         script.write_text(ON_DASK)
         cpu, answer = _json([sys.executable, str(script), "analyze", str(folder), *out], "dask, two workers")
         answers.append(answer)
+        (top / "empty.py").write_text(EMPTY_CLUSTER)
+        empty, _ = run("an empty cluster", [sys.executable, str(top / "empty.py")])
         print(f"dask takes {cpu / alone:.2f} times the processor time of one run")
+        print(f"without the start of the cluster {(cpu - empty) / alone:.2f} times")
     print("the same JSON" if len(set(answers)) == 1 else "DIFFERENT JSON")
 
 
