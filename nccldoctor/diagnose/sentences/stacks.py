@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nccldoctor.dataclass import dataclass
 from nccldoctor.diagnose.sentences.headline import Basis, Headline
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.words.lists import and_list
@@ -11,23 +12,37 @@ from nccldoctor.words.names import ranks_phrase
 from nccldoctor.words.sentences import capitalized
 
 
-def outside(who: str, *, many: bool, doing: str, moved: bool, waiting: str, are_many: bool, wait: str) -> Headline:
+@dataclass(frozen=True, slots=True)
+class Tense:
+    """The verbs of a headline, each for one rank and for several."""
+
+    have: tuple[str, str]
+    be: tuple[str, str]
+    wait: tuple[str, str]
+
+
+NOW = Tense(("has", "have"), ("it is", "they are"), ("waits", "wait"))
+THEN = Tense(("had", "had"), ("it was", "they were"), ("waited", "waited"))
+
+
+def outside(
+    who: str, tense: Tense, *, many: bool, doing: str, moved: bool, waiting: str, are_many: bool, wait: str
+) -> Headline:
     """Rank 3 has probably not reached all_reduce, where ranks 0-2 wait: it is in next_batch (data.py:34)."""
-    its = "they are" if many else "it is"
-    waits = "wait" if are_many else "waits"
-    detail = f"{its} {doing}" + (", and it moved between the snapshots" if moved and not many else "")
-    reached = f"not reached {wait}, where {waiting} {waits}"
-    return Headline(who, reached, detail, be="have" if many else "has", basis=Basis.RANKS)
+    detail = f"{tense.be[many]} {doing}" + (", and it moved between the snapshots" if moved and not many else "")
+    reached = f"not reached {wait}, where {waiting} {tense.wait[are_many]}"
+    return Headline(who, reached, detail, be=tense.have[many], basis=Basis.RANKS)
 
 
-def holds_up(who: str, *, many: bool, doing: str, waiting: str, are_many: bool, transfer: str) -> Headline:
+def holds_up(
+    who: str, tense: Tense, *, many: bool, doing: str, waiting: str, are_many: bool, transfer: str
+) -> Headline:
     """Rank 2 has probably held up ranks 0-1, 3, which wait in recv: it is in forward (model.py:17).
 
     The two ends of a transfer stand at different lines, so that no one call is to be reached.
     """
-    detail = f"{'they are' if many else 'it is'} {doing}"
-    held = f"held up {waiting}, which {'wait' if are_many else 'waits'} in {transfer}"
-    return Headline(who, held, detail, be="have" if many else "has", basis=Basis.RANKS)
+    held = f"held up {waiting}, which {tense.wait[are_many]} in {transfer}"
+    return Headline(who, held, f"{tense.be[many]} {doing}", be=tense.have[many], basis=Basis.RANKS)
 
 
 def gone(who: str, *, many: bool, state: str, waiting: str, are_many: bool, wait: str) -> Headline:
@@ -36,12 +51,10 @@ def gone(who: str, *, many: bool, state: str, waiting: str, are_many: bool, wait
     return Headline(who, f"{state}, and {waiting} {waits} in {wait}", be="are" if many else "is", hedge="")
 
 
-def left_loop(who: str, *, many: bool, waiting: str, are_many: bool, wait: str) -> Headline:
+def left_loop(who: str, tense: Tense, *, many: bool, waiting: str, are_many: bool, wait: str) -> Headline:
     """Rank 3 has left the training loop, and ranks 0-2 wait in all_reduce."""
-    waits = "wait" if are_many else "waits"
-    return Headline(
-        who, f"left the training loop, and {waiting} {waits} in {wait}", be="have" if many else "has", hedge=""
-    )
+    left = f"left the training loop, and {waiting} {tense.wait[are_many]} in {wait}"
+    return Headline(who, left, be=tense.have[many], hedge="")
 
 
 def two_calls(few: str, few_wait: str, most: str, most_wait: str) -> Headline:

@@ -72,6 +72,11 @@ def _has_given_up(facts: Facts) -> bool:
     return alarm is not None and not facts.looks.interrupted and not is_stopped
 
 
+def has_job_ended(facts: Facts) -> bool:
+    """True when an exit is recorded, or a rank gave up after the looks."""
+    return bool(facts.liveness.exited) or _has_given_up(facts)
+
+
 def _has_no_record(facts: Facts, stall: Stall) -> bool:
     is_open = stall.kind is StallKind.NOTHING and not facts.failures and not _has_ended(facts)
     return is_open and bool(facts.looks.all)

@@ -81,6 +81,16 @@ def test_two_equal_looks_raise_the_confidence(tmp_path: Path) -> None:
     assert told(nccldoctor.analyze(tmp_path)) == ("not-arrived", "2", "medium")
 
 
+def test_ranks_of_a_job_that_was_killed_are_nowhere_any_more(tmp_path: Path) -> None:
+    for number in (1, 2):
+        look(tmp_path / f"stacks-{number}", WAITS, WAITS, READS, WAITS)
+    assert ": it is in read_rows" in nccldoctor.analyze(tmp_path).verdict.headline
+    (tmp_path / "train.out").write_text("".join(f"srun: error: node1: task {n}: Terminated\n" for n in range(4)))
+    verdict = nccldoctor.analyze(tmp_path).verdict
+    assert str(verdict.ranks) == "2"
+    assert "(node1) waited: it was in read_rows" in verdict.headline, verdict.headline
+
+
 def clockless_steps(folder: Path) -> None:
     (folder / "train.log").write_text("".join(f"step={i} loss=0.{i}5 lr=3.0e-04 t={i}.1\n" for i in range(1, 9)))
 

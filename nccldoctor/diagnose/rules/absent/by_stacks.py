@@ -111,15 +111,16 @@ def _words_of_places(facts: Facts, standing: Standing, culprits: Sequence[Stance
     peers, are_many = where.who(facts.case, first), len(first) > 1
     if culprits[0].posture.is_gone:
         return stacks.gone(name, many=many, state=does, waiting=peers, are_many=are_many, wait=wait)
+    tense = stacks.THEN if where.has_job_ended(facts) else stacks.NOW
     if culprits[0].posture is Posture.LEAVING:
-        return stacks.left_loop(name, many=many, waiting=peers, are_many=are_many, wait=wait)
+        return stacks.left_loop(name, tense, many=many, waiting=peers, are_many=are_many, wait=wait)
     if all(is_transfer(s.op) for s in standing.waiting):
         held, transfer = where.who(facts.case, standing.waiting), first[0].op
         return stacks.holds_up(
-            name, many=many, doing=does, waiting=held, are_many=len(standing.waiting) > 1, transfer=transfer
+            name, tense, many=many, doing=does, waiting=held, are_many=len(standing.waiting) > 1, transfer=transfer
         )
     moved = any(facts.looks.has_moved(s.process) for s in culprits)
-    return stacks.outside(name, many=many, doing=does, moved=moved, waiting=peers, are_many=are_many, wait=wait)
+    return stacks.outside(name, tense, many=many, doing=does, moved=moved, waiting=peers, are_many=are_many, wait=wait)
 
 
 def _cause(standing: Standing, culprits: Sequence[Stance]) -> CauseClass:
