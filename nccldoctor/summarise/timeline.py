@@ -86,18 +86,20 @@ def timeline(facts: Facts, findings: tuple[Finding, ...]) -> Timeline | None:
 def _decisive_moments(facts: Facts, findings: tuple[Finding, ...], frame: _Frame) -> tuple[Mark, ...]:
     """The fault, the first timeout, looks, dumps, steps of a culprit, and exits, in order.
 
-    Of each kind the first, and of faults the first one that the verdict cites. A fault may have come before the stall.
+    Of each kind the first, and of faults the first one that the verdict cites. Another fault must have come before the stall: what
+    follows it, such as a job that is cancelled, did not begin it.
     """
     cited = {item.where for item in findings[0].evidence if item.where is not None}
     timed = ((facts.liveness.time(e), n, e) for n, e in enumerate(facts.case.events) if e.symbol)
     known = sorted((e.symbol == "trouble" and e.place not in cited, at, n) for at, n, e in timed if not math.isnan(at))
     firsts: dict[str, Mark] = {}
-    for _, at, number in known:
+    for is_uncited_fault, at, number in known:
         event = facts.case.events[number]
         kind = f"stack:{event.look}" if isinstance(event, Stack) else _flag_kind(event)
         is_telling = kind != "life" or (event.rank in findings[0].ranks and event.place in cited)
         earliest = frame.stall - (BEFORE_STALL if kind == "trouble" else 0.0)
-        if is_telling and earliest <= at <= frame.end:
+        latest = frame.stall if is_uncited_fault else frame.end
+        if is_telling and earliest <= at <= latest:
             firsts.setdefault(kind, Mark(_flag_kind(event), at, _flag_text(event), str(event.place)))
     return tuple(sorted(firsts.values(), key=lambda mark: mark.at)[:FLAGS])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from builders.jobs.cases import START, WORLD, Log, RecordedRank, facts, gave_up, said
 
 from nccldoctor.diagnose.diagnose import diagnose
-from nccldoctor.events import GpuError, Heartbeat, ProcessExit, Setting
+from nccldoctor.events import GpuError, Heartbeat, ProcessExit, SchedulerEvent, Setting
 from nccldoctor.model import SourceKind
 from nccldoctor.model.figures import Timeline, TimeRow
 from nccldoctor.summarise.timeline import ROWS, timeline
@@ -61,6 +61,17 @@ def test_lines_of_hosts_stand_in_a_row_of_their_own() -> None:
 
     assert not row.ranks
     assert [(m.kind, m.text) for m in row.marks] == [("trouble", "Xid 79")]
+
+
+def test_a_fault_behind_the_start_of_the_stall_did_not_begin_it() -> None:
+    """Slurm cancels the job ten minutes into the stall."""
+
+    def flags(at: float) -> list[str]:
+        host = Log("slurm.out", (said(SchedulerEvent, None, at, what="cancelled", host="node0"),))
+        return [mark.kind for mark in found(host).flags]
+
+    assert "trouble" in flags(15.0)
+    assert "trouble" not in flags(625.0)
 
 
 def test_what_was_long_before_or_has_no_time_is_left_out() -> None:
