@@ -33,6 +33,22 @@ class Motion(StrEnum):
     UNKNOWN = "unknown"
 
 
+def lasting_states(events: Iterable[ProcessState]) -> list[ProcessState]:
+    """The states of the newest look at each rank.
+
+    A process is *traced* for a moment whenever somebody takes its stack: that state counts only where every look shows it.
+    """
+    of_rank: dict[int | None, list[ProcessState]] = {}
+    for event in events:
+        of_rank.setdefault(event.rank, []).append(event)
+    kept = []
+    for states in of_rank.values():
+        lasting = [state for state in states if state.state != "traced"] or states
+        newest = max(state.look for state in lasting)
+        kept += [state for state in lasting if state.look == newest]
+    return kept
+
+
 def motion_of(ranks: Iterable[int], survey: Survey) -> Motion:
     """What the newest looks show of the first of these ranks that left one.
 
@@ -41,7 +57,7 @@ def motion_of(ranks: Iterable[int], survey: Survey) -> Motion:
     """
     for rank in ranks:
         stacks = [stack for stack in survey.stacks.get(rank, ()) if stack.main and not stack.helper]
-        states = [event for event in survey.events_of(ProcessState) if event.rank == rank]
+        states = lasting_states(event for event in survey.events_of(ProcessState) if event.rank == rank)
         if not stacks and not states:
             continue
         newest = max((stack.look for stack in stacks), default=0)

@@ -24,6 +24,7 @@ from nccldoctor.prescribe.conditions.base import (
     quoted,
 )
 from nccldoctor.prescribe.conditions.findings import operation
+from nccldoctor.prescribe.conditions.motion import lasting_states
 
 DEPTH = 40
 """Innermost frames that are looked at: a program's own work stands there, its launcher below."""
@@ -171,7 +172,7 @@ def process_state(context: Context, *, state: tuple[str, ...], of: Who = "culpri
     """The process of such a rank is in one of these states, by ``ps`` or a stack tool."""
     asked = f"the process of {context.in_words(of)} is {listed(state)}"
     ranks = context.ranks_of(of)
-    seen = [e for e in context.survey.events_of(ProcessState) if of == "anyone" or e.rank in ranks]
+    seen = lasting_states(e for e in context.survey.events_of(ProcessState) if of == "anyone" or e.rank in ranks)
     for event in seen:
         if event.state in state:
             return Met(asked, quoted(event), str(event.place))

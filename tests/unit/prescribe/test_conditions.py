@@ -20,6 +20,7 @@ from nccldoctor.events import (
     OutOfMemory,
     Phase,
     ProcessExit,
+    ProcessState,
     Progress,
 )
 from nccldoctor.identify.groups import Groups
@@ -451,6 +452,28 @@ def test_between_steps_by_logs_asks_for_a_step_and_a_backward_pass_of_the_others
     assert isinstance(look(fixtures_conditions.case([step, backward]), name="between-steps"), Met)
     assert isinstance(look(fixtures_conditions.case([step, forward]), name="between-steps"), Unmet)
     assert isinstance(look(fixtures_conditions.case([backward]), name="between-steps"), NotCheckable)
+    own = fixtures_conditions.stack(5, "readinto (socket.py:706)", "fetch (/job/train.py:29)")
+    answer = look(fixtures_conditions.case([step, backward, own]), name="between-steps")
+    assert isinstance(answer, Unmet), "its stack shows what the rank did"
+
+
+def test_a_process_is_traced_where_every_look_shows_it_and_stopped_where_the_newest_does():
+    """py-spy traces the process while it takes the stack."""
+
+    def state(*seen):
+        at = fixtures_conditions.at()
+        return fixtures_conditions.case(
+            [ProcessState(place=at, text=s, rank=5, state=s, look=n) for n, s in enumerate(seen, 1)]
+        )
+
+    def answer(*seen):
+        return look(state(*seen), name="process-state", state=["stopped", "traced"])
+
+    assert isinstance(answer("traced"), Met)
+    assert isinstance(answer("traced", "traced"), Met)
+    assert isinstance(answer("sleeping", "traced"), Unmet)
+    assert isinstance(answer("sleeping", "stopped"), Met)
+    assert isinstance(answer("stopped", "sleeping"), Unmet)
 
 
 @pytest.mark.parametrize(("stalled_at", "holds"), [(20, True), (21, False)])

@@ -334,6 +334,25 @@ def test_loader_workers_are_looked_for_where_there_is_a_loader(inside, asked):
     assert any("loader workers" in step.text for step in given) is asked
 
 
+@pytest.mark.parametrize(
+    ("inside", "fix"),
+    [
+        (("_try_get_data (torch/utils/data/dataloader.py:1291)",), "Load the batches around"),
+        (("__getitem__ (/a/rows.py:22)", "next_rows (/a/rows.py:40)"), "Unblock or speed up"),
+    ],
+)
+def test_the_advice_for_a_loader_fits_the_loader(inside, fix):
+    """``num_workers`` is an option of PyTorch's own."""
+    given = answer("not-arrived", looked("idle", *inside, "train (/a/t.py:136)"), GONE)
+    (remedy,) = (each for each in given.remedies if each.id == "dataloader-stall")
+    assert remedy.fix[0].startswith(fix)
+
+
+def test_a_function_named_fetch_is_no_data_loader():
+    given = answer("not-arrived", looked("idle", "recv (/a/store.py:22)", "fetch (/a/store.py:40)"), GONE)
+    assert [each.id for each in given.remedies][:1] == ["busy-elsewhere"]
+
+
 def test_a_job_at_a_prompt_is_cancelled_and_the_prompt_removed():
     at_prompt = fixtures_conditions.stack(5, "interaction (pdb.py:373)", "check (/opt/train/train.py:67)")
     given = steps("not-arrived", at_prompt)
