@@ -42,15 +42,19 @@ class Fingerprint:
 
 
 def same_defect(a: Fingerprint, b: Fingerprint) -> bool | None:
-    """Whether two incidents have one defect. None where they agree in what both know, and one of them leaves the rest open."""
-    if a == b and a.is_told:
-        return True
+    """Whether two incidents have one defect. None where they agree in what both know, and one of them leaves the rest open.
+
+    One class at one site is one defect, also where one of the two has no dump that names the group.
+    """
     parts = [
         (a.cause if a.cause != _OPEN else "", b.cause if b.cause != _OPEN else ""),
         (a.site, b.site),
         (a.group_role, b.group_role),
     ]
-    return False if any(left and right and left != right for left, right in parts) else None
+    if any(left and right and left != right for left, right in parts):
+        return False
+    is_one = a.cause == b.cause and (bool(a.site and b.site) or (a == b and a.is_told))
+    return True if is_one else None
 
 
 def fingerprint_of(document: Mapping[str, Any]) -> Fingerprint:
@@ -82,7 +86,8 @@ def _site(document: Mapping[str, Any]) -> str:
         own, other = ("left", "right") if streams.get("left") in at_fault else ("right", "left")
         call = row.get(own) or (row.get(other) if _is_call(row.get(other), stalled) else None)
         if row.get("kind") != "same" and isinstance(call, Mapping) and call.get("site"):
-            return re.sub(r":\d+\)$", ")", str(call["site"]))
+            function, _, place = str(call["site"]).rpartition(" (")
+            return f"{_bare(function)} ({re.sub(r':[0-9]+[)]$', ')', place)}"
     peers = (side for side in _objects(document.get("stacks")) if _is_newest_call(side, stalled))
     return next(filter(None, map(_own_function, peers)), "")
 
@@ -109,7 +114,12 @@ def _is_call(call: object, stalled: Mapping[str, Any]) -> bool:
 def _own_function(side: Mapping[str, Any]) -> str:
     """The innermost frame of the program's own code, ``refresh_expert_table (train.py)``; "" where there is none."""
     own = (frame for frame in _objects(side.get("frames")) if frame.get("own"))
-    return next((f"{frame.get('function')} ({_base(str(frame.get('file')))})" for frame in own), "")
+    return next((f"{_bare(str(frame.get('function')))} ({_base(str(frame.get('file')))})" for frame in own), "")
+
+
+def _bare(function: str) -> str:
+    """``fetch`` of ``Client.fetch``: py-spy names the class, faulthandler and the recorder don't."""
+    return function.rpartition(".")[2]
 
 
 def _role(group: str) -> str:

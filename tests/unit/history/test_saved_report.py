@@ -208,6 +208,16 @@ def test_the_site_is_that_of_the_call_where_no_stack_is_known() -> None:
     assert from_document(made | {"streams": None}).fingerprint.site == ""
 
 
+@pytest.mark.parametrize(
+    ("named", "site"),
+    [("Client.fetch", "fetch (a.py)"), ("fetch", "fetch (a.py)"), ("Job.run.<locals>.<lambda>", "<lambda> (a.py)")],
+)
+def test_the_function_is_named_alike_whatever_tool_took_the_stack(named: str, site: str) -> None:
+    """py-spy prints the class of a method, faulthandler does not."""
+    side = {"rank": 3, "what": "the stack", "frames": [{"own": True, "function": named, "file": "/job/a.py"}]}
+    assert from_document(document() | {"stacks": [side]}).fingerprint.site == site
+
+
 def test_two_incidents_are_laid_side_by_side(incident: Incident) -> None:
     again = from_document(document(headline="Rank 9 never reached ALLREDUCE #7.", ranks="3"))
     other = from_document(document(**{"class": "died"}))
@@ -236,6 +246,7 @@ def test_a_class_alone_does_not_tell_whether_the_defect_is_the_same() -> None:
         (Fingerprint("died", "f (a.py)", "DP"), Fingerprint("died", "g (a.py)", "DP"), False),
         (Fingerprint("died", "f (a.py)", "DP"), Fingerprint("died", "", "TP"), False),
         (Fingerprint("died", "f (a.py)", "DP"), Fingerprint("died", "", "DP"), None),
+        (Fingerprint("died", "f (a.py)", "DP"), Fingerprint("died", "f (a.py)", ""), True),
         (Fingerprint("undetermined", "", "DP"), Fingerprint("died", "", "DP"), None),
         (Fingerprint("undetermined", "", "DP"), Fingerprint("died", "", "TP"), False),
     ],
