@@ -25,7 +25,7 @@ from nccldoctor.model import Diagnosis, Family, Finding, Place, SourceKind, Stal
 from nccldoctor.model.errors import OutputError
 from nccldoctor.model.operations import OP_TYPES, op_type
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.model.recorded_calls import STATES, Frame, Shape
+from nccldoctor.model.recorded_calls import COMPLETED, STATES, Frame, Shape
 from nccldoctor.model.stack_frames import is_library
 from nccldoctor.model.standings import RankWait, WaitedCall, WaitEnd, WaitStart, WaitTimes
 from nccldoctor.words.names import call_title
@@ -161,8 +161,8 @@ def _place_columns(places: Sequence[Place | None]) -> dict[str, Any]:
 def _spread(case: Case) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Milliseconds from the first issue of the same call to this one, and from this one to the last.
 
-    NaN where one rank alone recorded the call. The same call: one number of one group, and no send or receive, whose two ends have no
-    number in common.
+    NaN where one rank alone recorded the call; the wait also where nobody finished the call and a member has not issued it. The same
+    call: one number of one group, and no send or receive, whose two ends have no number in common.
     """
     table = case.calls
     late = np.full(len(table), np.nan)
@@ -179,7 +179,9 @@ def _spread(case: Case) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64
     first, last = (np.repeat(of.reduceat(issued, starts), sizes) for of in (np.minimum, np.maximum))
     shared = np.repeat(np.minimum.reduceat(rank, starts) != np.maximum.reduceat(rank, starts), sizes)
     late[rows] = np.where(shared, (issued - first) / 1e6, np.nan)
-    wait[rows] = np.where(shared, (last - issued) / 1e6, np.nan)
+    members = np.array([len(of.members) for of in case.groups])[group]
+    is_done = np.repeat(np.logical_or.reduceat(table.retired[rows] | (table.state[rows] == COMPLETED), starts), sizes)
+    wait[rows] = np.where(shared & (is_done | (sizes.repeat(sizes) >= members)), (last - issued) / 1e6, np.nan)
     return late, wait
 
 
@@ -201,8 +203,8 @@ def calls(case: Case) -> pd.DataFrame:
     it and all frames do (``ALLREDUCE``) · ``recorded_op`` category, as the dump has it (``all_reduce``, ``send 0->1``) · ``sizes``,
     ``data_types`` category, inputs -> outputs · ``numel_in``, ``numel_out`` Int64 · ``state`` category · ``retired`` bool ·
     ``created``, ``started``, ``completed`` UTC · ``lateness_ms`` float, how long after the first member it was issued · ``wait_ms``
-    float, how long it waited for the last member that issued it · ``duration_ms`` float · ``timeout_ms`` Int64 · ``frame`` category, the
-    innermost frame of the user's own code · ``path`` category, ``entry`` Int64, its place.
+    float, how long it waited for the last member to issue it, NaN where one never did · ``duration_ms`` float · ``timeout_ms`` Int64 ·
+    ``frame`` category, the innermost frame of the user's own code · ``path`` category, ``entry`` Int64, its place.
 
     ``incident.calls.attrs["remark"]`` says why the frame is empty, else it is "".
     """

@@ -125,17 +125,28 @@ def test_calls_tell_who_was_late_and_who_waited(incident):
             "p2p_seq": [-1, -1, -1, -1, 1, 1],
             "created_ns": [9 * second, 11 * second, 10 * second, 12 * second, 13 * second, 50 * second],
             "is_p2p": [False, False, False, False, True, True],
+            "state": [1, 2, 1, 1, 1, 1],
         }
     )
-    batch = Batch(incident.case.dumps * 3, calls, Vocabulary(groups=(("0", "default_pg"),)))
     ranks = np.array([0, 1, 2, 0, 1, 0], np.int32)
-    case = replace(incident.case, batch=batch, dump_rank=(0, 1, 2), call_rank=ranks, call_group=np.zeros(6, np.int32))
 
-    frame = Incident(incident.diagnosis, case).calls
+    def frame_of(calls: Calls, members: int) -> pd.DataFrame:
+        batch = Batch(incident.case.dumps * 3, calls, Vocabulary(groups=(("0", "default_pg"),)))
+        naming = Groups((Group(0, "0", "default_pg", Ranks(range(members)), "config"),), {}, {})
+        case = replace(
+            incident.case, batch=batch, dump_rank=(0, 1, 2), call_rank=ranks, call_group=np.zeros(6, np.int32)
+        )
+        return Incident(incident.diagnosis, replace(case, naming=naming)).calls
 
+    frame = frame_of(calls, 4)
     assert frame["lateness_ms"].tolist()[:3] == [0, 2000, 1000]
     assert frame["wait_ms"].tolist()[:3] == [2000, 0, 1000]
     assert frame[["lateness_ms", "wait_ms"]].iloc[3:].isna().all(axis=None), "one rank alone, a send, a receive"
+
+    hung = replace(calls, state=np.ones_like(calls.state))
+    assert frame_of(hung, 3)["wait_ms"].tolist()[:3] == [2000, 0, 1000], "every member issued it"
+    assert frame_of(hung, 4)["wait_ms"].isna().all(), "they wait for a rank that never issued it"
+    assert frame_of(hung, 4)["lateness_ms"].tolist()[:3] == [0, 2000, 1000]
 
 
 def test_every_event_with_a_time_has_it_in_utc(incident):
