@@ -35,10 +35,11 @@ from nccldoctor.diagnose.signs import (
 from nccldoctor.diagnose.signs.framework_reports import open_reports
 from nccldoctor.diagnose.signs.log_endings import is_end_of_log
 from nccldoctor.diagnose.signs.watchdog_diffs import from_lines
-from nccldoctor.events import Absence
+from nccldoctor.events import Absence, Event, ExceptionRaised
 from nccldoctor.identify.nccl_counters import NcclCounters
 from nccldoctor.model import Confidence, Doubt, Stalled
 from nccldoctor.model.ranks import Ranks
+from nccldoctor.model.stack_frames import innermost
 
 _K = TypeVar("_K")
 _T = TypeVar("_T")
@@ -171,7 +172,7 @@ class ObservedStall(Stall):
     def conclude_quiet(self, quiet: silence.QuietRanks, headline: Callable[[str, str], Headline]) -> Hypothesis:
         """The hypothesis about quiet ranks; ``headline`` says of them and of what they did what became of them."""
         ranks = quiet.ranks
-        citations: list[Citation] = [Line(e, absent.waited_until_timeout(e.rank)) for e in quiet.complaints[:3]]
+        citations: list[Citation] = [Line(e, _wait_of(e)) for e in quiet.complaints[:3]]
         activity, is_explained = "", False
         for rank in list(ranks)[:3]:
             words, shown = self.busy[rank]
@@ -255,3 +256,10 @@ def _newest_line(facts: Facts, rank: int) -> Line | None:
         return None
     says = absent.last_line if is_end_of_log(facts, event) else absent.no_error_after
     return Line(event, says(rank))
+
+
+def _wait_of(complaint: Event) -> str:
+    """Where a peer waited, as far as its traceback tells."""
+    if not isinstance(complaint, ExceptionRaised) or not complaint.frame:
+        return absent.waited_until_timeout(complaint.rank)
+    return absent.waited_until_timeout(complaint.rank, innermost((complaint.frame,)), complaint.code[:60])

@@ -9,6 +9,7 @@ from nccldoctor.dataclass import dataclass
 from nccldoctor.model import Diagnosis, Family, Place
 from nccldoctor.model.exhibits import CallsTable, CountsRow, CountsTable, Exhibit, Part, QuotedLines
 from nccldoctor.model.figures import CallDiff, IssuedCall
+from nccldoctor.patterns import lazy
 from nccldoctor.words import names
 from nccldoctor.words.sanitize import line, sanitize, shortened
 from nccldoctor.words.sentences import sentence
@@ -17,6 +18,9 @@ LINES = 2
 """Lines of one exhibit."""
 
 TEXT = 400
+
+_SOURCE_FOLDERS = lazy(r"(?<![\w.-])/(?:[\w.+-]{1,80}/){2,40}(?=[\w.+-]{1,80}\.(?:cc|cpp|cu|cuh|c|h|hpp):\d)")
+"""Two folders or more before a C++ file and its line; Python quotes its files in lines of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +106,16 @@ def _text_lines(found: QuotedLines, cites: tuple[str, ...]) -> tuple[ProofLine, 
     return tuple(
         ProofLine(str(row.number), text, _found(text, cites) if row in deciding else (0, 0))
         for row in rows
-        for text in (sanitize(row.text.expandtabs(4).strip(), TEXT),)
+        for text in (_without_folders(sanitize(row.text.expandtabs(4).strip(), TEXT)),)
     )
+
+
+def _without_folders(text: str) -> str:
+    """The line with the source files of a library without their folders: ``[…/unbound_buffer.cc:78] Timed out``.
+
+    They stand before the message, and would take the room that it needs.
+    """
+    return _SOURCE_FOLDERS.sub("…/", text)
 
 
 def _found(text: str, values: tuple[str, ...]) -> tuple[int, int]:

@@ -193,9 +193,10 @@ def exited_on_sigterm(rank: int) -> str:
     return f"Rank {rank} exited on the launcher's SIGTERM, so it was alive until then."
 
 
-def waited_until_timeout(rank: int | None) -> str:
-    """What the complaint of a peer shows."""
-    return f"Rank {rank} waited and then failed."
+def waited_until_timeout(rank: int | None, place: str = "", code: str = "") -> str:
+    """What the complaint of a peer shows: ``Rank 0 waited at main (train.py:45), in loss.backward(), and then failed.``"""
+    at = f" at {place}" + (f", in {code}," if code else "") if place else ""
+    return f"Rank {rank} waited{at} and then failed."
 
 
 def kept_connections(rank: int | None) -> str:

@@ -107,3 +107,12 @@ def test_the_one_that_was_at_another_line_is_named() -> None:
 def test_a_wrong_size_in_one_line_or_in_calls_of_other_groups_stays_a_size(places: tuple[tuple[int, str], ...]) -> None:
     """A root may leave its broadcast early, and calls of two groups rightly stand in two lines."""
     assert met_in_one_transfer(*places).cause == "size-mismatch"
+
+
+def test_the_proof_says_where_the_peers_of_a_silent_rank_waited() -> None:
+    texts: dict[str, str | bytes] = {f"logs/rank_{r}.log": gave_up(r, *LOSS) for r in (0, 2, 3)}
+    texts["logs/rank_1.log"] = "[rank1]: 2026-01-01 10:10:03,000 INFO step=3 loss=2.0\n"
+    ruling = read({**texts, "logs/env.log": "export WORLD_SIZE=4\n"})
+    assert ruling.ranks == "1", str(ruling)
+    said = [item["says"] for item in ruling.verdict["evidence"]]
+    assert "Rank 0 waited at main (train.py:38), in dist.all_reduce(loss), and then failed." in said

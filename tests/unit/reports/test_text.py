@@ -7,9 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nccldoctor
+from nccldoctor.model import Place
+from nccldoctor.model.exhibits import Exhibit, QuotedLines, SourceLine
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.standings import WaitedCall
 from nccldoctor.reports import text
+from nccldoctor.reports.parts.quoted_proof import quoted
 from nccldoctor.words import sanitize
 
 
@@ -172,3 +175,11 @@ def test_the_line_that_made_a_call_without_a_number_stands_in_its_column() -> No
     rows = [row.split() for row in nccldoctor.analyze(of_gloo).to_text(width=120).splitlines()]
 
     assert ["2", "waiting", "SEND", "send_to_stage", "(train.py:69)", "node0", "exit", "code", "1"] in rows
+
+
+def test_a_library_file_does_not_take_the_room_of_its_message() -> None:
+    path = "/pytorch/third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:78"
+    row = SourceLine(7, f"RuntimeError: [{path}] Timed out waiting 45000ms for recv operation to complete")
+    lines = QuotedLines(Place(0, "rank_0.log", 7), (row,), frozenset({7}))
+    shown = quoted(Exhibit("A", "Rank 0 gave up", (), (), (1,), lines=lines)).lines[0].text
+    assert shown == "RuntimeError: […/unbound_buffer.cc:78] Timed out waiting 45000ms for recv operation to complete"
