@@ -43,6 +43,11 @@ _SPEED = lazy(
     r" (?P<new>\d{1,9}) Mbps"
 )
 _FABRIC = lazy("|".join(map(re.escape, _FABRIC_TROUBLE)))
+_FABRIC_SET_UP = lazy(
+    r"(?:Could ?n.t|Could not|[Uu]nable to|[Ff]ailed to) (?:create|open|allocate|enable|bind|initialize)\b"
+)
+"""What a plug-in can't make before any transfer: no connection is lost that was never there."""
+
 _VERBS = lazy(r"Call to (?P<call>ibv_\w{2,40})(?:\(\))? failed\b(?P<why>.{0,300})")
 
 
@@ -102,7 +107,7 @@ def ib_fields(text: str) -> dict[str, Any] | None:
         return {"what": "speed" if slower else "notice", "hca": hit["hca"], "port": port, "message": message}
     if hit := _VERBS.search(text):
         return {"what": "setup", "message": f"{hit['call']} failed{hit['why']}".strip()[:300], **_details(hit["why"])}
-    if "NET/OFI" in text and any(word in text for word in _FABRIC_TROUBLE):
+    if "NET/OFI" in text and any(word in text for word in _FABRIC_TROUBLE) and not _FABRIC_SET_UP.search(text):
         return {"what": "fabric", "message": text[text.index("NET/OFI") :][:300]}
     return None
 

@@ -529,3 +529,13 @@ def test_a_log_of_which_no_line_is_known_is_of_a_rank_of_the_job() -> None:
     assert (ruling.ranks or ruling.verdict["suspects"]) == "7", str(ruling)
     ruling = read({**logs, "notes/rank_9.log": "epoch 3 validating\n"})
     assert "9" not in (ruling.ranks, ruling.verdict["suspects"]), f"another folder, another set of logs: {ruling}"
+
+
+@pytest.mark.parametrize("name", ["Remote daemon: [[11377,0],1]", "  Remote daemon : [prterun-head-19@0,1]"])
+def test_a_node_whose_daemon_mpirun_lost_is_named(name: str) -> None:
+    said = f"PRTE has lost communication with a remote daemon.\n\n{name} on node gpu-7\n"
+    ruling = read({"mpirun.log": said})
+    assert ruling.cause == "died", str(ruling)
+    assert any("gpu-7" in item["says"] for item in ruling.verdict["evidence"]), str(ruling)
+    named = said + "prterun has exited due to process rank 2 with PID 1705 on node gpu-7 exiting improperly.\n"
+    assert read({"mpirun.log": named}).ranks == "2"

@@ -210,6 +210,28 @@ def test_the_headline_says_what_the_store_lacked(text: str, headline: str) -> No
     assert (ruling.cause, ruling.ranks, ruling.verdict["headline"]) == ("init", "", headline), str(ruling)
 
 
+JAX_REFUSED = (
+    "jaxlib.xla_extension.XlaRuntimeError: UNAVAILABLE: failed to connect to all addresses; last error: UNKNOWN: ipv4:10.0.0.9:8476: "
+    "Failed to connect to remote host: Connection refused\n"
+)
+NO_NAME = "ValueError: host not found: Name or service not known\n"
+
+
+@pytest.mark.parametrize("last", [JAX_REFUSED, NO_NAME])
+def test_a_coordinator_that_nobody_reaches_is_no_crash_of_the_rank(last: str) -> None:
+    """The exception of the rank that could not connect follows from it."""
+    trace = 'Traceback (most recent call last):\n  File "/job/train.py", line 12, in <module>\n    start()\n'
+    assert read({"rank_1.log": trace + last}).cause == "init"
+
+
+PLUGIN = "node7:81234:81999 [7] nccl_ofi_net.c:459 NCCL WARN NET/OFI Couldn't open {what}. RC: -22, ERROR: Invalid argument\n"
+
+
+@pytest.mark.parametrize("what", ["AV", "a domain"])
+def test_a_plug_in_that_cannot_be_set_up_lost_no_connection(what: str) -> None:
+    assert read({"train.log": PLUGIN.format(what=what)}).cause == "init"
+
+
 def test_the_command_of_a_store_out_of_reach_holds_its_address() -> None:
     remedy = read({"train.log": REFUSED.format(r=3)}).document["remedies"][0]
     assert remedy["id"] == "firewall-ports" and "nc -vz node0 29500" in remedy["confirm"][0]
