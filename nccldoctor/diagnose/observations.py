@@ -82,8 +82,8 @@ class ObservedJob:
         return Observed(partial(from_lines, self.facts))
 
     @cached_property
-    def different_lines(self) -> Hypothesis | None:
-        """Ranks that met in one transfer from different lines of the program, as their tracebacks show."""
+    def parted_tracebacks(self) -> Hypothesis | None:
+        """Ranks that met in one transfer by different paths through the program, as their tracebacks show."""
         return traceback_diffs.judge_size_complaint(self.facts)
 
     @cached_property

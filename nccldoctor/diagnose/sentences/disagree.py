@@ -103,6 +103,13 @@ def different_lines(sides: Sequence[tuple[Ranks, str | None]]) -> Headline:
     return Headline("ranks", "made different calls at the same time", places)
 
 
+def one_line_from_places(sides: Sequence[Side]) -> Headline:
+    """``Size mismatch: rank 3 made the call from step (train.py:241), ranks 0-2 from step (train.py:243).``"""
+    told = [f"{ranks_phrase(ranks)} from {place}" for ranks, place in sides[:SIDES]]
+    told[0] = told[0].replace(" from ", " made the call from ", 1)
+    return Headline("size mismatch", "", ", ".join(told), hedge="")
+
+
 def sent(rank: int, value: str, call: str, did: str = "sent") -> str:
     """A claim: ``Rank 3 sent float16 in ALLREDUCE #7.``"""
     return f"Rank {rank} {did} {value} in {call}."

@@ -7,7 +7,8 @@ Gloo's lines name neither call nor group; the traceback quotes the line of code.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import zip_longest
 
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import Stall, StallKind
@@ -16,7 +17,7 @@ from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.sentences import disagree
 from nccldoctor.diagnose.signs.silence import has_connection_broken_first
 from nccldoctor.events import CollectiveMismatch, ExceptionRaised
-from nccldoctor.model import Confidence, Doubt
+from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.stack_frames import innermost
 from nccldoctor.parsers.event_details import (
@@ -61,37 +62,49 @@ def judge(facts: Facts, stall: Stall, *, other_group: bool) -> Hypothesis | None
 
 
 def judge_size_complaint(facts: Facts) -> Hypothesis | None:
-    """Two calls that met in one transfer: gloo received another size than it expected, and tracebacks end in different lines.
+    """Two calls that met in one transfer: gloo received another size than it expected, and tracebacks part.
 
     Gloo numbers the calls of a group and compares the sizes of two ranks under one number. Example: rank 3 received 4,228 bytes against
-    4; rank 0 waited in ``loss.backward()``, rank 2 in ``dist.all_reduce(t)`` of another function.
+    4; rank 0 waited in ``loss.backward()``, rank 2 in ``dist.all_reduce(t)`` of another function. Where all wait in one line, which rank 3
+    reached from another one, the operation is the same and its size differs.
     """
     complaints = [e for e in facts.case.of(CollectiveMismatch) if "size" in e.aspects]
     if not complaints or facts.progress.recorded_ranks:
         return None
     waits = {r: e for r in facts.case.world if (e := final_traceback(facts, r)) is not None}
-    places: dict[tuple[str, ...], set[int]] = defaultdict(set)
+    paths: dict[tuple[str, ...], set[int]] = defaultdict(set)
     for rank, event in waits.items():
-        places[_user_frames(event)].add(rank)
-    if (
-        len(places) < 2
-        or not all(_user_frames(event) for event in waits.values())
-        or _can_be_of_two_groups(waits.values())
-    ):
+        paths[_user_frames(event)].add(rank)
+    if len(paths) < 2 or not all(paths) or _can_be_of_two_groups(waits.values()):
         return None
-    sides = sorted((Ranks(ranks) for ranks in places.values()), key=lambda side: (len(side), min(side)))
-    few = sides[0]
+    sides = sorted(
+        ((Ranks(ranks), path) for path, ranks in paths.items()), key=lambda side: (len(side[0]), min(side[0]))
+    )
+    few = sides[0][0]
     is_minority = len(sides) == 2 and 3 * len(few) <= len(waits) and len(waits) + 1 >= len(facts.case.world)
+    is_one_line = len({_own_place(event) for event in waits.values()}) == 1
+    if is_one_line:
+        places = _parting_places([path for _, path in sides])
+        headline = disagree.one_line_from_places([(s, at) for (s, _), at in zip(sides, places, strict=True)])
+    else:
+        headline = disagree.different_lines([(side, _own_place(waits[min(side)])) for side, _ in sides])
     return Hypothesis(
-        disagree.different_lines([(side, _own_place(waits[min(side)])) for side in sides]),
+        headline,
         [
-            *(Line(waits[r], _wait_claim(waits[r], r)) for r in (min(side) for side in sides[:4])),
+            *(Line(waits[r], _wait_claim(waits[r], r)) for r in (min(side) for side, _ in sides[:4])),
             *(Line(e, disagree.unexpected_size(e.rank)) for e in complaints[:2]),
         ],
         (Doubt.at_most(Confidence.MEDIUM, disagree.LINES_OF_TWO_GROUPS),),
         ranks=few if is_minority else Ranks(),
         suspects=Ranks() if is_minority else facts.case.world,
+        cause=CauseClass.SIZE_MISMATCH if is_one_line else CauseClass.OP_MISMATCH,
     )
+
+
+def _parting_places(paths: Sequence[tuple[str, ...]]) -> list[str]:
+    """Of each path of frames, outermost first, the frame at which they part: ``step (train.py:241)``."""
+    shared = next(n for n, frames in enumerate(zip_longest(*paths)) if len(set(frames)) > 1)
+    return [innermost((path[min(shared, len(path) - 1)],)) for path in paths]
 
 
 def _own_place(event: ExceptionRaised) -> str:

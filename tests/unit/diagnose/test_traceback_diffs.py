@@ -101,6 +101,17 @@ def test_the_one_that_was_at_another_line_is_named() -> None:
     assert (ruling.cause, ruling.ranks) == ("op-mismatch", "1"), str(ruling)
 
 
+def test_one_line_that_a_rank_reached_from_another_place_had_another_size() -> None:
+    """Ranks 0, 1 and 3 call it from line 90, rank 2 from line 94; rank 4 aborts over the size."""
+    texts: dict[str, str | bytes] = {
+        f"logs/rank_{r}.log": gave_up(r, *LOSS, error=CLOSED).replace("line 90", "line 94" if r == 2 else "line 90")
+        for r in range(4)
+    }
+    ruling = read({**texts, "logs/rank_4.log": WRONG_SIZE, "logs/env.log": "export WORLD_SIZE=5\n"})
+    assert (ruling.cause, ruling.ranks, ruling.verdict["confidence"]) == ("size-mismatch", "2", "medium"), str(ruling)
+    assert "rank 2 made the call from <module> (train.py:94)" in ruling.verdict["headline"], str(ruling)
+
+
 @pytest.mark.parametrize(
     "places", [(LOSS, LOSS), (NORM, LOSS), (PAIR, BACKWARD), (BROADCAST, BACKWARD), (SENDING, BACKWARD), (LOSS,)]
 )

@@ -42,17 +42,18 @@ def judge(facts: Facts, stall: ObservedStall, aspect: str) -> Hypothesis | None:
     if mismatch is not None:
         hypothesis = _from_dumps(facts, stall, mismatch) if mismatch.aspect == aspect else None
     elif aspect == "size" and has_size_complaint(facts):
-        if stall.job.different_lines is not None:
-            return None
+        if (parted := stall.job.parted_tracebacks) is not None:
+            return parted if parted.cause is CauseClass.SIZE_MISMATCH else None
         hypothesis = _only_rank_without_dump(facts) or stall.job.differing_lines[aspect]
     else:
         hypothesis = stall.job.differing_lines[aspect]
     if hypothesis is not None or aspect != "op":
         return hypothesis
-    return (
-        traceback_diffs.judge(facts, stall, other_group=False)
-        or stall.job.different_lines
-        or framework_branches.judge(facts, stall.job.open_reports)
+    parted = stall.job.parted_tracebacks
+    if parted is not None and parted.cause is CauseClass.OP_MISMATCH:
+        return parted
+    return traceback_diffs.judge(facts, stall, other_group=False) or framework_branches.judge(
+        facts, stall.job.open_reports
     )
 
 
