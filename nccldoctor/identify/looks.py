@@ -2,6 +2,7 @@
 
 The path of a stack names its look (``stacks-2/``, ``08-44-28``). Where it does not, the second stack of a process is of the second
 look. Files of one look may differ by seconds: ``rank_0.08-44-28`` and ``rank_1.08-44-29`` are one look, because no process is in both.
+A file that lies in a bundle and beside it is one look, too. Looks that all have a time are counted in the order of their times.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ def with_looks(events: Events, sources: Mapping[int, Source]) -> Events:
     if not looked:
         return events
     newest = _newest_time(events)
-    numbers = _numbers([e for e in looked if _is_counted(e)], sources)
     taken = {s.id: _time_of_look(s.taken, newest) for s in sources.values() if s.taken is not None}
+    counted = [e for e in looked if _is_counted(e)]
+    numbers = _by_time(_numbers(counted, sources), {id(e): e.time or taken.get(e.place.source) for e in counted})
     of_source = {e.place.source: numbers[id(e)] for e in looked if id(e) in numbers}
     return Events(
         replace(
@@ -52,10 +54,16 @@ def _process(event: Event) -> Hashable:
 
 
 def _numbers(events: Iterable[Event], sources: Mapping[int, Source]) -> dict[int, int]:
-    """The look of each event, by its id."""
+    """The look of each event, by its id; a copy has that of its original."""
+    originals: dict[Hashable, Event] = {}
+    copies: dict[int, Event] = {}
     groups: dict[tuple[str, str], dict[Hashable, list[Event]]] = defaultdict(lambda: defaultdict(list))
     for event in sorted(events, key=lambda e: (_natural(e.place.path), e.place.line or 0)):
         source = sources[event.place.source]
+        original = originals.setdefault(_identity_of_copies(event, source), event)
+        if original.place.source != event.place.source:
+            copies[id(event)] = original
+            continue
         taken = (
             str(source.taken or "") if source.collected is None else ""
         )  # the clocks of hosts differ, their counts do not
@@ -69,7 +77,29 @@ def _numbers(events: Iterable[Event], sources: Mapping[int, Source]) -> dict[int
                 number, seen = number + 1, set()
             seen |= layer.keys()
             numbers |= {id(event): number for event in layer.values()}
-    return numbers
+    return numbers | {copy: numbers[id(original)] for copy, original in copies.items()}
+
+
+def _identity_of_copies(event: Event, source: Source) -> Hashable:
+    """What is equal in a file and its copy, whose last folder has the same name, and in nothing else."""
+    if source.taken is None:
+        return id(event)
+    shown = event.frames if isinstance(event, Stack) else event.text
+    return tuple(event.place.path.split("/")[-2:]), event.place.line, str(source.taken), _process(event), shown
+
+
+def _by_time(numbers: Mapping[int, int], times: Mapping[int, datetime | None]) -> dict[int, int]:
+    """The same looks in the order of their median times; as they were where one look has none."""
+    of_look: dict[int, list[datetime]] = defaultdict(list)
+    for event, number in numbers.items():
+        if (at := times.get(event)) is not None:
+            of_look[number].append(at)
+    every = [at for own in of_look.values() for at in own]
+    if len(of_look) < len(set(numbers.values())) or len({at.tzinfo is None for at in every}) > 1:
+        return dict(numbers)
+    median = {number: sorted(own)[len(own) // 2] for number, own in of_look.items()}
+    order = {number: place for place, number in enumerate(sorted(median, key=lambda n: (median[n], n)), 1)}
+    return {event: order[number] for event, number in numbers.items()}
 
 
 def _natural(text: str) -> tuple[tuple[int, str], ...]:

@@ -55,3 +55,30 @@ def test_threads_beside_the_main_one_are_of_its_look() -> None:
     other = Stack(place=Place(0, "file0.txt", 12), text="", rank=0, thread="loader", frames=("run (job.py:1)",))
     found = numbered([taken(0, 0), other], ("stacks-1", None))
     assert [stack.look for stack in found] == [1, 1]
+
+
+def at_path(path: str, source: int, rank: int = 0) -> Stack:
+    return Stack(place=Place(source, path, 1), text="", rank=rank, frames=("main (job.py:1)",), main=True)
+
+
+def looks_of(*files: tuple[str, str, datetime]) -> list[int]:
+    """The looks of one process in files of a name, with the name and the time of their look."""
+    sources = {i: Source(i, path, SourceKind.LOG, 10, look=name, taken=at) for i, (path, name, at) in enumerate(files)}
+    stacks = [at_path(path, i) for i, (path, _, _) in enumerate(files)]
+    return [e.look for e in with_looks(Events(stacks), sources) if isinstance(e, Stack)]
+
+
+def test_a_snapshot_in_a_bundle_and_beside_it_is_one_look() -> None:
+    name, at = "capture/stacks/080509/rank_0.txt", datetime(2026, 3, 4, 8, 5, 9)
+    later = ("nodes/n1/rank-0/stack-1.txt", "1", datetime(2026, 3, 4, 8, 5, 49))
+    assert looks_of((f"bundle.tar.zst/{name}", "080509", at), later, (f"run/{name}", "080509", at)) == [1, 2, 1]
+
+
+def test_equal_stacks_of_two_snapshots_are_two_looks() -> None:
+    at = datetime(2026, 3, 4, 8, 5, 9)
+    assert looks_of(("stacks-1/rank_0.txt", "1", at), ("stacks-2/rank_0.txt", "2", at)) == [1, 2]
+
+
+def test_looks_are_counted_in_the_order_of_their_times_whatever_their_files_are_called() -> None:
+    first, second = datetime(2026, 3, 4, 8, 5, 9), datetime(2026, 3, 4, 8, 5, 49)
+    assert looks_of(("a/rank_0.txt", "1", second), ("capture/rank_0.txt", "080509", first)) == [2, 1]
