@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from nccldoctor.cli import terminal
+from nccldoctor.cli.report_file import SUFFIXES
 from nccldoctor.collect.bundle import Answer, BundleResult
 from nccldoctor.collect.gather import gather_bundle, planned_commands
 from nccldoctor.collect.node_options import NodeOptions
@@ -106,7 +107,9 @@ def bundle_path(output: Path | None, force: bool) -> Path:
     if output is None:
         return Path(f"nccldoctor-{datetime.now():%Y%m%d-%H%M%S}{SUFFIX}")
     if not output.name.endswith(SUFFIX):
-        raise OutputError(f"{output} isn't named like a bundle", f"choose a name that ends in {SUFFIX}")
+        hint = f"choose a name that ends in {SUFFIX}"
+        report = f"; a report is written by live --report {output}" if output.suffix in SUFFIXES else ""
+        raise OutputError(f"{output} isn't named like a bundle", hint + report)
     if output.exists() and not force:
         raise OutputError(f"{output} is there already", "choose another name, or add --force")
     if not output.parent.is_dir():

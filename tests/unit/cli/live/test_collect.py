@@ -130,6 +130,7 @@ def test_print_runs_nothing(cluster: shims.Cluster, tmp_path: Path, monkeypatch:
         (["--pid", "all", "--where", "evil"], "--where takes NAME=VALUE"),
         (["--ssh", "missing.txt"], "No such file"),
         (["--local", "-o", "bundle.zip"], "isn't named like a bundle"),
+        (["--local", "-o", "live.html"], "a report is written by live --report live.html"),
         (["--local", "-o", "missing/b.tar.zst"], "is no folder"),
     ],
 )
