@@ -17,12 +17,8 @@ from nccldoctor.cli import terminal
 if TYPE_CHECKING:
     from nccldoctor.history.store import PastIncident
 
-_ANSWERS = {
-    True: ("the same defect", 0),
-    False: ("another defect", 1),
-    None: ("not enough to tell whether it is the same defect", 3),
-}
-"""What ``diff`` says and its exit code, by :attr:`Comparison.is_same_defect`."""
+_DIFF_CODES = {True: 0, False: 1, None: 3}
+"""The exit code of ``diff``, by :attr:`Comparison.is_same_defect`."""
 
 _UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
 
@@ -251,14 +247,5 @@ def diff(left: Path, right: Path) -> None:
     from nccldoctor.history.saved_report import load
 
     found = compare(load(left), load(right))
-    lines = []
-    for row in found.rows:
-        if row.left == row.right and row.left is not None:
-            lines.append(f"  {row.what:<20} {row.left}")
-        elif row.left is not None or row.right is not None:
-            lines += [f"- {row.what:<20} {row.left or 'not known'}", f"+ {row.what:<20} {row.right or 'not known'}"]
-    shared = f"; at fault in both: {', '.join(found.shared_hosts)}" if found.shared_hosts else ""
-    answer, code = _ANSWERS[found.is_same_defect]
-    lines.append(f"{answer}{shared}")
-    terminal.out("".join(f"{text}\n" for text in lines))
-    click.get_current_context().exit(code)
+    terminal.out(f"{found}\n")
+    click.get_current_context().exit(_DIFF_CODES[found.is_same_defect])

@@ -12,6 +12,13 @@ from nccldoctor.incident import Incident
 from nccldoctor.words import names, times
 from nccldoctor.words.sanitize import line
 
+ANSWERS = {
+    True: "the same defect",
+    False: "another defect",
+    None: "not enough to tell whether it is the same defect",
+}
+"""The answer in words, by :attr:`Comparison.is_same_defect`."""
+
 
 @dataclass(frozen=True, slots=True)
 class ComparedRow:
@@ -38,6 +45,17 @@ class Comparison:
     rows: tuple[ComparedRow, ...]
     is_same_defect: bool | None
     shared_hosts: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """A line for each property that both share, two for one that differs, and the answer: what ``nccldoctor diff`` prints."""
+        lines = []
+        for row in self.rows:
+            if row.left == row.right and row.left is not None:
+                lines.append(f"  {row.what:<20} {row.left}")
+            elif row.left is not None or row.right is not None:
+                lines += [f"- {row.what:<20} {row.left or 'not known'}", f"+ {row.what:<20} {row.right or 'not known'}"]
+        shared = f"; at fault in both: {', '.join(self.shared_hosts)}" if self.shared_hosts else ""
+        return "\n".join([*lines, f"{ANSWERS[self.is_same_defect]}{shared}"])
 
 
 def compare(a: Incident | SavedReport, b: Incident | SavedReport) -> Comparison:

@@ -230,6 +230,8 @@ def test_two_incidents_are_laid_side_by_side(incident: Incident) -> None:
     assert [row.what for row in same.rows if row.is_different] == ["headline"]
     assert different.is_same_defect is False
     assert [row.what for row in different.rows if row.is_different] == ["class"]
+    assert str(same).splitlines()[-1] == "the same defect; at fault in both: n1"
+    assert "- class                not-arrived\n+ class                died" in str(different)
     assert nd.compare(incident, incident).rows[0].left == incident.verdict.headline
 
 
