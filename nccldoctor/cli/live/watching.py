@@ -89,8 +89,8 @@ class Alarm:
         return CODES.get(self._state, 0)
 
 
-class _Stopped(Exception):
-    """SIGTERM or Ctrl-C."""
+class _Stopped(BaseException):
+    """SIGTERM or Ctrl-C. No Exception: what keeps a broken file from costing the others must let it pass."""
 
 
 @contextmanager
