@@ -15,6 +15,7 @@ import nccldoctor
 from nccldoctor.cli import demo
 from nccldoctor.cli.app import cli
 from nccldoctor.cli.live.watching import watch_source
+from nccldoctor.ingest import ingest
 from nccldoctor.live.hook import hook_variables, run_hook
 
 
@@ -147,3 +148,18 @@ def test_a_dead_rank_of_ras_is_one() -> None:
         result = CliRunner().invoke(cli, ["watch", f"ras://localhost:{server.port}"])
     assert result.exit_code == 1, result.output
     assert "ank 5" in result.stdout
+
+
+def test_a_stop_while_a_file_is_read_is_no_broken_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What keeps one broken file from costing the others must not swallow SIGTERM: a batch script waits for the end of the watch."""
+    demo.write("healthy", tmp_path / "logs")
+    begun = []
+
+    def stopped(one: object, *_: object) -> None:
+        begun.append(one)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(ingest, "_parse", stopped)
+    result = CliRunner().invoke(cli, ["watch", str(tmp_path / "logs"), "--stall", "600"])
+    assert "the watch was stopped" in result.stderr
+    assert len(begun) == 1, "no further file was read"
