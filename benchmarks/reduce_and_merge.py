@@ -21,21 +21,21 @@ from pathlib import Path
 from recorder_load import content_of, run
 
 NCCLDOCTOR = [sys.executable, "-m", "nccldoctor"]
-ON_DASK = """
+CLUSTER = 'LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, protocol="tcp")'
+ON_DASK = f"""
 import sys
 from distributed import LocalCluster
 from nccldoctor.cli.app import main
 if __name__ == "__main__":
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, protocol="tcp") as cluster:
+    with {CLUSTER} as cluster:
         sys.argv[1:] += ["--scheduler", cluster.scheduler_address]
         main()
 """
-EMPTY_CLUSTER = """
+EMPTY_CLUSTER = f"""
 from distributed import Client, LocalCluster
 if __name__ == "__main__":
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, protocol="tcp") as cluster:
-        with Client(cluster.scheduler_address):
-            pass
+    with {CLUSTER} as cluster, Client(cluster.scheduler_address):
+        pass
 """
 """Two workers that start, meet a client and end: the modules of ``distributed`` are imported three times."""
 START_NS = 1_780_000_000_000_000_000

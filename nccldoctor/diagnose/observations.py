@@ -39,7 +39,6 @@ from nccldoctor.events import Absence, Event, ExceptionRaised
 from nccldoctor.identify.nccl_counters import NcclCounters
 from nccldoctor.model import Confidence, Doubt, Stalled
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.model.stack_frames import innermost
 
 _K = TypeVar("_K")
 _T = TypeVar("_T")
@@ -260,6 +259,6 @@ def _newest_line(facts: Facts, rank: int) -> Line | None:
 
 def _wait_of(complaint: Event) -> str:
     """Where a peer waited, as far as its traceback tells."""
-    if not isinstance(complaint, ExceptionRaised) or not complaint.frame:
+    if not isinstance(complaint, ExceptionRaised):
         return absent.waited_until_timeout(complaint.rank)
-    return absent.waited_until_timeout(complaint.rank, innermost((complaint.frame,)), complaint.code[:60])
+    return absent.waited_until_timeout(complaint.rank, traceback_diffs.own_place(complaint), complaint.code[:60])

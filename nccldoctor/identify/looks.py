@@ -81,7 +81,7 @@ def _numbers(events: Iterable[Event], sources: Mapping[int, Source]) -> dict[int
 
 
 def _identity_of_copies(event: Event, source: Source) -> Hashable:
-    """What is equal in a file and its copy, whose last folder has the same name, and in nothing else."""
+    """What a file and its copy share: the names of file and folder, line, time, process and frames. Two looks differ in one of them."""
     if source.taken is None:
         return id(event)
     shown = event.frames if isinstance(event, Stack) else event.text

@@ -84,12 +84,9 @@ def _unnumbered_call(diagnosis: Diagnosis) -> Fact:
     """The call that tracebacks of the victims show; they may stand in different places of the program."""
     label, waits = "Stalled call", incident_time.waits_of_victims(diagnosis)
     if not waits:
-        is_call = diagnosis.verdict.family is Family.DISAGREE
-        return (
-            Fact(label, "not named", "no file names the call")
-            if is_call
-            else Fact(label, "none seen", "no stalled call found")
-        )
+        if diagnosis.verdict.family is Family.DISAGREE:
+            return Fact(label, "not named", "no file names the call")
+        return Fact(label, "none seen", "no stalled call found")
     ops = list(dict.fromkeys(wait.call.op for wait in waits if wait.call.op is not None))
     sites = list(dict.fromkeys(line(wait.call.site, 60) for wait in waits if wait.call.site))
     if not ops:
@@ -130,11 +127,12 @@ def _time_of_waits(diagnosis: Diagnosis) -> Fact | None:
     if not waits:
         return None
     first, limit = incident_time.first_wait(diagnosis), incident_time.limit_of_waits(diagnosis)
-    parts = [f"since {incident_time.clock_of(diagnosis, first)}"] if first is not None else []
-    parts += ["at the latest"] if first is not None and first.start is WaitStart.AT_LATEST else []
+    began = incident_time.clock_of(diagnosis, first) if first is not None else ""
+    parts = ["at the latest"] if first is not None and first.start is WaitStart.AT_LATEST else []
     parts += [f"(timeout {times.duration(limit)})"] if limit else []
     if not waited and first is not None:
-        return Fact("Stalled since", parts[0].removeprefix("since "), " ".join(parts[1:]) or "no end in the files")
+        return Fact("Stalled since", began, " ".join(parts) or "no end in the files")
+    parts = [f"since {began}", *parts] if first is not None else parts
     value = times.duration(max(waited)) if waited else "unknown"
     return Fact("Stalled for", value, " ".join(parts) or _no_start(diagnosis, "it"))
 

@@ -91,23 +91,25 @@ def place_in_hook(rank: int, hook: str) -> str:
     return f"rank {rank} was in {hook}"
 
 
-def apart_in_program(odd: Ranks, here: str | None, there: str | None) -> Headline:
+def apart_in_program(odd: Ranks, here: str, there: str) -> Headline:
     """``Rank 7 waited at train.py:52 while all its peers waited at train.py:40.``"""
     peers = verb(odd, "its", "their")
     return whole(f"{ranks_phrase(odd)} waited at {here} while all {peers} peers waited at {there}")
 
 
-def different_lines(sides: Sequence[tuple[Ranks, str | None]]) -> Headline:
-    """``Ranks made different calls under one number: rank 2 at evaluate (train.py:21), rank 0 at main (train.py:38).``"""
+def different_lines(sides: Sequence[Side]) -> Headline:
+    """``Ranks made different calls at the same time: rank 0 at main (train.py:38) and rank 2 at evaluate (train.py:21).``"""
     places = and_list([f"{ranks_phrase(ranks)} at {frame}" for ranks, frame in sides[:SIDES]])
     return Headline("ranks", "made different calls at the same time", places)
 
 
 def one_line_from_places(sides: Sequence[Side]) -> Headline:
     """``Size mismatch: rank 3 made the call from step (train.py:241), ranks 0-2 from step (train.py:243).``"""
-    told = [f"{ranks_phrase(ranks)} from {place}" for ranks, place in sides[:SIDES]]
-    told[0] = told[0].replace(" from ", " made the call from ", 1)
-    return Headline("size mismatch", "", ", ".join(told), hedge="")
+    (few, theirs), *rest = sides[:SIDES]
+    others = [f"{ranks_phrase(ranks)} from {place}" for ranks, place in rest]
+    return Headline(
+        "size mismatch", "", ", ".join([f"{ranks_phrase(few)} made the call from {theirs}", *others]), hedge=""
+    )
 
 
 def sent(rank: int, value: str, call: str, did: str = "sent") -> str:

@@ -66,7 +66,7 @@ def _uneven(facts: Facts) -> Mismatch | None:
     nothing without such a line.
     """
     calls, names_ = facts.case.calls, facts.case.vocabulary.ops
-    if not has_size_complaint(facts) or not len(calls):
+    if not size_complaints(facts) or not len(calls):
         return None
     varying = np.array([has_varying_sizes(n) for n in names_], dtype=bool)
     found: dict[tuple[int, int], dict[int, int]] = defaultdict(dict)
@@ -83,6 +83,6 @@ def _uneven(facts: Facts) -> Mismatch | None:
     return None
 
 
-def has_size_complaint(facts: Facts) -> bool:
-    """True when a library received another size than it expected."""
-    return any("size" in e.aspects for e in facts.case.of(CollectiveMismatch))
+def size_complaints(facts: Facts) -> list[CollectiveMismatch]:
+    """The lines of a library that received a message of a size that it did not expect."""
+    return [event for event in facts.case.of(CollectiveMismatch) if "size" in event.aspects]

@@ -15,8 +15,9 @@ from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.diagnose.citations import Citation, Line
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.sentences import disagree
+from nccldoctor.diagnose.signs.recorded_diffs import size_complaints
 from nccldoctor.diagnose.signs.silence import has_connection_broken_first
-from nccldoctor.events import CollectiveMismatch, ExceptionRaised
+from nccldoctor.events import ExceptionRaised
 from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.stack_frames import innermost
@@ -51,9 +52,9 @@ def judge(facts: Facts, stall: Stall, *, other_group: bool) -> Hypothesis | None
     if grouped is not other_group:
         return None
     evidence: list[Citation] = [Line(waits[r], _wait_claim(waits[r], r)) for r in list(odd)[:2]]
-    evidence += [Line(waits[r], disagree.waited_at(r, _own_place(waits[r]))) for r in list(rest)[:3]]
+    evidence += [Line(waits[r], disagree.waited_at(r, own_place(waits[r]))) for r in list(rest)[:3]]
     return Hypothesis(
-        disagree.apart_in_program(odd, _own_place(ours), _own_place(theirs)),
+        disagree.apart_in_program(odd, own_place(ours), own_place(theirs)),
         evidence,
         (Doubt(disagree.last_call_not_due_one(odd), cause=Confidence.MEDIUM),),
         ranks=odd,
@@ -62,13 +63,13 @@ def judge(facts: Facts, stall: Stall, *, other_group: bool) -> Hypothesis | None
 
 
 def judge_size_complaint(facts: Facts) -> Hypothesis | None:
-    """Two calls that met in one transfer: gloo received another size than it expected, and tracebacks part.
+    """Ranks whose calls differ: gloo received a message of the wrong size, and the tracebacks show different calls.
 
-    Gloo numbers the calls of a group and compares the sizes of two ranks under one number. Example: rank 3 received 4,228 bytes against
-    4; rank 0 waited in ``loss.backward()``, rank 2 in ``dist.all_reduce(t)`` of another function. Where all wait in one line, which rank 3
-    reached from another one, the operation is the same and its size differs.
+    Gloo numbers the calls of a group and compares the sizes of two ranks under one number. Example: rank 3 received 4,228 bytes and
+    expected 4; rank 0 waited in ``loss.backward()``, rank 2 in ``dist.all_reduce(t)`` of another function. Where all ranks wait at one
+    line and only their callers differ, the operation is the same and its size differs.
     """
-    complaints = [e for e in facts.case.of(CollectiveMismatch) if "size" in e.aspects]
+    complaints = size_complaints(facts)
     if not complaints or facts.progress.recorded_ranks:
         return None
     waits = {r: e for r in facts.case.world if (e := final_traceback(facts, r)) is not None}
@@ -82,12 +83,12 @@ def judge_size_complaint(facts: Facts) -> Hypothesis | None:
     )
     few = sides[0][0]
     is_minority = len(sides) == 2 and 3 * len(few) <= len(waits) and len(waits) + 1 >= len(facts.case.world)
-    is_one_line = len({_own_place(event) for event in waits.values()}) == 1
+    is_one_line = len({own_place(event) for event in waits.values()}) == 1
     if is_one_line:
         places = _parting_places([path for _, path in sides])
         headline = disagree.one_line_from_places([(s, at) for (s, _), at in zip(sides, places, strict=True)])
     else:
-        headline = disagree.different_lines([(side, _own_place(waits[min(side)])) for side, _ in sides])
+        headline = disagree.different_lines([(side, own_place(waits[min(side)])) for side, _ in sides])
     return Hypothesis(
         headline,
         [
@@ -107,14 +108,14 @@ def _parting_places(paths: Sequence[tuple[str, ...]]) -> list[str]:
     return [innermost((path[min(shared, len(path) - 1)],)) for path in paths]
 
 
-def _own_place(event: ExceptionRaised) -> str:
-    """The own frame in which a rank waited: ``evaluate (train.py:21)``."""
+def own_place(event: ExceptionRaised) -> str:
+    """The frame of the program in which a rank waited: ``evaluate (train.py:21)``."""
     return innermost((event.frame,)) if event.frame else ""
 
 
 def _wait_claim(event: ExceptionRaised, rank: int) -> str:
     """``Rank 3 waited at train.py:40, in dist.barrier().``"""
-    return disagree.waited_at(rank, _own_place(event), event.code[:80])
+    return disagree.waited_at(rank, own_place(event), event.code[:80])
 
 
 def _can_be_of_two_groups(waits: Iterable[ExceptionRaised]) -> bool:
@@ -129,7 +130,7 @@ def places_of_waits(facts: Facts) -> dict[str, Ranks]:
     for rank in facts.case.world:
         event = final_traceback(facts, rank)
         if event is not None and event.frame:
-            places[_own_place(event)].add(rank)
+            places[own_place(event)].add(rank)
     return {place: Ranks(ranks) for place, ranks in sorted(places.items(), key=lambda item: -len(item[1]))}
 
 

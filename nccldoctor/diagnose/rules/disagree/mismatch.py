@@ -26,9 +26,8 @@ from nccldoctor.diagnose.rules.disagree.missed_call import departure_doubts
 from nccldoctor.diagnose.sentences import disagree, waiting
 from nccldoctor.diagnose.sentences.headline import Headline
 from nccldoctor.diagnose.signs import framework_branches, traceback_diffs
-from nccldoctor.diagnose.signs.recorded_diffs import has_size_complaint
+from nccldoctor.diagnose.signs.recorded_diffs import size_complaints
 from nccldoctor.diagnose.signs.where_ranks_stand import hooks_by_rank
-from nccldoctor.events import CollectiveMismatch
 from nccldoctor.model import CauseClass, Confidence, Doubt, Stalled
 from nccldoctor.model.operations import has_varying_sizes, op_type, plain_op
 from nccldoctor.model.ranks import Ranks
@@ -41,7 +40,7 @@ def judge(facts: Facts, stall: ObservedStall, aspect: str) -> Hypothesis | None:
     mismatch = stall.mismatch
     if mismatch is not None:
         hypothesis = _from_dumps(facts, stall, mismatch) if mismatch.aspect == aspect else None
-    elif aspect == "size" and has_size_complaint(facts):
+    elif aspect == "size" and size_complaints(facts):
         if (parted := stall.job.parted_tracebacks) is not None:
             return parted if parted.cause is CauseClass.SIZE_MISMATCH else None
         hypothesis = _only_rank_without_dump(facts) or stall.job.differing_lines[aspect]
@@ -88,7 +87,7 @@ def _only_rank_without_dump(facts: Facts) -> Hypothesis | None:
     the group is the whole job: in a part of it they might wait for that rank, while it disagrees with somebody else.
     """
     case, newest = facts.case, facts.progress.last_row
-    complaining = {e.rank for e in case.of(CollectiveMismatch) if "size" in e.aspects}
+    complaining = {e.rank for e in size_complaints(facts)}
     for group in case.groups:
         rows = {r: newest[r] for r in group.members if r in newest and case.call_group[newest[r]] == group.index}
         silent = group.members - rows
@@ -241,6 +240,4 @@ def _sizes(facts: Facts, found: Mismatch) -> tuple[str, Mapping[int, int]]:
 
 def _size_complaints(facts: Facts) -> list[Line]:
     """A transport that received another size: the rank that aborts need not be the one that differs."""
-    return [
-        Line(e, disagree.unexpected_size(e.rank)) for e in facts.case.of(CollectiveMismatch) if "size" in e.aspects
-    ][:2]
+    return [Line(e, disagree.unexpected_size(e.rank)) for e in size_complaints(facts)[:2]]
