@@ -381,7 +381,7 @@ class _Wait:
         if self.waited_ms is None:
             yield "nothing shows until when it waited"
         elif times.ran_ms is None and times.until is None:
-            yield "it still waits: waited_ms is until the newest look"
+            yield "no end is recorded: waited_ms is until the newest look"
         elif times.ran_ms is None and times.end is WaitEnd.TIMEOUT:
             yield "its line about the timeout has no time: waited_ms is the timeout"
         elif times.ran_ms is None and times.end is WaitEnd.BEFORE_EXIT:

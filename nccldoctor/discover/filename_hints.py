@@ -1,7 +1,7 @@
 """Reads rank, local rank, attempt and host from a path, and says by which rule.
 
 Hints only: content overrules them. A number counts as a rank where the name says so (``rank_3``), or where the
-name is one of a family that is numbered like ranks (``fr_0`` … ``fr_7``); a process id or a date is not.
+name is one of a family that is numbered like ranks (``fr_0`` … ``fr_7``); the id of a process or of a job, or a date, is not.
 """
 
 from __future__ import annotations
@@ -79,9 +79,12 @@ _PACKED = re.compile(
 _SUFFIX = re.compile(
     r"(?:\.(?:log|txt|out|err|json|jsonl|pkl|pickle|pt|bin|dump|trace|gz|bz2|xz|zst|stdout|stderr))+$", re.IGNORECASE
 )
+_OUTPUT_WORDS = r"proc(?:ess)?|task|out|log|train|r"
+"""What a program's own output is named for. Such a name may carry the id of a batch job too: ``train-4.out`` of Slurm's ``%x-%j.out``."""
+
 _FAMILY_WORDS = re.compile(
     r"(?:^|[^a-z])(?:fr|fr_?trace|dump|trace|nccl_?trace|comm_?lib_?trace|stacks?|(?:stack_?)?traces|py-?spy|pystack|gdb|flight_?rec(?:order)?"
-    r"|proc(?:ess)?|task|out|log|train|worker_rank|r)[_.-]?$",
+    rf"|worker_rank|(?P<output>{_OUTPUT_WORDS}))[_.-]?$",
     re.IGNORECASE,
 )
 
@@ -191,26 +194,37 @@ def _families(names: Sequence[str], dumps: Sequence[bool]) -> dict[str, int]:
     """Ranks by numbers at the end of names that form a family: ``fr_0`` to ``fr_7``.
 
     Names that are mere numbers form one if their folder says what it holds and they count from 0: ``pyspy_1/0.txt``, ``pyspy_1/1.txt``.
+    Logs form one if it has a 0: the ids of batch jobs have none.
     """
     members: dict[tuple[str, str, str], dict[str, int]] = defaultdict(dict)
     counted: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
+    roots: set[str] = set()
     for name, is_dump in zip(names, dumps, strict=True):
         folder, _, base = name.rpartition("/")
         stem = _SUFFIX.sub("", base)
         match = _pattern("family").match(stem)
         if match is None or (not is_dump and len(stem) == len(base) and match[1].endswith(".")):
             continue
+        number = int(match[2])
         if is_dump or _FAMILY_WORDS.search(match[1]):
-            members[folder, match[1], base[len(stem) :]][name] = int(match[2])
+            members[folder, match[1], base[len(stem) :]][name] = number
+            if is_dump or number == 0:
+                roots.add(match[1])
         elif not match[1] and _is_of_job(folder):
-            counted[folder, base[len(stem) :]][name] = int(match[2])
+            counted[folder, base[len(stem) :]][name] = number
+    of_ranks = (family for (_, stem, _), family in members.items() if stem in roots or not _is_output(stem))
     out: dict[str, int] = {}
     whole = (f for f in counted.values() if 0 in f.values() and max(f.values()) < 2 * len(f))
-    for family in chain(members.values(), whole):
+    for family in chain(of_ranks, whole):
         numbers = set(family.values())
         if len(numbers) == len(family) and max(numbers) < max(SURE_BELOW, 16 * len(family)):
             out.update(family)
     return out
+
+
+def _is_output(stem: str) -> bool:
+    word = _FAMILY_WORDS.search(stem)
+    return word is not None and word["output"] is not None
 
 
 def _is_of_job(folder: str) -> bool:

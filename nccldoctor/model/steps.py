@@ -48,7 +48,7 @@ class JobState(StrEnum):
 class JobEnd:
     """Whether the job has ended, and the line that shows its end; ``by_person``: somebody stopped it with SIGINT.
 
-    Of a running job ``seen`` is the time of the newest look at it, and ``deadline`` when its timeout runs out.
+    ``seen`` is the time of the newest look at it while it ran, and ``deadline`` when the timeout of a running job runs out.
     """
 
     state: JobState

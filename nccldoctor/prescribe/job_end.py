@@ -31,23 +31,24 @@ _GONE = ("gone", "zombie")
 
 
 def job_end(case: Case, finding: Finding) -> JobEnd:
-    """The recorded end of the job, else whether somebody looked at its processes while they ran."""
+    """The recorded end of the job, else whether somebody looked at its processes while they ran; and when that was."""
     is_slow = finding.family is Family.SLOW and finding.stalled is None
     end = next((event for event in case.events if is_end_of_job(event) or (is_slow and _is_finish(event))), None)
-    if end is not None:
-        stop = next((event for event in case.events if event.is_stop_by_person), None)
-        return JobEnd(JobState.ENDED, (stop or end).place, by_person=stop is not None)
     looks = [event for event in case.events if _is_look(event)]
-    if not looks or any(_is_timeout(event) for event in case.events):
-        return UNKNOWN_END
-    times = [event.time for event in looks if event.time is not None]
     call = finding.stalled
     since = call.since if call is not None else None
+    times = [event.time for event in looks if event.time is not None]
     fitting = [time for time in times if since is not None and (time.tzinfo is None) == (since.tzinfo is None)]
+    seen = max(fitting, default=None)
+    if end is not None:
+        stop = next((event for event in case.events if event.is_stop_by_person), None)
+        return JobEnd(JobState.ENDED, (stop or end).place, seen, by_person=stop is not None)
+    if not looks or any(_is_timeout(event) for event in case.events):
+        return UNKNOWN_END
     limit = call.timeout_ms if call is not None else None
     is_known = since is not None and limit is not None and limit > 0 and since.year > 1900
     deadline = since + timedelta(milliseconds=limit) if is_known and since is not None and limit is not None else None
-    return JobEnd(JobState.RUNNING, None, max(fitting, default=None), deadline)
+    return JobEnd(JobState.RUNNING, None, seen, deadline)
 
 
 def is_end_of_job(event: Event) -> bool:

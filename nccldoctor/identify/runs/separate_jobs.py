@@ -18,6 +18,7 @@ from nccldoctor.discover.filename_hints import run_id
 from nccldoctor.events import CallTimeout, Event, Events, Progress, Setting, TearDown, WorkStatus
 from nccldoctor.identify.event_times import event_seconds
 from nccldoctor.identify.runs.appended_jobs import newest_job_of_each_file
+from nccldoctor.identify.runs.copied_dumps import without_copied_dumps
 from nccldoctor.identify.runs.earlier_sruns import without_earlier_sruns
 from nccldoctor.identify.runs.other_steps import without_other_steps
 from nccldoctor.identify.runs.separate_dumps import FAR, Recorded, are_of_one_run, dump_runs, main_run, without_dumps
@@ -33,7 +34,8 @@ PAUSE = 60.0
 
 def one_job(read: Ingested) -> Ingested:
     """What was read, without the files of other runs; what was left out is a Gap."""
-    return without_other_steps(without_earlier_sruns(_one_of_logs(_one_of_dumps(newest_job_of_each_file(read)))))
+    newest = newest_job_of_each_file(without_copied_dumps(read))
+    return without_other_steps(without_earlier_sruns(_one_of_logs(_one_of_dumps(newest))))
 
 
 def _one_of_dumps(read: Ingested) -> Ingested:

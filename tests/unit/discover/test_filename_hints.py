@@ -63,6 +63,17 @@ def test_numbered_families():
     assert ranks([f"fr_{n}" for n in range(1000, 1200)]) == list(range(1000, 1200))
 
 
+def test_the_id_of_a_batch_job_is_no_rank():
+    def ranks(names: list[str]) -> list[int | None]:
+        return [hint.rank for hint in hints(names, [False] * len(names))]
+
+    assert ranks(["train-4.out"]) == [None], "Slurm's %x-%j.out"
+    assert ranks(["train-4.out", "train-4.err", "train-5.out"]) == [None] * 3, "two jobs"
+    assert ranks(["train-0.out", "train-1.out", "train-3.out"]) == [0, 1, 3], "one is lost"
+    assert ranks(["node0/out_0.txt", "node0/out_1.txt", "node1/out_2.txt"]) == [0, 1, 2], "counted over all hosts"
+    assert ranks(["fr_trace_4", "stacks_4.txt"]) == [4, 4], "a job's id stands on no dump"
+
+
 def test_mere_numbers_are_ranks_where_their_folder_says_what_it_holds():
     def ranks(names: list[str]) -> list[int | None]:
         return [hint.rank for hint in hints(names, [False] * len(names))]
