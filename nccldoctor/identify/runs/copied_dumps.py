@@ -1,6 +1,6 @@
 """Leaves out copies of dumps.
 
-A bundle that lies beside the files it was made of holds each dump again. Example: ``logs/bundle.tar.zst`` and ``logs/capture/dumps/fr_trace_0``.
+A bundle beside the files it was made of holds each dump again. Example: ``logs/bundle.tar.zst`` and ``logs/capture/``.
 """
 
 from __future__ import annotations

@@ -131,15 +131,18 @@ def trigger_dumps(answer: TarAnswer, tree: ProcessTree) -> dict[int, float]:
     """Ask each rank that has a pipe for a dump; the pids that were asked, and when."""
     ranks = {rank.pid: rank for rank in tree.ranks if rank.rank is not None}
     asked: dict[int, float] = {}
-    has_any = False
+    refused: dict[int, str] = {}
     for pid, why in each([*ranks], lambda pid: _why_not_asked(ranks[pid])):
-        has_any = has_any or why != NO_PIPE
         if why == "":
             asked[pid] = time.time() - 1.0
-        elif why != NO_PIPE:
-            answer.lacks(f"a new flight recorder dump of {ranks[pid].name}", why or "its file system does not answer")
-    if not has_any and tree.ranks:
+        else:
+            refused[pid] = why or "its file system does not answer"
+    if tree.ranks and not asked and all(why in (NO_PIPE, NOT_OPENED) for why in refused.values()):
         answer.lacks("new flight recorder dumps", _why_no_pipe(tree))
+        return asked
+    for pid, why in refused.items():
+        if why != NO_PIPE:
+            answer.lacks(f"a new flight recorder dump of {ranks[pid].name}", why)
     return asked
 
 
@@ -148,21 +151,20 @@ def _why_no_pipe(tree: ProcessTree) -> str:
     if all(rank.capture is not None for rank in tree.ranks):
         return NOT_OPEN
     has_nccl = any(is_loaded or is_loaded is None for _, is_loaded in each([r.pid for r in tree.ranks], can_use_nccl))
-    return NOT_SET if has_nccl else NOT_NCCL
+    return NOT_OPENED_BY_ANY if has_nccl else NOT_NCCL
 
 
-NOT_SET = (
-    "the job has no TORCH_NCCL_DEBUG_INFO_PIPE_FILE (on NCCL set it with TORCH_FR_BUFFER_SIZE=2000 next time; on gloo only "
-    "nccldoctor.capture takes dumps)"
+NOT_OPENED_BY_ANY = (
+    "no rank has a pipe open. An NCCL process group opens one where TORCH_NCCL_DEBUG_INFO_PIPE_FILE names it: set it with "
+    "TORCH_FR_BUFFER_SIZE=2000 next time. On gloo only nccldoctor.capture takes dumps"
 )
 NOT_NCCL = "no rank has NCCL loaded, and gloo dumps on request only under nccldoctor.capture"
-NOT_OPEN = "no rank has the pipe that capture names open; only NCCL process groups open it"
-
-
-NOT_READ = "no rank reads its pipe, which only NCCL process groups open"
+NOT_OPEN = "only NCCL process groups dump on request; what capture dumped by itself is under capture/dumps"
+NOT_OPENED = "it does not have its pipe open; only NCCL process groups open it"
+"""What :func:`_why_not_asked` says of a rank whose variable names a pipe that is not there, or that nobody reads."""
 
 NO_PIPE = "no pipe"
-"""What :func:`_why_not_asked` says of a rank without any."""
+"""What it says of a rank without any."""
 
 
 def _why_not_asked(rank: Process) -> str:
@@ -174,7 +176,8 @@ def _why_not_asked(rank: Process) -> str:
         try:
             descriptor = opened(os.O_WRONLY | os.O_NONBLOCK)
         except OSError as error:
-            why = NOT_READ if error.errno == errno.ENXIO else f"its pipe {path}: {error.strerror}"
+            is_closed = error.errno in (errno.ENXIO, errno.ENOENT)
+            why = NOT_OPENED if is_closed else f"its pipe {path}: {error.strerror}"
             continue
         try:
             if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
