@@ -45,9 +45,9 @@ class Dialect:
         """Plain words on one line, with what is delicate as code."""
         shown, out, at = line(text, limit), [], 0
         for match in re.finditer(self.delicate, shown):
-            if match.group():
-                out += [self.plain(shown[at : match.start()]), self.span(match.group())]
-                at = match.end()
+            if found := _without_lone_bracket(match.group()):
+                out += [self.plain(shown[at : match.start()]), self.span(found)]
+                at = match.start() + len(found)
         return "".join([*out, self.plain(shown[at:])])
 
     def code(self, text: str, limit: int) -> str:
@@ -78,6 +78,11 @@ class Dialect:
         for bad, instead in self.ends_fence:
             shown = shown.replace(bad, instead)
         return "\n".join(f"{self.indent}{row}".rstrip() for row in (self.fence[0], *shown.splitlines(), self.fence[1]))
+
+
+def _without_lone_bracket(found: str) -> str:
+    """``train_main.py:45`` of ``main (train_main.py:45)``: the bracket that ends it began before."""
+    return found[:-1] if found.endswith(")") and "(" not in found else found
 
 
 def _commonmark(text: str) -> str:

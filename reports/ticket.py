@@ -37,11 +37,15 @@ class Ticket:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A part of the ticket under a title; ``goes`` says how early it is dropped (0 never)."""
+    """A part of the ticket under a title; ``goes`` says how early it is dropped (0 never).
+
+    ``left`` then stands in its place.
+    """
 
     title: str
     text: str
     goes: int
+    left: Block | None = None
 
 
 def ticket_of(diagnosis: Diagnosis) -> Ticket:
@@ -66,12 +70,10 @@ def in_dialect(diagnosis: Diagnosis, dialect: Dialect) -> str:
     before, after = dialect.heading
     head = f"{before}{dialect.words(made.headline, 360)}{after}\n"
     blocks = [*_fields(made, dialect), *_steps(made, dialect), *_proof(made, dialect), *_last(made, dialect)]
-    for goes in sorted({block.goes for block in blocks}, reverse=True):
-        text = head + _assembled(blocks, dialect)
-        if len(text) <= LIMIT:
-            return text
-        blocks = [block for block in blocks if block.goes < goes]
-    return (head + _assembled(blocks, dialect))[:LIMIT]
+    while len(text := head + _assembled(blocks, dialect)) > LIMIT and (goes := max(block.goes for block in blocks)):
+        kept = (block if block.goes < goes else block.left for block in blocks)
+        blocks = [block for block in kept if block is not None]
+    return text[:LIMIT]
 
 
 def _assembled(blocks: list[Block], dialect: Dialect) -> str:
@@ -87,7 +89,7 @@ def _assembled(blocks: list[Block], dialect: Dialect) -> str:
 FIELD = 200
 """Characters of a field at most."""
 
-_GOES = {"job": 6, "or else": 8, "doubts": 2, "note": 1}
+_GOES = {"job": 7, "or else": 9, "doubts": 2, "note": 1}
 """The fields that may go; the others stay."""
 
 
@@ -108,20 +110,28 @@ def _steps(made: Ticket, dialect: Dialect) -> Iterator[Block]:
     for number, step in enumerate(made.steps, 1):
         rows = [dialect.prose(prose.inline_pieces(advice.sentence_of(step)), 240)]
         rows += [dialect.block(step.command, 400)] if step.command else []
-        yield Block("Do now", dialect.step.format(number) + "\n".join(rows), 1 if number <= 2 else 5)
+        yield Block("Do now", dialect.step.format(number) + "\n".join(rows), 1 if number <= 2 else 6)
+
+
+_QUOTE_GOES = (3, 8, 10)
+"""How early the lines of an exhibit go: last those that show what became of the culprit."""
 
 
 def _proof(made: Ticket, dialect: Dialect) -> Iterator[Block]:
     of_culprit = [proof for proof in made.evidence if proof.is_of_culprit]
-    kept = [*of_culprit, *(proof for proof in made.evidence if proof not in of_culprit)]
+    of_peers = [proof for proof in made.evidence if not proof.is_of_culprit]
+    kept = [*of_culprit, *of_peers]
     for proof in made.evidence:
-        says = f"{dialect.bullet}{dialect.words(proof.claim, 120)} {dialect.code(proof.place, 100)}"
-        lines = "\n".join(decisive_lines(proof, QUOTED))
-        yield Block("Evidence", f"{says}\n{dialect.block(lines, 3 * QUOTED)}", (3, 7, 9)[kept.index(proof)])
+        claim = dialect.bullet + dialect.words(proof.claim, 120)
+        lines = dialect.block("\n".join(decisive_lines(proof, QUOTED)), 3 * QUOTED)
+        claim_goes = 2 if proof is kept[0] else 4 if proof in of_peers[:1] else 9
+        left = Block("Evidence", claim, claim_goes)  # of the peers the sentence that says where they waited stays
+        goes = _QUOTE_GOES[kept.index(proof)]
+        yield Block("Evidence", f"{claim} {dialect.code(proof.place, 100)}\n{lines}", goes, left)
 
 
 def _last(made: Ticket, dialect: Dialect) -> Iterator[Block]:
     for number, dont in enumerate(made.donts):
-        yield Block("Don't", dialect.bullet + dialect.prose(prose.inline_pieces(dont), 200), (4, 10)[number])
+        yield Block("Don't", dialect.bullet + dialect.prose(prose.inline_pieces(dont), 200), (5, 11)[number])
     if made.remedy:
-        yield Block("", f"{dialect.strong('More:')} {dialect.code(f'nccldoctor explain {made.remedy}', 120)}", 11)
+        yield Block("", f"{dialect.strong('More:')} {dialect.code(f'nccldoctor explain {made.remedy}', 120)}", 12)

@@ -150,6 +150,21 @@ def test_the_line_that_shows_what_became_of_the_culprit_is_the_last_to_go(tmp_pa
     assert "unable to open shared memory object" in crashed.partition("**Evidence**")[2]
 
 
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_ticket_says_where_the_peers_waited_where_their_lines_have_no_room(dialect):
+    sample = Path(__file__).parents[3] / "sample_logs" / "not-arrived"
+    proof = ticket.in_dialect(nccldoctor.analyze(sample).diagnosis, DIALECTS[dialect]).partition("Evidence")[2]
+
+    assert "Rank 7 entered ALLREDUCE #9. Rank 6 never did." in re.sub(r"[\\`{}]", "", proof)
+
+
+def test_a_bracket_around_a_place_is_no_part_of_it():
+    assert (
+        MD.words("waited at main (train_main.py:45), in f_x(1).", 90)
+        == "waited at main (`train_main.py:45`), in `f_x(1)`."
+    )
+
+
 def test_a_setting_that_is_named_is_no_order():
     assert (
         advice.warning_of(Avoid("NCCL_IB_DISABLE=1", "It is slow.")) == "`NCCL_IB_DISABLE=1` doesn't help. It is slow."
