@@ -192,6 +192,9 @@ def _is_of_worker(scene: _Scene) -> bool:
     return frame is not None and frame.worker is not None
 
 
+LOOK_TWICE = (
+    "ps -o pid,stat,wchan:20,cmd -p {{ pid }}; py-spy dump --pid {{ pid }}; sleep 10; py-spy dump --pid {{ pid }}"
+)
 TWO_LOOKS = (
     "*active*, R or another frame: it computes. *idle*, S or D in the same frame: it's blocked. T: a signal stopped it. "
     + PY_SPY_RIGHTS
@@ -217,7 +220,7 @@ def _looks_now(scene: _Scene) -> Iterator[Step]:
         return
     ranks = scene.finding.ranks or scene.finding.suspects
     has_stack = is_captured(scene.survey) or any(scene.survey.stacks.get(rank) for rank in scene.finding.ranks)
-    is_open = motion_of(ranks, scene.survey) is Motion.UNKNOWN and not is_at_prompt(ranks, scene.survey)
+    is_open = _is_motion_open(scene)
     offered = [recipe for recipe in scene.best.confirm if recipe.command and _needs_process(recipe)]
     for recipe in offered:
         if not (_is_reader_of(recipe.command or "", SourceKind.STACKS) and has_stack):
@@ -229,10 +232,7 @@ def _looks_now(scene: _Scene) -> Iterator[Step]:
             StepKind.CHECK,
             f"Look at {ranks_phrase(ranks, 4)} twice, 10 s apart.",
             TWO_LOOKS,
-            *_on_host(
-                scene,
-                "ps -o pid,stat,wchan:20,cmd -p {{ pid }}; py-spy dump --pid {{ pid }}; sleep 10; py-spy dump --pid {{ pid }}",
-            ),
+            *_on_host(scene, LOOK_TWICE),
         )
 
 
@@ -254,11 +254,18 @@ def _blanks(scene: _Scene, recipe: Recipe) -> int:
 
 
 def _if_again(scene: _Scene) -> Iterator[Step]:
-    """The one look at the process to take if the job hangs again: its pid will be another one."""
+    """The one look at the process to take if the job hangs again: its pid will be another one.
+
+    A stack that was read is not asked for again: a second look is, where one does not tell whether the rank moves.
+    """
     families = (Family.ABSENT, Family.SLOW, Family.INSIDE, Family.SETUP)
     if scene.is_running or scene.finding.family not in families or is_captured(scene.survey):
         return  # capture looks by itself
+    ranks = scene.finding.ranks or scene.finding.suspects
+    is_read = bool(ranks) and all(scene.survey.stacks.get(rank) for rank in ranks)
     looks = [recipe for recipe in scene.best.confirm if recipe.command and _needs_process(recipe)]
+    if is_read:
+        looks = [recipe for recipe in looks if not _is_one_look(recipe.command or "")]
     recipe = min(looks, key=lambda look: not _is_reader_of(look.command or "", SourceKind.STACKS), default=None)
     when = "If it happens again" if scene.end.state is JobState.ENDED else "If it still hangs, or hangs again"
     known = {name: value for name, value in scene.values.items() if name != "pid"}
@@ -267,9 +274,24 @@ def _if_again(scene: _Scene) -> Iterator[Step]:
         text = f"{when}: {uncapitalized(step.text)}"
         yield Step(StepKind.IF_AGAIN, text, step.detail, step.command, step.where)
     elif scene.finding.cause in _LATE:
-        who = ranks_phrase(scene.finding.ranks or scene.finding.suspects, 4)
-        command, where = _on_host(scene, "py-spy dump --pid {{ pid }}", known)
-        yield Step(StepKind.IF_AGAIN, f"{when}: dump the stack of {who} before it's killed.", "", command, where)
+        who = ranks_phrase(ranks, 4)
+        if not is_read:
+            command, where = _on_host(scene, "py-spy dump --pid {{ pid }}", known)
+            yield Step(StepKind.IF_AGAIN, f"{when}: dump the stack of {who} before it's killed.", "", command, where)
+        elif _is_motion_open(scene):
+            command, where = _on_host(scene, LOOK_TWICE, known)
+            yield Step(StepKind.IF_AGAIN, f"{when}: look at {who} twice, 10 s apart.", TWO_LOOKS, command, where)
+
+
+def _is_motion_open(scene: _Scene) -> bool:
+    """True where nothing shows yet whether the culprits compute, are blocked or wait for a person."""
+    ranks = scene.finding.ranks or scene.finding.suspects
+    return motion_of(ranks, scene.survey) is Motion.UNKNOWN and not is_at_prompt(ranks, scene.survey)
+
+
+def _is_one_look(command: str) -> bool:
+    """True of a command that reads one Python stack of the rank, and neither frames of C nor child processes."""
+    return command.count("py-spy dump") == 1 and "--native" not in command and "pgrep -P" not in command
 
 
 def _acts_now(scene: _Scene) -> Iterator[Step]:

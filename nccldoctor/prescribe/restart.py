@@ -244,6 +244,10 @@ def _is_evidence_at_stake(finding: Finding, survey: Survey) -> bool:
     return not survey.has_source(SourceKind.RECORDER)
 
 
+def _was_stack_read(finding: Finding, survey: Survey) -> bool:
+    return bool(finding.ranks) and all(survey.stacks.get(rank) for rank in finding.ranks)
+
+
 def _is_unheard(finding: Finding, survey: Survey) -> bool:
     """True where culprits are named, and neither a line nor a stack of any of them was read."""
     wrote = any(event.is_sign_of_life and event.rank in finding.ranks for event in survey.case.events)
@@ -326,6 +330,7 @@ _SIGNS: dict[str, Callable[[Finding, Survey], bool]] = {
     "killed": _was_killed,
     "evidence-at-stake": _is_evidence_at_stake,
     "unheard": _is_unheard,
+    "stack-read": _was_stack_read,
     "end-unknown": _is_end_unknown,
     "crashed": _has_crashed,
     "chose-to-exit": _has_chosen_to_exit,

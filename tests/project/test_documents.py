@@ -186,6 +186,10 @@ ROWS = {
     "a rank waits for a person": (fixtures_conditions.finding(), [at_work(Note, rank=5, what="debugger")]),
     "a rank was late in a line that no waiting rank is in": (fixtures_conditions.finding(), OWN),
     "a rank was late, and neither a log nor a stack of it was read": (fixtures_conditions.finding(), []),
+    "a rank was late, its stack was read, and no line of its own is in it": (
+        fixtures_conditions.finding(),
+        [fixtures_conditions.stack(5, "_try_get_data (torch/utils/data/dataloader.py:1291)")],
+    ),
     "a rank was late for no known reason": (fixtures_conditions.finding(), [HEARD]),
 }
 

@@ -316,6 +316,28 @@ def test_two_looks_are_not_asked_for_where_the_input_holds_them(looks, words):
     assert any(words in step.detail for step in given)
 
 
+def test_after_the_end_a_stack_that_was_read_is_not_asked_for_again():
+    idle = looked("idle", "f (/a/t.py:1)")
+    once = steps("not-arrived", idle, GONE)
+    told = steps("not-arrived", idle, looked("idle", "f (/a/t.py:1)", look=2), GONE)
+    unseen = steps("not-arrived", GONE)
+
+    assert [step.text for step in unseen if step.kind is StepKind.IF_AGAIN]
+    assert [step.text for step in once if "py-spy" in (step.command or "")] == [
+        "If it happens again: look at the process twice, 10 s apart."
+    ]
+    assert not any("dump" in f"{step.text} {step.detail} {step.command}" for step in told)
+    assert told[0].detail.startswith("Rank 5 is blocked there.")
+
+
+def test_a_remedy_asks_for_no_stack_that_was_read():
+    inside = looked("idle", "_try_get_data (torch/utils/data/dataloader.py:1291)")
+    asked = steps("not-arrived", inside, GONE)
+
+    assert not [step for step in asked if (step.command or "").count("py-spy dump") == 1]
+    assert "dump its stack" not in " ".join(f"{step.text} {step.detail}" for step in asked)
+
+
 def test_one_idle_look_does_not_tell_and_a_second_is_asked_for():
     given = steps("not-arrived", looked("idle", "f (/a/t.py:1)"))
     assert "twice, 10 s apart" in given[0].text
