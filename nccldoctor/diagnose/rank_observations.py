@@ -18,6 +18,8 @@ from nccldoctor.model import CauseClass, Place, SourceKind
 from nccldoctor.model.ranks import Ranks
 
 UNKNOWN = "unknown"
+LOG_READ = "log=read"
+"""The key of the observation that a log of the rank was read to its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +132,21 @@ def _others(facts: Facts, call: StuckCall | None, rank: int) -> Iterator[Observa
         yield Observation("others", "open" if call.unknown - {rank} else "in-the-call")
 
 
+def _log(facts: Facts, call: StuckCall | None, rank: int) -> Iterator[Observation]:
+    """Whether a log of the rank was read to its end: one that is cut off may have later lines."""
+    last = facts.liveness.activity(rank).last_event
+    lost = {gap.source for gap in facts.case.gaps if gap.lost}
+    logs = [
+        source
+        for source in facts.case.sources
+        if source.kind is SourceKind.LOG
+        and source.size > 0
+        and (source.rank == rank or (last is not None and source.id == last.place.source))
+    ]
+    if logs and not lost & {source.id for source in logs}:
+        yield Observation("log", "read")
+
+
 _LOOKS: tuple[Callable[[Facts, StuckCall | None, int], Iterator[Observation]], ...] = (
-    *(_position, _gave_up, _alive, _activity, _exception, _end_of_process, _failure, _others),
+    *(_position, _gave_up, _alive, _activity, _exception, _end_of_process, _failure, _others, _log),
 )

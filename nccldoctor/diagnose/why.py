@@ -12,7 +12,7 @@ from pathlib import Path
 from nccldoctor.align.facts import Facts
 from nccldoctor.dataclass import dataclass
 from nccldoctor.diagnose.hypothesis import Conclusion
-from nccldoctor.diagnose.rank_observations import UNKNOWN, Observation, observe
+from nccldoctor.diagnose.rank_observations import LOG_READ, UNKNOWN, Observation, observe
 from nccldoctor.model import CauseClass, Confidence, Evidence, Place, Reason, RunnerUp
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.tables import read_table
@@ -26,12 +26,13 @@ CONTRADICTS = -2.0
 class CauseRow:
     """What observations weigh for a class, by ``name=value``, and what would separate it from each sibling.
 
-    ``settled`` has the observation that already separates it from a sibling.
+    ``settled`` has the observation that already separates it from a sibling, ``read`` what would separate it where a log was read.
     """
 
     weights: dict[str, float]
     siblings: dict[CauseClass, str]
     settled: dict[CauseClass, str]
+    read: dict[CauseClass, str]
 
     def is_moved_by(self, observation: str) -> bool:
         """True when any value of an observation weighs for or against the class."""
@@ -46,13 +47,24 @@ class CauseRow:
         seen = list(observations)
         return cause_table()[other].is_contradicted(seen) or self.settled.get(other) in {one.key for one in seen}
 
+    def separated_by(self, other: CauseClass, observations: Iterable[Observation], ranks: Ranks) -> str:
+        """What would separate the class from another, for these ranks; "" where nothing is known to."""
+        is_read = LOG_READ in {seen.key for seen in observations}
+        text = (self.read.get(other, "") if is_read else "") or self.siblings.get(other, "")
+        return text.replace("{ranks}", ranks_phrase(ranks) if ranks else "each rank")
+
 
 @cache
 def cause_table() -> dict[CauseClass, CauseRow]:
     """The row of every class."""
     table = read_table(Path(__file__).with_name("causes.toml"))
     return {
-        CauseClass(name): CauseRow(row["weights"], _by_class(row["siblings"]), _by_class(row.get("settled", {})))
+        CauseClass(name): CauseRow(
+            row["weights"],
+            _by_class(row["siblings"]),
+            _by_class(row.get("settled", {})),
+            _by_class(row.get("read", {})),
+        )
         for name, row in table.items()
     }
 
@@ -85,21 +97,17 @@ def runner_up(facts: Facts, conclusion: Conclusion, rivals: Sequence[Conclusion]
     for rival in sorted(named, key=lambda c: c.confidence.depth):
         ranks = rival.ranks or rival.suspects
         if not row.is_separated_from(rival.cause, observe(facts, rival.call, ranks)):
-            separated = _for(conclusion.ranks or ranks, row.siblings.get(rival.cause, ""))
+            asked = conclusion.ranks or ranks
+            separated = row.separated_by(rival.cause, observe(facts, conclusion.call, asked), asked)
             return RunnerUp(rival.cause, ranks, separated or _check_whether(conclusion, rival))
     if conclusion.confidence_in.cause is Confidence.HIGH:
         return None
     ranks = conclusion.ranks or conclusion.suspects
     observed = observe(facts, conclusion.call, ranks)
-    for cause, separated in row.siblings.items():
+    for cause in row.siblings:
         if not row.is_separated_from(cause, observed):
-            return RunnerUp(cause, ranks, _for(ranks, separated))
+            return RunnerUp(cause, ranks, row.separated_by(cause, observed, ranks))
     return None
-
-
-def _for(ranks: Ranks, sentence: str) -> str:
-    """A sentence of the table with the ranks in question in the place of ``{ranks}``."""
-    return sentence.replace("{ranks}", ranks_phrase(ranks) if ranks else "each rank")
 
 
 def _check_whether(conclusion: Conclusion, rival: Conclusion) -> str:

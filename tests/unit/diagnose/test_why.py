@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from nccldoctor.diagnose.hypothesis import Conclusion
 from nccldoctor.diagnose.sentences.headline import whole
 from nccldoctor.diagnose.why import CONTRADICTS, cause_table, runner_up
 from nccldoctor.events import DumpSignal, Phase, ProcessExit, Progress
-from nccldoctor.model import CauseClass, Confidence, ConfidenceIn, Doubt, Evidence
+from nccldoctor.model import CauseClass, Confidence, ConfidenceIn, Doubt, Evidence, Gap
 from nccldoctor.model.ranks import Ranks
 
 NOTHING = align(case())
@@ -47,7 +48,8 @@ def test_every_class_has_a_row_and_every_row_weighs_real_observations() -> None:
             name, _, value = key.partition("=")
             assert {name, value} <= set(source), key
         assert not set(row.siblings) & {CauseClass.NONE}
-        assert set(row.settled) <= set(row.siblings)
+        assert set(row.settled) | set(row.read) <= set(row.siblings)
+        assert all("{ranks}" in sentence for sentence in row.read.values())
 
 
 def test_a_rank_that_is_proven_absent_and_alive_says_so() -> None:
@@ -104,6 +106,20 @@ def test_the_runner_up_is_what_no_observation_contradicts() -> None:
     )
     other = runner_up(facts, doubted, (conclusion(CauseClass.MISSED_CALL),))
     assert other is not None and other.cause is CauseClass.MISSED_CALL
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_nobody_is_sent_to_search_a_log_that_was_read_to_its_end(is_cut: bool) -> None:
+    made = case(*absent(), logs=[Log("rank_2.log", [said(Progress, 2, 10.0, step=8)], rank=2)])
+    (log,) = (source for source in made.sources if source.path == "rank_2.log")
+    cut = Gap(log.path, "cut off", Ranks([2]), log.id, lost=True)
+    facts = align(replace(made, gaps=(cut,)) if is_cut else made)
+    doubted = conclusion(CauseClass.NOT_ARRIVED, Doubt("its stack is missing", cause=Confidence.MEDIUM))
+    found = runner_up(facts, doubted, (conclusion(CauseClass.STRAGGLER),))
+
+    assert found is not None and found.cause is CauseClass.STRAGGLER
+    assert found.separated_by.startswith("Check the logs of rank 2") is is_cut
+    assert ("Take two stacks" in found.separated_by) is not is_cut
 
 
 @pytest.mark.parametrize(
