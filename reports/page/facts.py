@@ -101,12 +101,12 @@ def _unnumbered_call(diagnosis: Diagnosis) -> Fact:
 def _time(diagnosis: Diagnosis) -> Fact:
     label, call = "Stalled for", diagnosis.verdict.stalled
     if call is None:
-        return _time_of_waits(diagnosis) or Fact(label, *_no_stall(diagnosis))
+        return _time_of_waits(diagnosis) or _no_stall(diagnosis)
     limit = f"timeout {times.duration(call.timeout_ms)}" if call.timeout_ms and call.timeout_ms > 0 else ""
     at_least = f"{times.duration(call.timeout_ms or 0)} or more" if limit and diagnosis.alarm is not None else ""
     if call.since is None:
-        unknown = ("unknown", limit or _no_start(diagnosis, "it"))
-        return Fact(label, at_least, "the timeout ran out") if at_least else Fact(label, *unknown)
+        known = Fact(label, at_least, "the timeout ran out") if at_least else _silence(diagnosis)
+        return known or Fact(label, "unknown", limit or _no_start(diagnosis, "it"))
     began = times.instant(call.since)
     in_brackets = f" ({limit})" if limit else ""
     if call.until is None and at_least:
@@ -133,17 +133,29 @@ def _time_of_waits(diagnosis: Diagnosis) -> Fact | None:
     if not waited and first is not None:
         return Fact("Stalled since", began, " ".join(parts) or "no end in the files")
     parts = [f"since {began}", *parts] if first is not None else parts
+    silent = None if waited else _silence(diagnosis)
     value = times.duration(max(waited)) if waited else "unknown"
-    return Fact("Stalled for", value, " ".join(parts) or _no_start(diagnosis, "it"))
+    return silent or Fact("Stalled for", value, " ".join(parts) or _no_start(diagnosis, "it"))
 
 
-def _no_stall(diagnosis: Diagnosis) -> tuple[str, str]:
-    finding = diagnosis.verdict
-    if finding.cause is CauseClass.INIT:
-        return "unknown", _no_start(diagnosis, "init")
-    if finding.family is Family.DISAGREE:
-        return "unknown", "no file names the call"
-    return "unknown" if finding.family is Family.UNDETERMINED else "no stall", "no stalled call found"
+def _no_stall(diagnosis: Diagnosis) -> Fact:
+    label, finding = "Stalled for", diagnosis.verdict
+    if finding.cause is not CauseClass.INIT and finding.family not in (Family.DISAGREE, Family.UNDETERMINED):
+        return Fact(label, "no stall", "no stalled call found")
+    details = {CauseClass.INIT: _no_start(diagnosis, "init"), CauseClass.UNDETERMINED: "no stalled call found"}
+    return _silence(diagnosis) or Fact(label, "unknown", details.get(finding.cause, "no file names the call"))
+
+
+def _silence(diagnosis: Diagnosis) -> Fact | None:
+    """How long a log was silent when somebody noticed, where nothing tells how long the stall lasted.
+
+    The page shows the same length beside the last lines of that log.
+    """
+    ends = (side for side in diagnosis.last_lines if side.gap_ms is not None and not side.after)
+    side = next(ends, None)
+    if side is None or side.gap_ms is None:
+        return None
+    return Fact("Silent for", times.duration(side.gap_ms), f"rank {side.rank}'s log, until it was noticed")
 
 
 def _no_start(diagnosis: Diagnosis, what: str) -> str:

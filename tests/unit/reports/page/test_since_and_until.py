@@ -13,6 +13,8 @@ from builders.jobs.cases import RecordedRank, wall, world
 
 import nccldoctor
 from nccldoctor.model import CauseClass
+from nccldoctor.model.excerpts import SourceLine
+from nccldoctor.model.exhibits import LastLines
 from nccldoctor.reports.page import facts
 from nccldoctor.reports.parts import incident_time
 
@@ -99,3 +101,19 @@ def test_ranks_that_disagree_made_calls_though_no_file_names_them(cause: CauseCl
     first = dataclasses.replace(base.findings[0], cause=cause, stalled=None)
     told = facts.four(dataclasses.replace(base, findings=(first,), ranks=()))
     assert (told[1].value, told[2].value) == (call, length)
+
+
+@pytest.mark.parametrize("has_call", [True, False])
+def test_a_stall_of_unknown_length_tells_how_long_a_log_was_silent(has_call: bool) -> None:
+    base = fixtures_diagnoses.lagging()
+    assert base.verdict.stalled is not None
+    call = dataclasses.replace(base.verdict.stalled, since=None, until=None, timeout_ms=None) if has_call else None
+    cause = base.verdict.cause if has_call else CauseClass.OP_MISMATCH
+    open_end = dataclasses.replace(base.verdict, stalled=call, cause=cause)
+    side = LastLines(5, "rank_5.log", (), (), (), 80_700.0)
+    made = dataclasses.replace(base, findings=(open_end,), ranks=(), alarm=None, last_lines=(side,))
+
+    told = facts.four(made)[2]
+    assert (told.label, told.value, told.detail) == ("Silent for", "80.7 s", "rank 5's log, until it was noticed")
+    went_on = dataclasses.replace(side, after=(SourceLine(9, "step 41"),))
+    assert facts.four(dataclasses.replace(made, last_lines=(went_on,)))[2].value == "unknown"
