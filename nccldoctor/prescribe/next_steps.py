@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from nccldoctor.dataclass import dataclass
 from nccldoctor.model import Action, CauseClass, Confidence, Family, Finding, SourceKind
 from nccldoctor.model.hosts import host_key
+from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.steps import JobEnd, JobState, Step, StepKind
 from nccldoctor.prescribe.catalogue.words import as_text, code_span, fill_command, fill_in_words
 from nccldoctor.prescribe.conditions.motion import Motion, is_at_prompt, motion_of
@@ -266,6 +267,8 @@ def _if_again(scene: _Scene) -> Iterator[Step]:
     looks = [recipe for recipe in scene.best.confirm if recipe.command and _needs_process(recipe)]
     if is_read:
         looks = [recipe for recipe in looks if not _is_one_look(recipe.command or "")]
+    elif scene.finding.cause in _LATE and not scene.best.is_certain:
+        looks = []  # no file shows what the rank did, and the remedy would be a guess at it
     recipe = min(looks, key=lambda look: not _is_reader_of(look.command or "", SourceKind.STACKS), default=None)
     when = "If it happens again" if scene.end.state is JobState.ENDED else "If it still hangs, or hangs again"
     known = {name: value for name, value in scene.values.items() if name != "pid"}
@@ -277,10 +280,17 @@ def _if_again(scene: _Scene) -> Iterator[Step]:
         who = ranks_phrase(ranks, 4)
         if not is_read:
             command, where = _on_host(scene, "py-spy dump --pid {{ pid }}", known)
-            yield Step(StepKind.IF_AGAIN, f"{when}: dump the stack of {who} before it's killed.", "", command, where)
+            text = f"{when}: dump the stack of {who} before it's killed."
+            yield Step(StepKind.IF_AGAIN, text, _unseen(ranks), command, where)
         elif _is_motion_open(scene):
             command, where = _on_host(scene, LOOK_TWICE, known)
             yield Step(StepKind.IF_AGAIN, f"{when}: look at {who} twice, 10 s apart.", TWO_LOOKS, command, where)
+
+
+def _unseen(ranks: Ranks) -> str:
+    """Why a stack is asked for, and what takes it without anybody being there."""
+    was = "was" if len(ranks) == 1 else "were"
+    return f"No file shows what {ranks_phrase(ranks, 4)} {was} doing. A job started with `-m nccldoctor.capture` dumps the stacks by itself."
 
 
 def _is_motion_open(scene: _Scene) -> bool:

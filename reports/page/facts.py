@@ -111,6 +111,9 @@ def _time(diagnosis: Diagnosis) -> Fact:
     in_brackets = f" ({limit})" if limit else ""
     if call.until is None and at_least:
         return Fact(label, at_least, f"since {began}{in_brackets}")
+    if call.until is None and (seen := diagnosis.job_end.seen) is not None and seen > call.since:
+        value = f"{times.duration((seen - call.since).total_seconds() * 1000)} or more"
+        return Fact(label, value, f"since {began}{in_brackets}, until the newest look")
     if call.until is None or (call.since.tzinfo is None) != (call.until.tzinfo is None) or call.until < call.since:
         return Fact("Stalled since", began, limit or "no end in the files")
     ended = times.instant(call.until)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nccldoctor.model import Diagnosis, Family
+from nccldoctor.model import Confidence, Diagnosis, Family
 from nccldoctor.model.steps import StepKind
 from nccldoctor.reports.parts import advice, prose
 from nccldoctor.reports.terminal.layout import COMMAND, DIM, KEY, Line, Span, paragraph
@@ -30,14 +30,18 @@ def steps(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
 
 
 def warnings(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
-    """What not to do, the settings for the next run, and the remedy with the command that explains it."""
+    """What not to do, the settings for the next run, and the remedy with the command that explains it.
+
+    A verdict that is less than sure gets the settings: they would have brought what is missing.
+    """
     for item in (*advice.idle_settings(diagnosis), *advice.donts(diagnosis))[:DONTS]:
         where = f" ({line(item.where, 200)})" if item.where else ""
         text = f"{prose.plain(advice.warning_of(item))}{where}"
         rest = text.removeprefix("Don't ")
         word = Span("Don't " if rest != text else "Note: ", "bold yellow")
         yield from paragraph(rest, width, head=(Span(" " * 6), word), indent=6)
-    if diagnosis.verdict.family is Family.UNDETERMINED and diagnosis.capture:
+    is_sure = diagnosis.verdict.family is not Family.UNDETERMINED and diagnosis.verdict.confidence is Confidence.HIGH
+    if diagnosis.capture and not is_sure:
         yield (
             Span("next time: ", KEY),
             Span("nccldoctor env LOGS", COMMAND),
@@ -47,4 +51,5 @@ def warnings(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
         best = diagnosis.remedies[0]
         whose = "" if best.origin == "built-in" else f" of {line(best.origin, 80)}"
         head = (Span(f"remedy{whose}: ", KEY),)
-        yield from paragraph(f"nccldoctor explain {line(best.id, 80)}", width, head=head, indent=2, style=COMMAND)
+        told = f"nccldoctor explain {line(best.id, 80)}  # {line(best.title, 120)}"
+        yield from paragraph(told, width, head=head, indent=2, style=COMMAND)

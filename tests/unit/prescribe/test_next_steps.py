@@ -84,6 +84,13 @@ def test_the_time_left_follows_from_the_start_and_the_timeout():
     assert "The call times out at 2026-11-22 14:41:00 UTC." in given.action.steps[-1].detail
 
 
+def test_a_job_that_ended_keeps_the_time_of_the_newest_look():
+    since, seen = datetime(2026, 11, 22, 14, 31, tzinfo=UTC), datetime(2026, 11, 22, 14, 35, 21, tzinfo=UTC)
+    call = dataclasses.replace(stalled(), since=since, timeout_ms=600_000)
+    end = answer("not-arrived", dataclasses.replace(OWN, time=seen), GONE, stalled=call).job_end
+    assert (end.state, end.seen, end.deadline) == (JobState.ENDED, seen, None)
+
+
 def test_a_running_job_is_looked_at_now():
     given = steps("not-arrived", OWN)
     assert [step.kind for step in given][-1] is StepKind.RESTART
@@ -536,6 +543,8 @@ def test_a_remedy_that_is_only_likely_is_no_first_step():
     waits = fixtures_conditions.stack(0, "_engine_run_backward (torch/autograd/graph.py:979)")
     given = steps("not-arrived", event(Progress, 5, step=3), waits, GONE)
     assert [step.kind for step in given][:2] == [StepKind.RESTART, StepKind.IF_AGAIN]
+    assert given[1].text == "If it happens again: dump the stack of rank 5 before it's killed."
+    assert given[1].detail.startswith("No file shows what rank 5 was doing."), "it may not have been in a loader"
 
 
 def test_files_of_this_machine_are_copied(monkeypatch):

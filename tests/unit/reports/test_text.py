@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nccldoctor
-from nccldoctor.model import Place
+from nccldoctor.model import Confidence, ConfidenceIn, Place
 from nccldoctor.model.exhibits import Exhibit, QuotedLines, SourceLine
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.standings import WaitedCall
@@ -45,6 +45,13 @@ def test_the_summary_says_who_where_when_how_sure_and_what_to_do():
     assert "ssh gpu-a018 'ps -o pid,stat,wchan:28,cmd --ppid 48213'" in out
     assert "NCCL_TIMEOUT=1200000" in out and "(launch.sh:12)" in out
     assert "remedy: nccldoctor explain dataloader-stall" in out
+
+
+def test_a_verdict_that_is_not_sure_names_the_settings_for_the_next_run():
+    sure = fixtures_diagnoses.lagging()
+    unsure = replace(sure.verdict, confidence_in=ConfidenceIn(Confidence.MEDIUM, Confidence.MEDIUM))
+    assert "next time:" not in text.plain(sure, width=100, ascii_only=False)
+    assert "next time: nccldoctor env" in text.plain(replace(sure, findings=(unsure,)), width=100, ascii_only=False)
 
 
 def test_each_exhibit_has_its_place_and_its_lines_with_a_mark():

@@ -15,6 +15,7 @@ import nccldoctor
 from nccldoctor.model import CauseClass
 from nccldoctor.model.excerpts import SourceLine
 from nccldoctor.model.exhibits import LastLines
+from nccldoctor.model.steps import JobEnd, JobState
 from nccldoctor.reports.page import facts
 from nccldoctor.reports.parts import incident_time
 
@@ -101,6 +102,19 @@ def test_ranks_that_disagree_made_calls_though_no_file_names_them(cause: CauseCl
     first = dataclasses.replace(base.findings[0], cause=cause, stalled=None)
     told = facts.four(dataclasses.replace(base, findings=(first,), ranks=()))
     assert (told[1].value, told[2].value) == (call, length)
+
+
+def test_a_stall_without_a_known_end_lasted_until_the_newest_look_at_least() -> None:
+    base = fixtures_diagnoses.lagging()
+    assert base.verdict.stalled is not None and base.verdict.stalled.since is not None
+    since = base.verdict.stalled.since
+    open_end = dataclasses.replace(base.verdict, stalled=dataclasses.replace(base.verdict.stalled, until=None))
+    end = JobEnd(JobState.ENDED, seen=since + timedelta(seconds=62.6))
+    made = dataclasses.replace(base, findings=(open_end,), alarm=None, job_end=end)
+
+    told = facts.four(made)[2]
+    assert (told.label, told.value) == ("Stalled for", "62.6 s or more")
+    assert told.detail.endswith(", until the newest look")
 
 
 @pytest.mark.parametrize("has_call", [True, False])
