@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from nccldoctor.dataclass import dataclass
 from nccldoctor.model import CauseClass, Confidence, Diagnosis, Family, RankState
+from nccldoctor.model.figures import SnapshotRow
+from nccldoctor.model.ranks import Ranks
 from nccldoctor.reports.parts import incident_time, wording
-from nccldoctor.words import lists, names, numbers
+from nccldoctor.words import lists, names, numbers, times
 from nccldoctor.words.sanitize import line
 from nccldoctor.words.sentences import sentence, uncapitalized
 
@@ -27,13 +29,19 @@ def facts(diagnosis: Diagnosis) -> tuple[FactLine, ...]:
     """The facts that are known, in the order in which they are asked for; few of an undetermined verdict."""
     if diagnosis.verdict.family is Family.UNDETERMINED:
         return _known(
-            (("when", incident_time.when(diagnosis)), ("where", where(diagnosis)), ("call", stalled_call(diagnosis)))
+            (
+                ("when", incident_time.when(diagnosis)),
+                ("where", where(diagnosis)),
+                ("call", stalled_call(diagnosis)),
+                ("looks", what_looks_show(diagnosis)),
+            )
         )
     rows = (
         ("when", incident_time.when(diagnosis)),
         ("where", where(diagnosis)),
         ("call", stalled_call(diagnosis)),
         ("blocked", blocked(diagnosis)),
+        ("looks", what_looks_show(diagnosis)),
         ("class", "" if diagnosis.verdict.family is Family.NONE else class_words(diagnosis)),
         ("confidence", confidence_line(diagnosis)),
         ("doubts", doubts(diagnosis, 3)),
@@ -96,6 +104,29 @@ def blocked(diagnosis: Diagnosis) -> str:
     world = diagnosis.job.world_size
     of = f" ({len(victims):,} of {world:,})" if world is not None and world >= len(victims) and len(victims) > 1 else ""
     return names.ranks_phrase(victims, 6) + of
+
+
+def what_looks_show(diagnosis: Diagnosis) -> str:
+    """``rank 5 stayed in load (data.py:9) over 2 looks, 30 s apart; no other rank moved``.
+
+    Empty without two looks at a culprit.
+    """
+    found = diagnosis.snapshots
+    if found is None:
+        return ""
+    seen = [row for row in found.rows if sum(map(bool, row.frames)) > 1]
+    told = [_stay(row) for row in seen if row.is_culprit][:2]
+    others = [row for row in seen if not row.is_culprit]
+    moved = Ranks(rank for row in others if row.has_moved for rank in row.ranks)
+    first, last = found.times[0], found.times[-1]
+    apart = f", {times.duration((last - first) * 1e3)} apart" if first is not None and last is not None else ""
+    rest = f"; {names.ranks_phrase(moved, 4)} moved" if moved else "; no other rank moved" if others else ""
+    return f"{lists.and_list(told)} over {len(found.times)} looks{apart}{rest}"
+
+
+def _stay(row: SnapshotRow) -> str:
+    who, shown = names.ranks_phrase(row.ranks, 4), [line(frame, 80) for frame in row.frames if frame]
+    return f"{who} moved from {shown[0]} to {shown[-1]}" if row.has_moved else f"{who} stayed in {shown[0]}"
 
 
 def class_words(diagnosis: Diagnosis) -> str:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import nccldoctor
 from nccldoctor.model import Confidence, ConfidenceIn, Place
 from nccldoctor.model.exhibits import Exhibit, QuotedLines, SourceLine
+from nccldoctor.model.figures import SnapshotRow, Snapshots
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.standings import WaitedCall
 from nccldoctor.reports import text
@@ -52,6 +53,23 @@ def test_a_verdict_that_is_not_sure_names_the_settings_for_the_next_run():
     unsure = replace(sure.verdict, confidence_in=ConfidenceIn(Confidence.MEDIUM, Confidence.MEDIUM))
     assert "next time:" not in text.plain(sure, width=100, ascii_only=False)
     assert "next time: nccldoctor env" in text.plain(replace(sure, findings=(unsure,)), width=100, ascii_only=False)
+
+
+@pytest.mark.parametrize(
+    ("frames", "peers", "told"),
+    [
+        (("f (t.py:1)",) * 2, ("g (t.py:4)",) * 2, "rank 5 stayed in f (t.py:1) over 2 looks, 30 s apart; no other rank moved"),
+        (("f (t.py:1)", "h (t.py:9)"), ("g (t.py:4)",) * 2, "rank 5 moved from f (t.py:1) to h (t.py:9) over 2 looks, 30 s"),
+        (("f (t.py:1)",) * 2, ("g (t.py:4)", "h (t.py:9)"), "over 2 looks, 30 s apart; ranks 0-1 moved"),
+        (("f (t.py:1)",) * 2, ("g (t.py:4)", ""), "rank 5 stayed in f (t.py:1) over 2 looks, 30 s apart ="),
+    ],
+)  # fmt: skip
+def test_two_looks_say_what_moved(frames, peers, told):
+    rows = (SnapshotRow(Ranks([5]), frames, True), SnapshotRow(Ranks([0, 1]), peers, False))
+    made = replace(fixtures_diagnoses.lagging(), snapshots=Snapshots((100.0, 130.0), rows))
+
+    assert told in " ".join(text.plain(made, width=200, ascii_only=False).split())
+    assert "= looks:" not in text.plain(fixtures_diagnoses.lagging(), width=200, ascii_only=False)
 
 
 def test_each_exhibit_has_its_place_and_its_lines_with_a_mark():
