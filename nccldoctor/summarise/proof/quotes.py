@@ -116,10 +116,17 @@ def _further(facts: Facts, finding: Finding) -> Iterator[Event]:
         activity = facts.liveness.activity(rank)
         yield from (s for s in activity.stacks if s.main and s.frames and s.place.line is not None)
         yield from _worked_on(facts, rank)
-        if activity.step_event is not None and activity.step_event.place.line is not None:
+        if activity.step_event is not None and activity.step_event.place.line is not None and _is_apart(facts, rank):
             yield activity.step_event
         ends = (e for e in activity.exits if is_own_exit(facts.case, facts.liveness, activity, e))
         yield from (e for e in (*activity.dump_replies, *ends) if e.place.line is not None)
+
+
+def _is_apart(facts: Facts, rank: int) -> bool:
+    """False where all ranks that report steps last reported the same one: then it shows nothing of any of them."""
+    by_rank = facts.liveness.by_rank
+    others = {one.step for other, one in by_rank.items() if other != rank and one.step is not None}
+    return others != {facts.liveness.activity(rank).step}
 
 
 def _worked_on(facts: Facts, rank: int) -> Iterator[Event]:

@@ -22,9 +22,11 @@ UNSHOWN = {
     "hardware": {Part.CULPRIT},
     "init": {Part.CONDITION},
     "jax-barrier": {Part.CONDITION},
+    "raised": {Part.CULPRIT},
     "ras-queries": {Part.CONDITION},
+    "two-rank-loader": {Part.CULPRIT},
 }
-"""Bundled incidents that hold no record of a part: NCCL's counters alone, a dmesg without a log of its rank."""
+"""Bundled incidents that hold no record of a part: NCCL's counters alone, a dmesg without a log of its rank, one step on all ranks."""
 
 
 @cache
@@ -95,6 +97,17 @@ def test_the_kill_of_a_frozen_rank_shows_that_it_had_not_exited() -> None:
 
     assert (ruling.cause, ruling.ranks) == ("frozen", "3")
     assert shown == ["Rank 3 was still running when its launcher killed it with SIGKILL."]
+
+
+@pytest.mark.parametrize(("own_step", "is_shown"), [(48, True), (49, False)])
+def test_a_step_that_all_ranks_reported_shows_nothing_of_one(own_step: int, is_shown: bool) -> None:
+    waiting = {f"logs/rank_{r}.log": step_line(r, 49, "09:59:59") + gave_up(r, 50) for r in range(3)}
+    ruling = read(waiting | {"logs/rank_3.log": step_line(3, own_step, "09:59:59")})
+    claims = [exhibit["claim"] for exhibit in ruling.document["proof"]]
+
+    assert ruling.ranks == "3"
+    assert ("Rank 3 last reported step 48." in claims) is is_shown
+    assert not any("step 49" in claim for claim in claims)
 
 
 @pytest.mark.parametrize("evidence", ["fr+log", "log"])
