@@ -290,7 +290,8 @@ def _if_again(scene: _Scene) -> Iterator[Step]:
 def _unseen(ranks: Ranks) -> str:
     """Why a stack is asked for, and what takes it without anybody being there."""
     was = "was" if len(ranks) == 1 else "were"
-    return f"No file shows what {ranks_phrase(ranks, 4)} {was} doing. A job started with `-m nccldoctor.capture` dumps the stacks by itself."
+    unseen = f"No file shows what {ranks_phrase(ranks, 4)} {was} doing."
+    return f"{unseen} A job started with `-m nccldoctor.capture` dumps the stacks by itself."
 
 
 def _is_motion_open(scene: _Scene) -> bool:
