@@ -14,6 +14,7 @@ from nccldoctor.events import (
     ExceptionRaised,
     NcclError,
     NcclWarn,
+    Note,
     PeerTimeout,
     StoreError,
     WorkStatus,
@@ -99,13 +100,20 @@ def backend(context: Context, *, is_: tuple[Annotated[str, OneOf(tuple(BACKENDS)
 
 
 def backends_of(case: Case) -> frozenset[str]:
-    """The libraries of :data:`BACKENDS` that the input shows at work, and others that recorded calls name; empty where none is."""
+    """The libraries of :data:`BACKENDS` that the input shows at work, and others that recorded calls name.
+
+    Empty where none is shown. Where only the build of PyTorch tells, it is gloo.
+    """
     seen = {dump.backend.lower() for dump in case.dumps if dump.entries and dump.backend}
     for kind in _WRITERS:
         for event in _first(case, kind):
             text = event.text.lower()
             seen |= {next((name for name, sign in BACKENDS.items() if sign in text), "")}
-    return frozenset(seen - {""})
+    for event in _first(case, Note):
+        if isinstance(event, Note) and event.what == "backend":
+            seen |= {name for name in BACKENDS if name in event.detail}
+    is_without_gpus = (case.torch or "").endswith("+cpu")  # such a build of PyTorch has no NCCL
+    return frozenset(seen - {""} or ({"gloo"} if is_without_gpus else ()))
 
 
 def _first(case: Case, kind: type[Event]) -> Iterator[Event]:

@@ -16,6 +16,7 @@ from nccldoctor.events import (
     CollectiveTimeout,
     ExceptionRaised,
     NcclError,
+    Note,
 )
 from nccldoctor.model import Stalled
 from nccldoctor.model.recorded_calls import Batch, Calls, DumpHead, Vocabulary
@@ -111,6 +112,30 @@ def test_capture_for_two_libraries_names_both():
     nccl = said(ExceptionRaised, "DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:2251")
     lines = "\n".join(ask(fixtures_conditions.case([GLOO, nccl])).capture)
     assert "TORCH_DISTRIBUTED_DEBUG" in lines and "NCCL_DEBUG=WARN" in lines
+
+
+@pytest.mark.parametrize(
+    ("detail", "torch", "is_nccl"),
+    [
+        ("gloo", "2.10.0+cu128", False),
+        ("", "2.13.0+cpu", False),
+        ("", "2.10.0+cu128", True),
+        ("cpu:gloo,cuda:nccl", "2.10.0+cu128", True),
+        ("nccl", "2.10.0", True),
+    ],
+)
+def test_what_a_group_runs_on_decides_which_settings_are_named(detail, torch, is_nccl):
+    group = [event(Note, 0, what="backend", detail=detail)] if detail else []
+    lines = "\n".join(ask(fixtures_conditions.case(group, torch=torch)).capture)
+
+    assert (" NCCL_DEBUG" in lines) is is_nccl
+    assert ("TORCH_NCCL_DUMP_ON_TIMEOUT" in lines) is is_nccl
+    assert ("TORCH_DISTRIBUTED_DEBUG" in lines) is (not is_nccl or "gloo" in detail)
+
+
+def test_a_job_on_gloo_that_capture_watched_gets_no_settings_of_nccl():
+    said_by_capture = [event(CaptureNotice, 0), event(Note, 0, what="backend", detail="gloo")]
+    assert ask(fixtures_conditions.case(said_by_capture)).capture == ()
 
 
 def test_torchrun_is_named_only_for_jobs_that_it_starts():
