@@ -197,10 +197,14 @@ PY_SPY_RIGHTS = "py-spy needs sudo or, in a container, SYS_PTRACE."
 
 
 def _host_words(survey: Survey) -> str:
-    """The known hosts as words of a shell loop; plain words to replace where none, or too many, are known."""
+    """The known hosts as words of a shell loop; where none, or too many, are known, Slurm names them, else plain words to replace."""
     case = survey.case
     names = sorted({case.pods.place(host) for host in case.rank_host.values()})
-    return " ".join(map(shlex.quote, names)) if 0 < len(names) <= _HOSTS else "HOST_0 HOST_1"
+    if 0 < len(names) <= _HOSTS:
+        return " ".join(map(shlex.quote, names))
+    if _launcher(survey) == "slurm" and (job := job_id(survey)):
+        return f"$(scontrol show hostnames $(sacct -nX -j {shlex.quote(job)} -o NodeList%500))"
+    return "HOST_0 HOST_1"
 
 
 def _is_here(survey: Survey) -> bool:

@@ -5,6 +5,8 @@ With a command of the user it goes on behind an alarm: a job that moves again ma
 
 from __future__ import annotations
 
+import os
+import shlex
 import signal
 import tempfile
 from collections.abc import Iterator
@@ -20,12 +22,13 @@ from nccldoctor.live.hook import hook_variables, run_hook
 from nccldoctor.live.remarks import Remarks, stuck_sentence
 from nccldoctor.live.sources import Watched, WatchedFolder, WatchedRas, ras_address
 from nccldoctor.live.watch import Observation, State, Wishes, until_stuck, watch_job
+from nccldoctor.words.sanitize import line
 
 CODES = {State.ENDED: 0, State.STUCK: 1, State.LOST: 3}
 """How the command exits when it stops watching."""
 
-LOOK = "nccldoctor live --pid all --twice 10"
-"""What brings stacks of all ranks, which show who is missing."""
+WIDEST = 360
+"""Characters of a headline at most."""
 
 HOOK_FAILED = 4
 """The exit code of a watch that ended while the job was stuck or failed, and whose ``--exec`` failed."""
@@ -65,6 +68,8 @@ class Alarm:
         if seen.state is State.STUCK and not self._is_raised:
             self._is_raised = True
             _show_report(seen, self._color)
+            if self._hook is None and not seen.is_verdict:
+                click.echo(f"next: {_look()}", err=True)
             self._run_hook(seen)
         elif seen.state in (State.RUNNING, State.ENDED) and self._is_raised:
             self._is_raised = self._has_hook_failed = False
@@ -123,10 +128,17 @@ def _to_watch(source: str, stack: ExitStack, clock: Clock) -> Watched:
 
 
 def _show_report(last: Observation, color: str) -> None:
-    """The report of a job that is stuck, and what to do next."""
+    """The report of a job that is stuck; without a verdict only its headline: a look at the job comes first."""
     if not last.is_verdict:
-        terminal.out(f"{stuck_sentence(last)}\n")
+        terminal.out(f"{stuck_sentence(last)}\n{line(last.incident.verdict.headline, WIDEST)}\n")
+        return
     has_color, ascii_only = terminal.has_color(color), not terminal.has_unicode()
     terminal.out("\n" + last.incident.to_text(width=terminal.width(), color=has_color, ascii_only=ascii_only))
-    if not last.is_verdict:
-        click.echo(f"next: {LOOK}  (on the job's host; for several hosts --slurm, --k8s or --ssh)", err=True)
+
+
+def _look() -> str:
+    """The command that takes the stacks of all ranks, which show who is missing: of the job of Slurm that this runs in, or of this host."""
+    job = os.environ.get("SLURM_JOB_ID")
+    if job:
+        return f"nccldoctor live --slurm {shlex.quote(job)} --twice 10"
+    return "nccldoctor live --pid all --twice 10  (on the job's host; for several hosts --slurm, --k8s or --ssh)"

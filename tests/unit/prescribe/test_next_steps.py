@@ -235,6 +235,14 @@ def test_a_job_that_may_still_run_is_looked_at_by_one_command_where_one_does(see
     assert asked[0].startswith("nccldoctor live") is command.startswith("nccldoctor live")
 
 
+def test_slurm_names_the_hosts_that_no_line_names():
+    seen = [event(Progress, text="step 7", step=7), event(Setting, 0, name="SLURM_JOB_ID", value="4711")]
+    made = dataclasses.replace(fixtures_conditions.case([*seen, fixtures_conditions.timeout()]), rank_host={})
+    asked = ask(made, fixtures_conditions.finding("undetermined", ranks=())).action.steps
+    (fetched,) = (step.command for step in asked if "scp" in (step.command or ""))
+    assert "for h in $(scontrol show hostnames $(sacct -nX -j 4711 -o NodeList%500)); do scp" in fetched
+
+
 def test_a_named_resource_is_checked_and_fixed_before_files_are_asked_for():
     given = steps("died", OOM, ranks=(), victims=(), kinds=(SourceKind.LOG,), stalled=None)
     assert [step.kind for step in given] == [StepKind.CHECK, StepKind.FIX, StepKind.RESTART]

@@ -27,18 +27,21 @@ def test_a_stuck_job_ends_the_watch_with_its_report(tmp_path: Path) -> None:
     assert "error[not-arrived]" in result.stdout
 
 
-def test_a_job_that_just_stops_is_stuck_without_a_cause(tmp_path: Path) -> None:
-    """Its last step is of long ago when the watch begins."""
-    log = tmp_path / "rank_0.log"
+def log_of_a_stopped_job(folder: Path) -> None:
+    """Its last step is of long ago."""
+    log = folder / "rank_0.log"
     log.write_text("".join(f"2026-01-11 10:05:0{n} [rank 0] step {n} loss=2.5\n" for n in range(9)))
     os.utime(log, (1_700_000_000, 1_700_000_000))
-    result = CliRunner().invoke(cli, ["watch", str(tmp_path)])
+
+
+@pytest.mark.parametrize(("job", "look"), [(None, "--pid all --twice 10"), ("4711", "--slurm 4711 --twice 10")])
+def test_a_job_that_just_stops_is_stuck_without_a_cause(job: str | None, look: str, tmp_path: Path) -> None:
+    log_of_a_stopped_job(tmp_path)
+    result = CliRunner(env={"SLURM_JOB_ID": job}).invoke(cli, ["watch", str(tmp_path)])
     assert result.exit_code == 1
     assert "The job counts as stuck. No rank has reported a step for" in result.stdout
-    assert "next: nccldoctor live --pid all" in result.stderr
-    assert "HOST_0" not in result.stdout.partition("help: 1.")[2].partition(" 2. ")[0], (
-        "the first step is for this host"
-    )
+    assert f"next: nccldoctor live {look}" in result.stderr
+    assert "help:" not in result.stdout, "a look at the job comes first"
 
 
 def test_a_healthy_job_that_ended_is_zero(tmp_path: Path) -> None:
@@ -130,6 +133,14 @@ def test_a_command_runs_at_each_alarm_of_a_job_that_moved_in_between(
 
 def test_a_command_that_failed_at_an_alarm_that_stands_is_four(tmp_path: Path) -> None:
     assert watched(tmp_path, "exit 3", steps_at=(0, 10), stopped_at=400) == 4
+
+
+@pytest.mark.parametrize(("hook", "has_next"), [(None, True), ("true", False)])
+def test_where_a_command_collects_nobody_is_asked_to_look(
+    hook: str | None, has_next: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    watched(tmp_path, hook, steps_at=(0, 10), stopped_at=400)
+    assert ("next:" in capsys.readouterr().err) is has_next
 
 
 def test_without_a_command_the_first_alarm_ends_the_watch(tmp_path: Path) -> None:
