@@ -87,7 +87,7 @@ def _sized_by(run: NextRun, paths: tuple[str, ...]) -> NextRun:
     because = (
         f"{duration(1000 * entries / rate)} of this run at {rate:.1f} calls per second"
         if rate
-        else "default; no dump in PATH shows the rate of calls"
+        else "PyTorch's default, because no dump in PATH shows how many calls a rank makes per second"
     )
     if any(head.wrapped for head in case.dumps):
         because += "; the last run's ring had dropped older calls"

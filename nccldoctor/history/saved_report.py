@@ -50,6 +50,12 @@ class SavedReport:
     document: Mapping[str, Any] = field(repr=False)
     path: str = ""
 
+    def __getattr__(self, name: str) -> Any:
+        """Only for a name that is missing, such as a frame of an incident."""
+        raise AttributeError(
+            f"a saved report has no {name!r}, only its document; nccldoctor.analyze(PATH) reads the files again"
+        )
+
     @property
     def verdict(self) -> Mapping[str, Any]:
         """The verdict, as the JSON has it: ``class``, ``ranks``, ``confidence``, ``headline`` and so on."""

@@ -16,6 +16,8 @@ class NccldoctorError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+        if hint:
+            self.add_note(f"hint: {hint}")  # a notebook shows it below the message
 
 
 class InputError(NccldoctorError):

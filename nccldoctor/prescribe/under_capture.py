@@ -50,6 +50,6 @@ def another_look(finding: Finding, survey: Survey) -> Iterator[Step]:
         command = f"ssh {shlex.quote(case.pods.place(host))} {command}"
     seconds = max((event.within_s or 0 for event in survey.events_of(CaptureNotice)), default=0)
     limit = f"within {seconds} s" if seconds else "within a minute"
-    detail = f"Capture in rank {rank} has all ranks write stacks and dumps {limit}. Two looks tell a busy rank from a blocked one."
+    detail = f"Capture in rank {rank} makes all ranks write their stacks and dumps {limit}. Two looks tell a busy rank from a blocked one."
     text = "Ask capture for another look at all ranks, and run `nccldoctor analyze` on its folder again."
     yield Step(StepKind.CHECK, text, detail, command, host)

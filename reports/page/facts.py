@@ -30,7 +30,8 @@ def tone(finding: Finding) -> str:
 def job_line(diagnosis: Diagnosis) -> tuple[str, ...]:
     """What describes the job, a phrase each: its size, hosts, versions, the start of the stall."""
     job, call = diagnosis.job, diagnosis.verdict.stalled
-    guessed = " (guessed from the highest)" if job.world_guessed and job.world_size is not None else ""
+    is_guessed = job.world_guessed and job.world_size is not None
+    guessed = f" (rank {(job.world_size or 1) - 1} is the highest seen)" if is_guessed else ""
     phrases = [wording.world(job) + guessed] if job.world_size is not None or job.world_at_least > 1 else []
     if job.hosts:
         phrases.append(incident_facts.hosts_of_job(diagnosis, named=1))

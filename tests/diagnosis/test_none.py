@@ -119,8 +119,18 @@ def test_a_late_rank_would_not_show_in_three_steps() -> None:
     few, many = read(ended(3)), read(ended(4))
     assert few.cause == many.cause == "none", f"{few} {many}"
     says = few.verdict["doubts"]
-    assert "Fewer than 4 steps are on record, so a straggler wouldn't show." in says
-    assert not any("fewer than" in doubt for doubt in many.verdict["doubts"])
+    assert "No rank reported 4 steps or more, so a straggler wouldn't show." in says
+    assert not any("straggler" in doubt for doubt in many.verdict["doubts"])
+
+
+def test_ranks_that_report_each_twentieth_step_report_their_own() -> None:
+    rare = {
+        r: f"[rank{r}]: world_size=4\n{step_line(r, 0, '09:00:00')}{step_line(r, 20, '09:00:20')}" for r in range(4)
+    }
+    says = read({f"logs/rank_{r}.log": f"{text}[rank{r}]: training finished\n" for r, text in rare.items()}).verdict[
+        "doubts"
+    ]
+    assert "No rank reported 4 steps or more, so a straggler wouldn't show." in says
 
 
 @pytest.mark.parametrize(

@@ -184,15 +184,16 @@ def test_the_directives_of_the_batch_script_are_options_of_sbatch() -> None:
     assert "\n\n#SBATCH" not in _batch_script(), "sbatch ends reading directives at the first command"
 
 
-def _run_batch_script(tmp_path: Path, watched: int, failing: str) -> tuple[int, Path]:
-    """Its own lines are run; ``srun`` and ``scontrol`` are stand-ins, and ``nccldoctor watch`` only ends with a code."""
+def _run_batch_script(tmp_path: Path, watched: str, failing: str) -> tuple[int, Path]:
+    """Its own lines are run; ``srun`` and ``scontrol`` are stand-ins, and ``nccldoctor watch`` only runs ``watched``."""
     programs, work = tmp_path / "bin", tmp_path / "work"
     programs.mkdir()
     work.mkdir()
-    watchless = SHIM.replace("# The command", f'[ "$1" = watch ] && exit {watched}\n# The command')
+    shim = SHIM.format(python=sys.executable)
+    watchless = shim.replace("# The command", f'[ "$1" = watch ] && {watched}\n# The command')
     shims = {
         "srun": SRUN,
-        "nccldoctor": watchless.format(python=sys.executable),
+        "nccldoctor": watchless,
         "python": f'#!/bin/sh\nexec "{sys.executable}" "$@"\n',
         "scontrol": "#!/bin/sh\necho gpu-a07\necho gpu-a08\n",
     }
@@ -221,19 +222,30 @@ def _run_batch_script(tmp_path: Path, watched: int, failing: str) -> tuple[int, 
 
 @pytest.mark.parametrize("watched", [0, 4])
 def test_the_batch_script_leaves_logs_of_each_rank_and_a_report(watched: int, tmp_path: Path) -> None:
-    code, work = _run_batch_script(tmp_path, watched, failing="1")
+    code, work = _run_batch_script(tmp_path, f"exit {watched}", failing="1")
     assert code == 1, (work / "train-4711.out").read_text()
     assert (work / "logs-4711/ranks/rank_0.log").read_text().startswith("rank=0 pid=")
     assert "Rank 1" in (work / "logs-4711.txt").read_text()
     assert "FileNotFoundError: shard_00004.idx" in (work / "logs-4711.html").read_text()
-    says = "collecting stacks of the hang failed"
+    says = "collecting stacks failed"
     assert (says in (work / "train-4711.out").read_text()) is (watched == 4)
 
 
 def test_a_job_of_the_batch_script_that_ended_well_is_told_as_such(tmp_path: Path) -> None:
-    code, work = _run_batch_script(tmp_path, 0, failing="")
+    code, work = _run_batch_script(tmp_path, "exit 0", failing="")
     assert code == 0, (work / "train-4711.out").read_text()
     assert (work / "logs-4711.txt").read_text().startswith("ok[none]: No hang or failure found: all 2 ranks")
+
+
+def test_a_watch_that_does_not_end_holds_no_report_up(tmp_path: Path) -> None:
+    code, work = _run_batch_script(tmp_path, "{ trap '' TERM; while :; do sleep 1; done; }", failing="1")
+    assert code == 1
+    assert "Rank 1" in (work / "logs-4711.txt").read_text()
+    assert "collecting stacks failed" in (work / "train-4711.out").read_text()
+
+
+def test_the_lines_of_the_batch_script_fit_a_terminal() -> None:
+    assert max(map(len, _batch_script().splitlines())) < 90
 
 
 def test_the_page_names_the_files_that_the_script_writes() -> None:

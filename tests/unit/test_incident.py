@@ -404,6 +404,13 @@ def test_frames_are_written_as_parquet_and_come_back(incident, tmp_path):
     assert len(pd.read_parquet(tmp_path / "frames" / "calls.parquet")) == 3
 
 
+def test_without_pyarrow_the_extra_is_named(incident, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(OutputError) as raised:
+        incident.to_parquet(tmp_path / "frames")
+    assert "hint: pip install 'nccldoctor[parquet]'" in raised.value.__notes__
+
+
 def test_a_folder_that_cannot_be_written_is_named(incident, tmp_path):
     (tmp_path / "file").write_text("x")
 

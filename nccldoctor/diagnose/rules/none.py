@@ -127,8 +127,8 @@ def _doubts_of_length(facts: Facts) -> Iterator[Doubt]:
     calls = int(np.bincount(facts.case.call_rank[facts.progress.collective]).max(initial=0))
     if max(steps, calls) < FEW_STEPS:
         newest = _newest_step(facts)
-        is_long = newest is not None and (newest.step or 0) >= FEW_STEPS
-        says = undetermined.NO_STEPS_BY_RANK if is_long else undetermined.few_steps(FEW_STEPS)
+        is_of_no_rank = steps == 0 and newest is not None and (newest.step or 0) >= FEW_STEPS
+        says = undetermined.NO_STEPS_BY_RANK if is_of_no_rank else undetermined.few_steps(FEW_STEPS)
         yield Doubt.at_most(Confidence.MEDIUM, says)
 
 

@@ -65,13 +65,13 @@ def test_the_ring_is_sized_by_the_run(tmp_path):
     text = run(tmp_path).stdout
     assert "100.0 calls per second" in text
     assert "export TORCH_FR_BUFFER_SIZE=12000" in text
-    assert "12000 entries: 2 min of this run at 100.0 calls per second" in text
+    assert "12000 calls of each rank: 2 min of this run at 100.0 calls per second" in text
 
 
 def test_a_ring_of_the_default_size_names_the_time_that_it_holds(tmp_path):
     made = [dumps.entry(i, time_created_ns=1_780_000_000_000_000_000 + i * 250_000_000) for i in range(1, 101)]
     (tmp_path / "nccl_trace_rank_0").write_bytes(dumps.dump(*made))
-    assert "2000 entries: 8 min 20 s of this run at 4.0 calls per second" in run(tmp_path).stdout
+    assert "2000 calls of each rank: 8 min 20 s of this run at 4.0 calls per second" in run(tmp_path).stdout
 
 
 GLOO = "[rank{rank}]: RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:78] Timed out waiting 5000ms for recv"

@@ -68,6 +68,12 @@ def test_it_is_read_from_every_form_of_a_report(incident: Incident, tmp_path: Pa
     assert report.path == str(path)
 
 
+def test_a_frame_that_it_does_not_have_is_named(incident: Incident, tmp_path: Path) -> None:
+    (tmp_path / "report.json").write_text(incident.to_json())
+    with pytest.raises(AttributeError, match=r"no 'calls'.*nccldoctor\.analyze"):
+        nd.load(tmp_path / "report.json").calls  # noqa: B018
+
+
 def test_it_tells_who_was_at_fault_and_when() -> None:
     report = from_document(document())
 

@@ -88,7 +88,7 @@ def test_who_arrived_is_said_as_surely_as_the_size_is_known():
         wording.arrived(told, replace(call, group=None, missing=Ranks([0]))) == "2 ranks arrived (group size unknown)"
     )
     assert facts.job_line(told)[0] == "4 ranks"
-    assert facts.job_line(guessed)[0] == "4 ranks (guessed from the highest)"
+    assert facts.job_line(guessed)[0] == "4 ranks (rank 3 is the highest seen)"
 
 
 def test_ranks_that_say_the_same_of_one_call_are_one_kind_of_evidence():
