@@ -197,7 +197,10 @@ PY_SPY_RIGHTS = "py-spy needs sudo or, in a container, SYS_PTRACE."
 
 
 def _host_words(survey: Survey) -> str:
-    """The known hosts as words of a shell loop; where none, or too many, are known, Slurm names them, else plain words to replace."""
+    """The known hosts as words of a shell loop.
+
+    Where none, or too many, are known, Slurm names them, else they are plain words to replace.
+    """
     case = survey.case
     names = sorted({case.pods.place(host) for host in case.rank_host.values()})
     if 0 < len(names) <= _HOSTS:

@@ -52,7 +52,7 @@ class NextRun:
             )
         if self.torch and self.has_nccl and not recorder_exports(self.torch, self.entries):
             return release, "this PyTorch has no flight recorder; the first release that has one is 2.2"
-        return release, f"the recorder keeps {self.entries} calls of each rank: {self.because}"
+        return release, f"the flight recorder keeps {self.entries} calls of each rank: {self.because}"
 
 
 _CAPTURE = '-m nccldoctor.capture --to "$LOG_DIR" train.py ...'

@@ -69,7 +69,7 @@ class Alarm:
             self._is_raised = True
             _show_report(seen, self._color)
             if self._hook is None and not seen.is_verdict:
-                click.echo(f"next: {_look()}", err=True)
+                click.echo(f"next: {_command_of_a_look()}", err=True)
             self._run_hook(seen)
         elif seen.state in (State.RUNNING, State.ENDED) and self._is_raised:
             self._is_raised = self._has_hook_failed = False
@@ -128,7 +128,10 @@ def _to_watch(source: str, stack: ExitStack, clock: Clock) -> Watched:
 
 
 def _show_report(last: Observation, color: str) -> None:
-    """The report of a job that is stuck; without a verdict only its headline: a look at the job comes first."""
+    """The report of a job that is stuck.
+
+    Without a verdict it is the headline alone: a look at the job comes first.
+    """
     if not last.is_verdict:
         terminal.out(f"{stuck_sentence(last)}\n{line(last.incident.verdict.headline, WIDEST)}\n")
         return
@@ -136,8 +139,11 @@ def _show_report(last: Observation, color: str) -> None:
     terminal.out("\n" + last.incident.to_text(width=terminal.width(), color=has_color, ascii_only=ascii_only))
 
 
-def _look() -> str:
-    """The command that takes the stacks of all ranks, which show who is missing: of the job of Slurm that this runs in, or of this host."""
+def _command_of_a_look() -> str:
+    """The command that takes the stacks of all ranks, which show who is missing.
+
+    It looks at the job of Slurm that this runs in, else at this host.
+    """
     job = os.environ.get("SLURM_JOB_ID")
     if job:
         return f"nccldoctor live --slurm {shlex.quote(job)} --twice 10"
