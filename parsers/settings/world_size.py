@@ -2,7 +2,8 @@
 
 Three notes: ``job-size`` is the number as a launcher or a framework counts the whole job; ``world-size`` is what a program prints, who may
 mean a part of it; ``least-size`` is what the job has at least. Sources: torch ``elastic/agent/server/api.py`` (``global_world_sizes``) and
-``distributed/launcher/api.py`` (launch configs), Lightning ``fabric/utilities/distributed.py`` (processes registered), Megatron-LM
+``distributed/launcher/api.py`` (launch configs), Accelerate ``accelerate/state.py`` (``PartialState.__repr__``), Lightning
+``fabric/utilities/distributed.py`` (processes registered), Megatron-LM
 ``training/arguments.py``, and the usual words of training scripts.
 """
 
@@ -11,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import chain
 
-from nccldoctor.events import Event, Note
+from nccldoctor.events import Event, Note, Phase
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.rows import RowParser, Table, first_fit, needs_of
 from nccldoctor.patterns import lazy
@@ -23,6 +24,7 @@ _PART = lazy(
 )
 _CONFIG = lazy(r"\b(?P<name>min_nodes|max_nodes|nproc_per_node) {0,20}: (?P<value>\d{1,6})\b")
 _PROCESSES = lazy(r"--nproc[_-]per[_-]node(?:[ =]|', '){1,2}(\d{1,5})\b")
+_STATE = lazy(r"^(?:(?P<size>Num processes)|Process index): (?P<value>\d{1,6})$")
 _NODES = lazy(r"--nnodes(?:[ =]|', '){1,2}(?P<least>\d{1,6})(?::(?P<most>\d{1,6}))?\b")
 
 MOST_RANKS = 1_000_000
@@ -74,3 +76,19 @@ class LaunchSizes(LineParser):
             return
         what = "least-size" if least is None or least != most else "job-size" if is_told else "world-size"
         yield Note(**common(line, what=what, detail=str(processes * max(1, least or 1))))
+
+
+@line_parser
+class AccelerateState(LineParser):
+    """What ``logger.info(accelerator.state)`` prints of each process: *phase* ``ready`` with its rank, and *note* ``job-size``."""
+
+    literals = ("Distributed environment: ",)
+
+    def parse(self, line: Line) -> Iterable[Event]:
+        """The size and the rank stand in the two lines that follow."""
+        found = [hit for near in line.following(2) if (hit := _STATE.match(near.body.strip())) is not None]
+        sizes = [int(hit["value"]) for hit in found if hit["size"]]
+        ranks = [int(hit["value"]) for hit in found if not hit["size"]]
+        if sizes and ranks and ranks[0] < sizes[0] < MOST_RANKS:
+            yield Phase(**common(line, rank=ranks[0], what="ready"))
+            yield Note(**common(line, rank=ranks[0], what="job-size", detail=str(sizes[0])))
