@@ -92,6 +92,13 @@ def _activity(facts: Facts, call: StuckCall | None, rank: int) -> Iterator[Obser
             yield _seen(facts, "phase", "busy", shown)
 
 
+def _movement(facts: Facts, call: StuckCall | None, rank: int) -> Iterator[Observation]:
+    """Whether two looks at its stack show the same frames; a straggler moves on between them."""
+    moved = facts.looks.has_moved(rank)
+    if moved is not None:
+        yield Observation("frames", "changed" if moved else "same", f"stack:{rank}")
+
+
 def _exception(facts: Facts, call: StuckCall | None, rank: int) -> Iterator[Observation]:
     own = facts.liveness.activity(rank)
     if own.own_exceptions:
@@ -148,5 +155,5 @@ def _log(facts: Facts, call: StuckCall | None, rank: int) -> Iterator[Observatio
 
 
 _LOOKS: tuple[Callable[[Facts, StuckCall | None, int], Iterator[Observation]], ...] = (
-    *(_position, _gave_up, _alive, _activity, _exception, _end_of_process, _failure, _others, _log),
+    *(_position, _gave_up, _alive, _activity, _movement, _exception, _end_of_process, _failure, _others, _log),
 )

@@ -16,7 +16,7 @@ from nccldoctor.diagnose.diagnose import diagnose
 from nccldoctor.diagnose.hypothesis import Conclusion
 from nccldoctor.diagnose.sentences.headline import whole
 from nccldoctor.diagnose.why import CONTRADICTS, cause_table, runner_up
-from nccldoctor.events import DumpSignal, Phase, ProcessExit, Progress
+from nccldoctor.events import DumpSignal, Phase, ProcessExit, Progress, Stack
 from nccldoctor.model import CauseClass, Confidence, ConfidenceIn, Doubt, Evidence, Gap
 from nccldoctor.model.ranks import Ranks
 
@@ -106,6 +106,24 @@ def test_the_runner_up_is_what_no_observation_contradicts() -> None:
     )
     other = runner_up(facts, doubted, (conclusion(CauseClass.MISSED_CALL),))
     assert other is not None and other.cause is CauseClass.MISSED_CALL
+
+
+@pytest.mark.parametrize(
+    ("frames", "other"),
+    [
+        (("read (/a/t.py:4)", "read (/a/t.py:4)"), CauseClass.MISSED_CALL),
+        (("read (/a/t.py:4)", "cut (/a/t.py:9)"), CauseClass.STRAGGLER),
+        (("read (/a/t.py:4)",), CauseClass.STRAGGLER),
+    ],
+)
+def test_two_looks_that_were_taken_are_not_asked_for(frames: tuple[str, ...], other: CauseClass) -> None:
+    looks = [
+        Log(f"rank_2-{number}.txt", [said(Stack, 2, 10.0 * number, frames=(frame,), main=True)], rank=2)
+        for number, frame in enumerate(frames, 1)
+    ]
+    doubted = conclusion(CauseClass.NOT_ARRIVED, Doubt("nobody else was seen", cause=Confidence.MEDIUM))
+    found = runner_up(align(case(*absent(), logs=looks)), doubted, (conclusion(CauseClass.STRAGGLER),))
+    assert found is not None and found.cause is other
 
 
 @pytest.mark.parametrize("is_cut", [False, True])
