@@ -206,7 +206,7 @@ def _host_words(survey: Survey) -> str:
     if 0 < len(names) <= _HOSTS:
         return " ".join(map(shlex.quote, names))
     if _launcher(survey) == "slurm" and (job := job_id(survey)):
-        return f"$(scontrol show hostnames $(sacct -nX -j {shlex.quote(job)} -o NodeList%500))"
+        return f'$(scontrol show hostnames "$(sacct -nPX -j {shlex.quote(job)} -o NodeList)")'
     return "HOST_0 HOST_1"
 
 

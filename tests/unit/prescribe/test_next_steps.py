@@ -240,7 +240,7 @@ def test_slurm_names_the_hosts_that_no_line_names():
     made = dataclasses.replace(fixtures_conditions.case([*seen, fixtures_conditions.timeout()]), rank_host={})
     asked = ask(made, fixtures_conditions.finding("undetermined", ranks=())).action.steps
     (fetched,) = (step.command for step in asked if "scp" in (step.command or ""))
-    assert "for h in $(scontrol show hostnames $(sacct -nX -j 4711 -o NodeList%500)); do scp" in fetched
+    assert 'for h in $(scontrol show hostnames "$(sacct -nPX -j 4711 -o NodeList)"); do scp' in fetched
 
 
 def test_a_named_resource_is_checked_and_fixed_before_files_are_asked_for():
