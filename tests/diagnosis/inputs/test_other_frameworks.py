@@ -479,3 +479,28 @@ def test_calls_of_unnamed_groups_are_all_told() -> None:
     ruling = read({"job.log": "".join(lines)})
     assert not ruling.ranks, str(ruling)
     assert ruling.verdict["headline"].startswith("Ranks 0-2 timed out in ALLREDUCE #305, and rank 3 in ALLREDUCE #307.")
+
+
+LOADED = (
+    "TP rank {r} could finish the model loading, but there are other ranks that didn't finish loading. It is likely due to unexpected "
+    "failures (e.g., OOM) or a slow node."
+)
+
+
+def scheduler_of_sglang(rank: int, at: str, last: str) -> str:
+    return (
+        f"[2026-03-17 {at} TP{rank}] Scheduler hit an exception: Traceback (most recent call last):\n"
+        '  File "/opt/sglang/srt/model_executor/model_runner.py", line 417, in load_model\n    raise\n'
+        f"{last}\n\n"
+    )
+
+
+def test_a_rank_of_sglang_that_loaded_and_waited_for_others_is_no_culprit() -> None:
+    waited = "".join(scheduler_of_sglang(r, f"17:15:5{r}", "ValueError: " + LOADED.format(r=r)) for r in (0, 1))
+    ruling = read({"engine.log": waited})
+    assert (ruling.cause, ruling.ranks) == ("undetermined", ""), str(ruling)
+    full = scheduler_of_sglang(2, "17:07:12", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.")
+    ruling = read({"engine.log": full + waited})
+    assert (ruling.cause, ruling.ranks) == ("raised", "2"), str(ruling)
+    own = scheduler_of_sglang(1, "17:07:12", "ValueError: layer 3 has another shape")
+    assert read({"engine.log": own}).ranks == "1"

@@ -268,6 +268,8 @@ def test_the_launchers_table_is_no_message() -> None:
         "ray.exceptions.RayChannelTimeoutError: System error: Timed out waiting for object available to read.",
         "ray.exceptions.GetTimeoutError: Get timed out: some object(s) not ready.",
         "TimeoutError: timed out waiting for the other ranks",
+        "ValueError: TP rank 1 could finish the model loading, but there are other ranks that didn't finish loading. It "
+        "is likely due to unexpected failures (e.g., OOM) or a slow node.",
     ],
 )
 def test_echoes(last: str) -> None:
@@ -281,6 +283,7 @@ def test_echoes(last: str) -> None:
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total capacity of "
         "79.15 GiB",
         "RuntimeError: CUDA error: device-side assert triggered",
+        "ValueError: TP rank 1 could not finish the model loading: layer 3 has another shape",
         "mpi4py.MPI.Exception: MPI_ERR_RANK: invalid rank",
         "RuntimeError: oneCCL: coll_check.cpp:81 ccl_coll_validate_user_input: EXCEPTION: user buffer is NULL",
         "TimeoutError: timed out on reading part-0003 of the data set",
