@@ -182,12 +182,12 @@ def _hardware(case: Case, liveness: Liveness, hosts: Hosts) -> Iterator[Failure]
 def _network(case: Case, liveness: Liveness, hosts: Hosts) -> Iterator[Failure]:
     """Transport errors that are no echo of a dead peer.
 
-    The end with the port error is hit, else both ends. Rank 5 reports a completion error and the kernel of its host a link that
+    The end whose port or adapter failed is hit, else both ends. Rank 5 reports a completion error and the kernel of its host a link that
     went down: rank 5 is hit, and its peer is not even a suspect.
     """
-    ports = [e for e in case.of(IbError) if e.what in ("async", "port") and can_precede_alarm(liveness, e)]
+    ports = [e for e in case.of(IbError) if e.is_of_own_end and can_precede_alarm(liveness, e)]
     links = [e for e in case.of(KernelEvent) if e.what == "link-down" and can_precede_alarm(liveness, e)]
-    broken = [e for e in case.of(IbError) if e.what in ("completion", "setup", "fabric") and not e.is_flush]
+    broken = [e for e in case.of(IbError) if e.what in ("completion", "setup", "fabric", "refused") and not e.is_flush]
     sockets = [e for e in case.of(SocketError) if not e.echo]
     down = {e.host for e in links if e.host}
     if not (broken or ports or sockets):

@@ -234,8 +234,8 @@ class IbError(Event):
     """An InfiniBand, RoCE or EFA error.
 
     Status 12 is a peer that does not answer; 5 only follows another error. ``what`` is ``completion``,
-    ``port`` (the port or adapter of *this* host failed), ``async`` (an event after which a queue is dead), ``notice``
-    (another event, part of
+    ``port`` or ``adapter`` (that of *this* host failed), ``async`` (an event after which a queue of this host is dead),
+    ``refused`` (the adapter refused a request of the other end, and either end can be wrong), ``notice`` (another event, part of
     healthy life), ``stall`` (work that did not complete, yet no error), ``speed`` (the link became slower), ``setup``
     (a queue or a registration could not be made), ``fabric`` (an error of a libfabric
     plug-in). ``local_gid`` and ``remote_gid`` name the two ends of the connection, ``port`` the port of ``hca``.
@@ -262,6 +262,17 @@ class IbError(Event):
         return _STATUS.get(self.status, "") if self.status is not None else ""
 
     @property
+    def is_of_own_end(self) -> bool:
+        """True of an event of the adapter that speaks against this end of the connection."""
+        return self.what in ("port", "adapter", "async")
+
+    @property
+    def event(self) -> str:
+        """What the adapter reported, in the driver's words and without its number: ``port error`` of ``port error(10)``."""
+        is_event = self.is_of_own_end or self.what == "refused"
+        return self.message.partition("(")[0].strip() if is_event else ""
+
+    @property
     def can_cause(self) -> frozenset[CauseClass]:
         """Notices and flushes are no trouble of their own, and a slower link still works."""
         return _NONE if self.what in ("notice", "speed") or (self.what == "completion" and self.is_flush) else _LINKS
@@ -278,7 +289,9 @@ class IbError(Event):
 
 _FABRIC = {
     "completion": "a transfer failed",
-    "port": "its port or adapter failed",
+    "port": "its port failed",
+    "adapter": "the adapter failed",
+    "refused": "the adapter refused a request of the other end",
     "async": "the adapter reported a dead queue",
     "notice": "the adapter reported an event",
     "stall": "a transfer did not complete",

@@ -126,7 +126,9 @@ def _link_hosts(finding: Finding, survey: Survey) -> tuple[str, ...]:
 
     A peer's time-out says nothing about one's own port.
     """
-    ports = [s for s in survey.surveyed(IbError) if isinstance(s.event, IbError) and s.event.what == "port"]
+    ports = [
+        s for s in survey.surveyed(IbError) if isinstance(s.event, IbError) and s.event.what in ("port", "adapter")
+    ]
     links = [
         s for s in survey.surveyed(KernelEvent) if isinstance(s.event, KernelEvent) and s.event.what == "link-down"
     ]

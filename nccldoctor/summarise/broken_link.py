@@ -14,6 +14,7 @@ from nccldoctor.model import CauseClass, Finding
 from nccldoctor.model.figures import BrokenLink, LinkEnd
 from nccldoctor.model.hosts import endpoint_address, short_host
 from nccldoctor.model.ranks import Ranks
+from nccldoctor.words.sanitize import line
 
 ABOUT_LINKS = (CauseClass.NETWORK, CauseClass.INIT)
 """Of other causes a broken connection is an echo."""
@@ -98,6 +99,6 @@ def _error(event: Event) -> str:
     if isinstance(event, IbError) and event.status is not None:
         words = STATUSES.get(event.status, "completion error")
         return f"{words} (status {event.status})"
-    if isinstance(event, IbError) and event.what in ("port", "async"):
-        return "port error" if event.what == "port" else "fatal adapter event"
+    if isinstance(event, IbError) and event.event:
+        return line(event.event, 40)
     return event.phrase()

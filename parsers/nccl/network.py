@@ -21,6 +21,8 @@ from nccldoctor.patterns import lazy
 
 _TABLE = Table(__file__)
 _PORT_FAULTS = tuple(_TABLE.data["port_faults"])
+_ADAPTER_FAULTS = tuple(_TABLE.data["adapter_faults"])
+_REFUSALS = tuple(_TABLE.data["refusals"])
 _QUEUE_FAULTS: list[str] = _TABLE.data["queue_faults"]
 _FABRIC_TROUBLE: list[str] = _TABLE.data["fabric_trouble"]
 
@@ -71,8 +73,9 @@ def _details(text: str, goes_on: bool = False) -> dict[str, Any]:
 
 
 def _weight(event: str) -> str:
-    if event.startswith(_PORT_FAULTS):
-        return "port"
+    for weight, faults in (("port", _PORT_FAULTS), ("adapter", _ADAPTER_FAULTS), ("refused", _REFUSALS)):
+        if event.startswith(faults):
+            return weight
     return "async" if any(fault in event for fault in _QUEUE_FAULTS) else "notice"
 
 

@@ -94,10 +94,9 @@ def link_failed(hosts: tuple[str, str], call: str, error: str) -> Headline:
     return Headline(f"the link between {hosts[0]} and {hosts[1]}", f"failed{_in(call)}", error)
 
 
-def port_failed(who: str, ranks: Ranks, call: str, error: str) -> Headline:
+def own_end_failed(part: str, who: str, call: str, error: str) -> Headline:
     """``The network port of rank 10 (dgx-a3) failed in ALLGATHER #18: port error on mlx5_2.``"""
-    port = "network port" if len(ranks) < 2 else "network ports"
-    return Headline(f"the {port} of {who}", f"failed{_in(call)}", error)
+    return Headline(f"{part} of {who}", f"failed{_in(call)}", error)
 
 
 def connection_failed(who: str, ranks: Ranks, call: str, error: str) -> Headline:

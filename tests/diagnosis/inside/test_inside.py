@@ -163,6 +163,47 @@ def test_warnings_of_the_transport_in_a_job_that_ends_well() -> None:
         assert play("healthy_scary", seed, nodes=2, gpus=4).cause == "none"
 
 
+def adapter_says(event: str, *more: str) -> Ruling:
+    """Four ranks on two hosts wait in one call, and the adapter of rank 2 reports an event."""
+    ranks = "".join(
+        f"n{r // 2}:{100 + r}:{200 + r} [{r % 2}] NCCL INFO ncclCommInitRank comm 0x55{r} rank {r} nranks 4 cudaDev {r % 2} "
+        f"nvmlDev {r % 2} busId {r}000 commId 0x11e35ff62bc85e0d - Init COMPLETE\n"
+        for r in range(4)
+    )
+    warned = "[2026-01-11 10:01:05] n1:102:302 [0] transport/net_ib.cc:180 NCCL WARN NET/IB : mlx5_0:1 "
+    lines = (f"{warned}{event}\n", *(line + "\n" for line in more))
+    return read({"job.log": ranks + "".join(lines) + "".join(gave_up(r, 91) for r in range(4))})
+
+
+@pytest.mark.parametrize(
+    ("event", "words"),
+    [
+        ("Got async event : port error", "The network port of rank 2"),
+        ("async fatal event: local catastrophic error", "The network adapter of rank 2"),
+        (
+            "async fatal event on QP (0x7f): local work queue catastrophic error",
+            "A queue of the network adapter of rank 2",
+        ),
+        ("async fatal event on CQ (0x7f): CQ error", "A queue of the network adapter of rank 2"),
+    ],
+)
+def test_an_event_of_the_adapter_says_what_failed(event: str, words: str) -> None:
+    ruling = adapter_says(event)
+    assert (ruling.cause, ruling.ranks, ruling.sure) == ("network", "2", 3), str(ruling)
+    assert ruling.verdict["headline"].startswith(words), str(ruling)
+    assert event.partition(": ")[2] in ruling.verdict["headline"], str(ruling)
+
+
+@pytest.mark.parametrize("event", ["local access violation work queue error", "invalid request local work queue error"])
+def test_a_refused_request_of_the_other_end_is_no_failed_port(event: str) -> None:
+    alone = adapter_says(f"async fatal event on QP (0x7f): {event}")
+    assert alone.cause == "network" and alone.sure <= 2, str(alone)
+    assert "port" not in alone.verdict["headline"] and event in alone.verdict["headline"], str(alone)
+    asked = "n0:100:300 [0] transport/net_ib.cc:2451 NCCL WARN NET/IB: Got completion from peer 10.0.0.2<38081> with status=10"
+    both = adapter_says(f"async fatal event on QP (0x7f): {event}", asked + " opcode=0 len=0 vendor err 136 (Send)")
+    assert (both.cause, both.ranks) == ("network", "0,2") and both.sure <= 2, str(both)
+
+
 # --- hardware ---------------------------------------------------------------------------------------------------
 
 

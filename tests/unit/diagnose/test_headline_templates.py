@@ -86,7 +86,7 @@ HEADLINES: Mapping[CauseClass, tuple[Headline, ...]] = {
         inside.stuck_without_absentee(MANY_RANKS, CALL),
     ),
     CauseClass.NETWORK: (
-        inside.port_failed(ONE, ONE_RANK, CALL, "port error on mlx5_2"),
+        inside.own_end_failed("the network port", ONE, CALL, "port error on mlx5_2"),
         inside.connection_failed(MANY, MANY_RANKS, CALL, "connection reset"),
         inside.link_failed(("dgx-a1", "dgx-a3"), CALL, "transport retry counter exceeded"),
     ),

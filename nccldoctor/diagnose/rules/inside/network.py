@@ -35,7 +35,6 @@ UNANSWERED = 12
 _KERNEL = {"nic": "network adapter error", "link-down": "the link went down", "pcie": "PCIe error"}
 
 _IB = {
-    "async": "asynchronous adapter event",
     "setup": "a connection couldn't be set up",
     "stall": "work never completed",
 }
@@ -50,9 +49,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         for f in facts.failures
         if (f.cause in (CauseClass.DIED, CauseClass.RAISED) and f.ranks and f.certain) or _is_node_failure(f)
     ]
-    if not found or (
-        ended and not any(isinstance(e, IbError) and e.what in ("port", "async") for e in found[0].events)
-    ):
+    if not found or (ended and not any(isinstance(e, IbError) and e.is_of_own_end for e in found[0].events)):
         return None
     first = found[0]
     if _is_one_sided(facts, first):
@@ -60,11 +57,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         return None if end is None or stall.kind is StallKind.ABSENT else _lost_way_to_peer(facts, stall, first, end)
     if not first.certain and stall.call is None:
         return None
-    ports = [
-        e
-        for e in first.events
-        if (isinstance(e, IbError) and e.what in ("port", "async")) or isinstance(e, KernelEvent)
-    ]
+    ports = [e for e in first.events if (isinstance(e, IbError) and e.is_of_own_end) or isinstance(e, KernelEvent)]
     evidence: list[Citation] = [Line(e, _says(e), observer=_observer(e)) for e in first.events[:6]]
     evidence += [
         Line(e, inside.nccl_error(e.rank, e.code)) for e in facts.case.of(NcclError) if e.rank not in first.ranks
@@ -89,12 +82,22 @@ def _failed_end(facts: Facts, stall: ObservedStall, failure: Failure, ports: Seq
     ranks, what = failure.ranks, _what((ports or failure.events)[0])
     named = who(facts.case, ranks) if ranks else next((e.host for e in failure.events if e.host), "a host")
     if ports:
-        return inside.port_failed(named, ranks, call, what)
+        return inside.own_end_failed(_part(ports[0], len(ranks)), named, call, what)
     reporting = dict.fromkeys(facts.case.rank_host.get(rank, "") for rank in ranks)
     hosts = sorted(reporting, key=host_order)
     if len(hosts) == 2 and all(hosts) and all(_is_about_a_peer(e) for e in failure.events):
         return inside.link_failed((hosts[0], hosts[1]), call, _error_alone(failure.events[0]))
     return inside.connection_failed(named, ranks, call, what)
+
+
+def _part(event: Event, ranks: int) -> str:
+    """What of its own end failed by such an event: the port, the whole adapter, or one queue of it."""
+    several = "s" if ranks > 1 else ""
+    if isinstance(event, IbError) and event.what == "async":
+        return f"queues of the network adapter{several}" if several else "a queue of the network adapter"
+    if isinstance(event, IbError) and event.what == "adapter":
+        return f"the network adapter{several}"
+    return f"the network port{several}"
 
 
 def _is_about_a_peer(event: Event) -> bool:
@@ -131,9 +134,7 @@ def _is_one_sided(facts: Facts, failure: Failure) -> bool:
     Only one host complains, no port reports an error, and ranks of another host are silent. Nothing of other hosts was
     read where all known ranks are on this one: then they may be silent as well.
     """
-    if any(
-        (isinstance(e, IbError) and e.what in ("port", "async")) or isinstance(e, KernelEvent) for e in failure.events
-    ):
+    if any((isinstance(e, IbError) and e.is_of_own_end) or isinstance(e, KernelEvent) for e in failure.events):
         return False
     if any(isinstance(e, IbError) and _is_local_error(e) for e in failure.events):
         return False
@@ -149,7 +150,7 @@ def _is_local_error(event: IbError) -> bool:
     """True when an error is more than a missing answer: one of the provider, or of this end."""
     if event.what == "completion":
         return not event.is_flush and event.status not in (None, UNANSWERED)
-    return event.what in ("fabric", "setup") and not is_unresponsive_peer(event.message)
+    return event.what in ("fabric", "setup", "refused") and not is_unresponsive_peer(event.message)
 
 
 def _is_node_failure(failure: Failure) -> bool:
@@ -172,6 +173,8 @@ def _what(event: Event) -> str:
 def _error_alone(event: Event) -> str:
     """The error alone: ``transport retry counter exceeded (status 12)``, ``port error``."""
     if isinstance(event, IbError):
+        if event.event:
+            return line(event.event, 80)
         if event.status is None:
             return _IB.get(event.what, f"{event.what or 'fabric'} error")
         return (
@@ -189,4 +192,4 @@ def _says(event: Event) -> str:
 def _observer(event: Event) -> str:
     if isinstance(event, KernelEvent):
         return f"kernel:{event.host or ''}"
-    return f"port:{event.rank}" if isinstance(event, IbError) and event.what in ("port", "async") else ""
+    return f"port:{event.rank}" if isinstance(event, IbError) and event.is_of_own_end else ""

@@ -126,7 +126,10 @@ def test_hostile_line_is_read_quickly(filler):
     ("event", "what"),
     [
         ("Got async event : port error", "port"),
-        ("mlx5_0:1 Got non-fatal async event: local catastrophic error(8)", "port"),
+        ("mlx5_0:1 Got non-fatal async event: local catastrophic error(8)", "adapter"),
+        ("mlx5_0:1 async fatal event on QP (0x7f): local work queue catastrophic error", "async"),
+        ("mlx5_0:1 async fatal event on QP (0x7f): local access violation work queue error", "refused"),
+        ("Got async event : invalid request local work queue error", "refused"),
         ("mlx5_0:1 Got non-fatal async event: port active(9)", "notice"),
         ("mlx5_0:1 Got non-fatal async event: client reregistration(17)", "notice"),
         ("mlx5_0:1 GID table changed", "notice"),
