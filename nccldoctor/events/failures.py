@@ -235,9 +235,9 @@ class IbError(Event):
 
     Status 12 is a peer that does not answer; 5 only follows another error. ``what`` is ``completion``,
     ``port`` or ``adapter`` (that of *this* host failed), ``async`` (an event after which a queue of this host is dead),
-    ``refused`` (the adapter refused a request of the other end, and either end can be wrong), ``notice`` (another event, part of
-    healthy life), ``stall`` (work that did not complete, yet no error), ``speed`` (the link became slower), ``setup``
-    (a queue or a registration could not be made), ``fabric`` (an error of a libfabric
+    ``refused`` (the adapter refused a request of the other end, and either end can be wrong), ``notice`` (another event,
+    part of healthy life, or a tear-down that failed), ``stall`` (work that did not complete, yet no error), ``speed`` (the
+    link became slower), ``setup`` (a queue or a registration could not be made), ``fabric`` (an error of a libfabric
     plug-in). ``local_gid`` and ``remote_gid`` name the two ends of the connection, ``port`` the port of ``hca``.
     """
 

@@ -24,6 +24,7 @@ _PORT_FAULTS = tuple(_TABLE.data["port_faults"])
 _ADAPTER_FAULTS = tuple(_TABLE.data["adapter_faults"])
 _REFUSALS = tuple(_TABLE.data["refusals"])
 _QUEUE_FAULTS: list[str] = _TABLE.data["queue_faults"]
+_TEAR_DOWN = tuple(_TABLE.data["tear_down_calls"])
 _FABRIC_TROUBLE: list[str] = _TABLE.data["fabric_trouble"]
 
 _COMPLETION = lazy(
@@ -109,7 +110,8 @@ def ib_fields(text: str) -> dict[str, Any] | None:
         port = int(hit["port"]) if hit["port"] else None
         return {"what": "speed" if slower else "notice", "hca": hit["hca"], "port": port, "message": message}
     if hit := _VERBS.search(text):
-        return {"what": "setup", "message": f"{hit['call']} failed{hit['why']}".strip()[:300], **_details(hit["why"])}
+        what = "notice" if hit["call"].startswith(_TEAR_DOWN) else "setup"
+        return {"what": what, "message": f"{hit['call']} failed{hit['why']}".strip()[:300], **_details(hit["why"])}
     if "NET/OFI" in text and any(word in text for word in _FABRIC_TROUBLE) and not _FABRIC_SET_UP.search(text):
         return {"what": "fabric", "message": text[text.index("NET/OFI") :][:300]}
     return None

@@ -204,6 +204,14 @@ def test_a_refused_request_of_the_other_end_is_no_failed_port(event: str) -> Non
     assert (both.cause, both.ranks) == ("network", "0,2") and both.sure <= 2, str(both)
 
 
+@pytest.mark.parametrize("call", ["ibv_dereg_mr", "ibv_destroy_qp", "ibv_get_async_event"])
+def test_a_tear_down_that_failed_is_no_failed_connection(call: str) -> None:
+    warned = f"n1:102:302 [0] misc/ibvwrap.cc:190 NCCL WARN Call to {call} failed with error Invalid argument"
+    quiet = "Got async event : GID table changed"
+    assert (torn := adapter_says(quiet, warned)).cause != "network" and not torn.blamed, str(torn)
+    assert adapter_says(quiet, warned.replace(call, "ibv_reg_mr")).cause == "network"
+
+
 # --- hardware ---------------------------------------------------------------------------------------------------
 
 
