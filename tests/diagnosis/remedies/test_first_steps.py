@@ -92,3 +92,15 @@ def test_a_fix_that_is_a_command_is_shown_with_it(tmp_path: Path) -> None:
 def test_a_host_is_drained_once(tmp_path: Path) -> None:
     steps = analyze(xid(79, "GPU has fallen off the bus.").write(tmp_path / "logs")).diagnosis.action.steps
     assert sum(step.text.startswith("Drain") for step in steps) == 1, steps
+
+
+STEP = "2026-11-20 09:59:0{at},000 INFO step={at}0 loss=2.31"
+OVER = "slurmstepd: error: *** STEP 4478.0 ON node0 CANCELLED AT 2026-11-20T10:30:15 DUE TO TIME LIMIT ***"
+
+
+@pytest.mark.parametrize("done", ["[after training is done] datetime: 2026-11-20 10:00:03", "Training completed."])
+def test_a_longer_limit_is_no_help_to_a_job_that_was_done_and_did_not_end(done: str, tmp_path: Path) -> None:
+    hung = Job(steps=0).raw("slurm-4478.out", STEP.format(at=1), done, OVER)
+    assert best(hung, tmp_path / "hung").id == "teardown-hang"
+    goes_on = Job(steps=0).raw("slurm-4478.out", STEP.format(at=1), done, STEP.format(at=2), OVER)
+    assert best(goes_on, tmp_path / "on").id == "time-limit"
