@@ -169,7 +169,20 @@ def _headline_of_call(facts: Facts, stall: ObservedStall, call: StuckCall) -> He
     suspects = _suspects(facts, stall)
     if stall.kind is StallKind.ABSENT and 0 < len(suspects) <= undetermined.SUSPECTS:
         return undetermined.may_be_missing(waiting, suspects)
+    if apart := _timed_out_elsewhere(facts, call):
+        told = undetermined.timed_out_apart(call.inside, stall.what, apart.inside, stall.texts[apart.key])
+        return undetermined.waited_for_unknown(told, _log_count(facts), many=True)
     return undetermined.waited_for_unknown(waiting, _log_count(facts), many=len(call.inside) > 1)
+
+
+def _timed_out_elsewhere(facts: Facts, call: StuckCall) -> StuckCall | None:
+    """Another call of the group in which other ranks timed out as well."""
+    if next(timeouts_of(facts, call), None) is None:
+        return None
+    calls = (c for c in facts.wait_graph.calls.values() if c.group == call.group and c.pair is None)
+    return next(
+        (c for c in calls if not c.inside & call.inside and next(timeouts_of(facts, c), None) is not None), None
+    )
 
 
 def _headline_of_timeouts(facts: Facts, first: CallTimeout) -> Headline:

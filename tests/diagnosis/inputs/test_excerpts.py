@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from builders.jobs.verdicts import Ruling, read
+from builders.jobs.verdicts import Ruling, gave_up, read
 from builders.logs.lines import old_watchdog, watchdog
 
 TORCHRUN = (
@@ -877,3 +877,18 @@ def test_a_restarted_job_without_trouble_is_told_of_no_stale_store() -> None:
 
 
 CLIENTS = "torch.distributed.DistStoreError: Timed out after 61 seconds waiting for clients. 3/4 clients joined.\n"
+
+
+@pytest.mark.parametrize("op", ["BROADCAST", "GATHER"])
+def test_ranks_that_timed_out_in_different_calls_of_a_group_are_all_told(op: str) -> None:
+    group = "PG ID 4 PG GUID 67"  # of unknown size
+    first, later = (
+        gave_up(rank, seq, op, enqueued=6464).replace("PG ID 0 PG GUID 0(default_pg)", group)
+        for rank, seq in ((3, 5729), (0, 5730))
+    )
+    apart = excerpt(first, later)
+    assert (apart.cause, apart.ranks) == ("undetermined", ""), str(apart)
+    assert apart.verdict["headline"].startswith(
+        f"Rank 3 timed out in {op} #5729 of group 67, and rank 0 in {op} #5730 of group 67."
+    ), str(apart)
+    assert excerpt(first).verdict["headline"].startswith(f"Rank 3 timed out in {op} #5729 of group 67. One log")
