@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nccldoctor.align.exits import ABORTS
+from nccldoctor.align.exits import ABORTS, task_failed_above
 from nccldoctor.align.facts import Facts
 from nccldoctor.diagnose.citations import Citation, Line
 from nccldoctor.diagnose.sentences import trouble
@@ -83,8 +83,12 @@ def find_broken_end(facts: Facts) -> tuple[str, list[Citation]]:
 
 
 def _outside_signal(facts: Facts) -> tuple[str, list[TearDown]]:
-    """What to say of a launcher that a signal told to stop, with its lines."""
-    told = [t for t in facts.case.of(TearDown) if t.what == "death-signal"]
+    """What to say of a launcher that a signal told to stop, with its lines.
+
+    Nothing where a task of Slurm had failed before: Slurm then ends the others.
+    """
+    signals = [t for t in facts.case.of(TearDown) if t.what == "death-signal"]
+    told = [t for t in signals if task_failed_above(facts.case, t) is None]
     signal = next((t.detail for t in told), "")
     return trouble.outside_signal(signal), told
 
@@ -100,9 +104,11 @@ def _unexplained_breaks(facts: Facts) -> list[SocketError]:
 def _is_of_lost_peer(facts: Facts, event: Event) -> bool:
     """True of an end that follows a broken connection, as its line or one further up in its file says.
 
-    Example: the watchdog of rank 1 ends it with *remote process exited or there was a network error*.
+    Example: the watchdog of rank 1 ends it with *remote process exited or there was a network error*. The C++ runtime says that it
+    ends the process a line before it says why.
     """
-    if isinstance(event, TearDown) and LOST_PEER in event.detail:
+    ends = [t for t in facts.case.of(TearDown) if LOST_PEER in t.detail]
+    if any(t is event or _is_right_above(event, t) for t in ends):
         return True
     return any(_is_above(e, event) for e in _unexplained_breaks(facts))
 
@@ -164,6 +170,13 @@ def _is_cut_traceback(facts: Facts, event: ExceptionRaised) -> bool:
 def _is_above(event: Event, other: Event) -> bool:
     """True of two events of one file, the first of them further up."""
     return event.place.source == other.place.source and (event.place.line or 0) < (other.place.line or 0)
+
+
+def _is_right_above(event: Event, other: Event) -> bool:
+    """True of the line right above another line, one of the same rank."""
+    return (
+        _is_above(event, other) and event.rank == other.rank and (other.place.line or 0) - (event.place.line or 0) == 1
+    )
 
 
 def has_lost_its_end(event: ExceptionRaised) -> bool:

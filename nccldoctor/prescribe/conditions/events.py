@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Annotated, Literal, TypeVar, cast
 
+from nccldoctor.align.exits import task_failed_above
 from nccldoctor.align.world.addresses import wrong_addresses
 from nccldoctor.events import (
     KINDS,
@@ -17,8 +18,10 @@ from nccldoctor.events import (
     Phase,
     ProcessExit,
     Progress,
+    SchedulerEvent,
     SocketError,
     StoreError,
+    TearDown,
     Writer,
 )
 from nccldoctor.model import SourceKind
@@ -214,6 +217,20 @@ def exit_by_itself(context: Context, *, of: Who = "culprit") -> Answer:
     if not ends:
         return NotCheckable(asked, "an exit record (the output of the launcher or the scheduler)")
     return Unmet(asked, quoted(ends[0]))
+
+
+@predicate(weight=0.9)
+def task_failed_first(context: Context) -> Answer:
+    """Slurm names a task that failed before its step or its launcher was told to stop."""
+    asked = "a task of Slurm failed before the stop"
+    case = context.survey.case
+    stops = [e for e in case.of(SchedulerEvent) if e.what == "cancelled"]
+    signals = [e for e in case.of(TearDown) if e.what == "death-signal"]
+    stop = min((*stops, *signals), key=lambda e: (e.place.source, e.place.line or 0), default=None)
+    failed = task_failed_above(case, stop) if stop is not None else None
+    return (
+        Met(asked, quoted(failed), str(failed.place)) if failed is not None else Unmet(asked, "no exit stands above it")
+    )
 
 
 @predicate(weight=0.55)

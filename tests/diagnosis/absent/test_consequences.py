@@ -314,6 +314,26 @@ def test_the_signal_that_ended_the_launcher_is_told(signal: str, says: str) -> N
     assert ruling.cause == "undetermined" and says in ruling.verdict["headline"], str(ruling)
 
 
+STEP_ENDED = "slurmstepd: error: *** STEP 71.0 ON n1 CANCELLED AT 2026-02-16T13:04:08 ***\n"
+TOLD = (
+    "W0216 13:04:08.104000 44 torch/distributed/elastic/agent/server/api.py:719] Received 15 death signal, shutting down workers\n"
+    "W0216 13:04:08.105000 44 torch/distributed/elastic/multiprocessing/api.py:897] Sending process 1365 closing signal SIGTERM\n"
+)
+
+
+@pytest.mark.parametrize("stop", [STEP_ENDED + TOLD, TOLD, STEP_ENDED])
+def test_slurm_that_ends_a_step_whose_task_had_failed_is_nobody_from_outside(stop: str) -> None:
+    task = "srun: error: n2: task 1: Exited with exit code 1\nsrun: Terminating StepId=71.0\n"
+
+    def first(*lines: str) -> str:
+        ruling = read({"slurm-71.out": "".join(lines)})
+        assert ruling.cause == "undetermined" and not ruling.ranks, str(ruling)
+        return f"{ruling.verdict['headline']} {ruling.document['action']['steps'][0]['text']}"
+
+    assert "Ask the scheduler" not in first(task, stop) and "SIGTERM from a scheduler" not in first(task, stop)
+    assert "Ask the scheduler" in first(stop, task), "the task ended because of the stop"
+
+
 LOST = (
     "[2026-03-02 09:59:00,123] [WARNING] [dist_job_manager.py:671:_get_dead_node_event] The node 3-train-worker-3 has not "
     "sent a heartbeat for over 600 seconds, last heartbeat: 1.\n"

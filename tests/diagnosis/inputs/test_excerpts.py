@@ -543,6 +543,20 @@ def test_a_text_that_breaks_off_in_trouble_is_not_well(line: str, said: str) -> 
     assert said in found.verdict["headline"]
 
 
+@pytest.mark.parametrize("group", ["PG 1 Rank 8", "PG ID 0 PG GUID 0(default_pg) Rank 8"])
+def test_the_line_above_the_reason_of_an_abort_does_not_hide_it(group: str) -> None:
+    def aborted(why: str) -> str:
+        found = excerpt(
+            "terminate called after throwing an instance of 'c10::DistBackendError'\n",
+            f"  what():  [{group}] Process group watchdog thread terminated with exception: NCCL error: {why}, NCCL version 2.20.5\n",
+        )
+        assert found.cause == "undetermined", str(found)
+        return str(found.verdict["headline"])
+
+    assert " lost a peer: it exited" in aborted("remote process exited or there was a network error"), group
+    assert "lost a peer" not in aborted("internal error - please report this issue to the NCCL developers")
+
+
 def test_a_desync_report_that_failed_still_tells_the_call() -> None:
     found = excerpt(
         "[E ProcessGroupNCCL.cpp:988] Failed to retrieve NCCL_DESYNC_DEBUG report.  Please file an issue. Error: "
