@@ -220,14 +220,14 @@ def exit_by_itself(context: Context, *, of: Who = "culprit") -> Answer:
 
 
 @predicate(weight=0.9)
-def task_failed_first(context: Context) -> Answer:
-    """Slurm names a task that failed before its step or its launcher was told to stop."""
+def task_failed_first(context: Context, *, stop: tuple[str, ...]) -> Answer:
+    """Slurm names a task that failed before its step or its launcher was told to stop, with one of these events."""
     asked = "a task of Slurm failed before the stop"
     case = context.survey.case
-    stops = [e for e in case.of(SchedulerEvent) if e.what == "cancelled"]
-    signals = [e for e in case.of(TearDown) if e.what == "death-signal"]
-    stop = min((*stops, *signals), key=lambda e: (e.place.source, e.place.line or 0), default=None)
-    failed = task_failed_above(case, stop) if stop is not None else None
+    stops: list[Event] = [e for e in case.of(SchedulerEvent) if e.what in stop]
+    stops += [e for e in case.of(TearDown) if e.what in stop]
+    first = min(stops, key=lambda e: (e.place.source, e.place.line or 0), default=None)
+    failed = task_failed_above(case, first) if first is not None else None
     return (
         Met(asked, quoted(failed), str(failed.place)) if failed is not None else Unmet(asked, "no exit stands above it")
     )
