@@ -45,7 +45,10 @@ ABORTS = frozenset({"terminate-called", "fatal-python-error", "watchdog-terminat
 
 
 def task_failed_above(case: Case, stop: Event) -> ProcessExit | None:
-    """The task that Slurm names as failed further up in the file than a stop: it then ends the others of the step itself."""
+    """The task that Slurm names as failed, further up in the file than a stop.
+
+    Slurm then ends the other tasks of the step itself.
+    """
     exits = (e for e in case.of(ProcessExit) if e.reporter == "srun" and not e.was_closed and e.exitcode != 0)
     line, source = stop.place.line or 0, stop.place.source
     return next((e for e in exits if e.place.source == source and (e.place.line or 0) < line), None)

@@ -221,7 +221,7 @@ def exit_by_itself(context: Context, *, of: Who = "culprit") -> Answer:
 
 @predicate(weight=0.9)
 def task_failed_first(context: Context, *, stop: tuple[str, ...]) -> Answer:
-    """Slurm names a task that failed before its step or its launcher was told to stop, with one of these events."""
+    """A task of Slurm failed before such an event told its step or its launcher to stop."""
     asked = "a task of Slurm failed before the stop"
     case = context.survey.case
     stops: list[Event] = [e for e in case.of(SchedulerEvent) if e.what in stop]
