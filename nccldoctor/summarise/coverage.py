@@ -31,6 +31,9 @@ from nccldoctor.words.names import ranks_phrase
 from nccldoctor.words.numbers import plural
 from nccldoctor.words.sanitize import line
 
+ENVIRONMENT = "environment"
+"""The kind of a file with the variables of a rank, in the manifest of a bundle."""
+
 MOST_PROBLEMS = 12
 """Problems listed in one row; the rest are counted."""
 
@@ -101,9 +104,18 @@ def _cut(problems: list[str]) -> tuple[str, ...]:
 
 
 def _unparsed(case: Case) -> tuple[str, ...]:
-    """For each file how many of its lines that look like signals were understood, the least understood first."""
+    """For each file how many of its lines that look like signals were understood, the least understood first.
+
+    The variables that our collector copied are no lines of a log: one that nothing needs is no gap.
+    """
     paths = {source.id: source.path for source in case.sources}
-    left = sorted((r for r in case.readings if r.understood < r.candidates), key=lambda r: r.understood - r.candidates)
+    own = {
+        source.id for source in case.sources if source.collected is not None and source.collected.kind == ENVIRONMENT
+    }
+    left = sorted(
+        (r for r in case.readings if r.understood < r.candidates and r.source not in own),
+        key=lambda r: r.understood - r.candidates,
+    )
     return _cut(
         [
             f"{paths[r.source]}: {r.understood} of {r.candidates} lines that look like signals were understood; the first other one, "

@@ -23,6 +23,7 @@ from nccldoctor.events import (
     Stack,
 )
 from nccldoctor.model import Coverage, Gap, SourceKind
+from nccldoctor.model.inputs import CollectedFile
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.summarise.coverage import MOST_PROBLEMS, coverage, ruled_out
 
@@ -119,6 +120,22 @@ def test_lines_that_were_not_understood_are_counted() -> None:
     found = dataclasses.replace(found, case=dataclasses.replace(found.case, readings=(reading,)))
     (problem,) = rows(found)["logs"].problems
     assert problem.startswith("rank_0.log: 2 of 9 lines") and "rank_0.log:8: odd line" in problem
+
+
+def test_the_variables_that_our_collector_copied_are_no_gap() -> None:
+    """A variable such as ``ROLE_RANK`` looks like a signal and is none."""
+    found = stalled(Log("environment.txt", [said(Heartbeat, 0)], rank=0))
+    reading = dataclasses.replace(found.case.readings[-1], candidates=9, understood=2)
+    copied = [
+        dataclasses.replace(source, collected=CollectedFile("environment"))
+        for source in found.case.sources
+        if source.id == reading.source
+    ]
+    log, own = (
+        dataclasses.replace(found, case=dataclasses.replace(found.case, readings=(reading,), sources=tuple(sources)))
+        for sources in (found.case.sources, copied)
+    )
+    assert rows(log)["logs"].problems and not rows(own)["logs"].problems
 
 
 # ---- ruled out
