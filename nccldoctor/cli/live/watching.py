@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -100,12 +101,16 @@ class _Stopped(BaseException):
 
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """Leave the block at SIGTERM and Ctrl-C."""
+    """Leave the block at SIGTERM and Ctrl-C. One is enough: a batch system and its script may both send theirs."""
 
     def stop(*_: object) -> None:
+        for number in before:
+            signal.signal(number, signal.SIG_IGN)
         raise _Stopped
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    before: dict[int, Any] = {}
+    for caught in (signal.SIGTERM, signal.SIGINT):
+        before[caught] = signal.signal(caught, stop)
     try:
         yield
     except _Stopped:

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 import nccldoctor
 from nccldoctor.cli import demo
 from nccldoctor.cli.app import cli
+from nccldoctor.cli.live import watching
 from nccldoctor.cli.live.watching import watch_source
 from nccldoctor.ingest import ingest
 from nccldoctor.live.hook import hook_variables, run_hook
@@ -128,6 +129,19 @@ def test_a_command_runs_at_each_alarm_of_a_job_that_moved_in_between(
     told = tmp_path / "told"
     assert watched(tmp_path, f"echo alarm >> {told}", steps_at=steps_at, stopped_at=stopped_at) == code
     assert told.read_text().splitlines() == ["alarm"] * alarms
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_a_second_signal_while_the_watch_ends_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+
+    def echo(text: str, **_: object) -> None:
+        told.append(text)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(watching.click, "echo", echo)
+    assert watched(tmp_path, "true", steps_at=(0, 10), stopped_at=30) == 0
+    assert told == ["the watch was stopped"]
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
