@@ -271,8 +271,8 @@ def late_often(ranks: Ranks) -> str:
 
 
 def few_steps(steps: int) -> str:
-    """A doubt: ``No rank reported 4 steps or more, so a straggler wouldn't show.``"""
-    return f"No rank reported {steps} steps or more, so a straggler wouldn't show."
+    """A doubt: ``No rank has 4 steps on record, so a straggler wouldn't show.``"""
+    return f"No rank has {steps} steps on record, so a straggler wouldn't show."
 
 
 NO_STEPS_BY_RANK = "No rank reports its own steps, so a straggler wouldn't show."
