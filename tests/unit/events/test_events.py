@@ -32,7 +32,7 @@ RAW = "gpu-0:20008:20308 [7] NCCL INFO ncclCommInitRank comm 0xed26 rank 7 nrank
         (SocketError(place=fixtures_conditions.at(), text="x", how="other"), "a connection failed"),
         (
             IbError(place=fixtures_conditions.at(), text="x", what="port", hca="mlx5_2"),
-            "InfiniBand: its port or adapter failed on mlx5_2",
+            "InfiniBand: its port failed on mlx5_2",
         ),
         (
             IbError(place=fixtures_conditions.at(), text="x", what="completion", status=12),
