@@ -106,7 +106,7 @@ def _cut(problems: list[str]) -> tuple[str, ...]:
 def _unparsed(case: Case) -> tuple[str, ...]:
     """For each file how many of its lines that look like signals were understood, the least understood first.
 
-    The variables that our collector copied are no lines of a log: one that nothing needs is no gap.
+    The environment.txt of a bundle is left out: its lines are variables, not log lines.
     """
     paths = {source.id: source.path for source in case.sources}
     own = {
