@@ -34,7 +34,7 @@ def job_end(case: Case, finding: Finding) -> JobEnd:
     """The recorded end of the job, else whether somebody looked at its processes while they ran; and when that was."""
     is_slow = finding.family is Family.SLOW and finding.stalled is None
     end = next((event for event in case.events if is_end_of_job(event) or (is_slow and _is_finish(event))), None)
-    looks = [event for event in case.events if _is_look(event)]
+    looks = [event for event in case.events.of_kind(DumpNote, ProcessState, RasStatus, Stack) if _is_look(event)]
     call = finding.stalled
     since = call.since if call is not None else None
     times = [event.time for event in looks if event.time is not None]
@@ -76,7 +76,5 @@ def _is_timeout(event: Event) -> bool:
 
 
 def _is_look(event: Event) -> bool:
-    """True of what only a running process, or a service inside it, can show."""
-    if isinstance(event, DumpNote):
-        return event.what == "on-request"
-    return isinstance(event, Stack | ProcessState | RasStatus)
+    """True of what only a running process can show: its stack or state, RAS, or a dump on request."""
+    return not isinstance(event, DumpNote) or event.what == "on-request"

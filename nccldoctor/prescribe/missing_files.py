@@ -163,9 +163,18 @@ def live_command(survey: Survey) -> str:
     """
     launcher, job = _launcher(survey), job_id(survey)
     if launcher == "slurm" and job:
-        return f"nccldoctor live --slurm {shlex.quote(job)} --twice 10"
+        return look_at_slurm(job)
     hosts = {survey.case.pods.place(host) for host in survey.case.rank_host.values()}
-    return "nccldoctor live --pid all --twice 10" if launcher == "ssh" and len(hosts) < 2 else ""
+    return LOOK_HERE if launcher == "ssh" and len(hosts) < 2 else ""
+
+
+LOOK_HERE = "nccldoctor live --pid all --twice 10"
+"""The command that looks at a job of the machine that it is typed on."""
+
+
+def look_at_slurm(job: str) -> str:
+    """The command that looks at a job of Slurm, on each of its nodes."""
+    return f"nccldoctor live --slurm {shlex.quote(job)} --twice 10"
 
 
 def _look_by(command: str, survey: Survey, state: JobState) -> Step:

@@ -257,13 +257,13 @@ def _blanks(scene: _Scene, recipe: Recipe) -> int:
 def _if_again(scene: _Scene) -> Iterator[Step]:
     """The one look at the process to take if the job hangs again: its pid will be another one.
 
-    A stack that was read is not asked for again: a second look is, where one does not tell whether the rank moves.
+    It never asks for a stack that was already read. If one stack doesn't show whether the rank moves, it asks for two.
     """
     families = (Family.ABSENT, Family.SLOW, Family.INSIDE, Family.SETUP)
     if scene.is_running or scene.finding.family not in families or is_captured(scene.survey):
         return  # capture looks by itself
     ranks = scene.finding.ranks or scene.finding.suspects
-    is_read = bool(ranks) and all(scene.survey.stacks.get(rank) for rank in ranks)
+    is_read = scene.survey.has_stacks_of(ranks)
     looks = [recipe for recipe in scene.best.confirm if recipe.command and _needs_process(recipe)]
     if is_read:
         looks = [recipe for recipe in looks if not _is_one_look(recipe.command or "")]

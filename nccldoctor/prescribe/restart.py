@@ -247,7 +247,7 @@ def _is_evidence_at_stake(finding: Finding, survey: Survey) -> bool:
 
 
 def _was_stack_read(finding: Finding, survey: Survey) -> bool:
-    return bool(finding.ranks) and all(survey.stacks.get(rank) for rank in finding.ranks)
+    return survey.has_stacks_of(finding.ranks)
 
 
 def _is_unheard(finding: Finding, survey: Survey) -> bool:

@@ -6,7 +6,6 @@ With a command of the user it goes on behind an alarm: a job that moves again ma
 from __future__ import annotations
 
 import os
-import shlex
 import signal
 import tempfile
 from collections.abc import Iterator
@@ -23,6 +22,7 @@ from nccldoctor.live.hook import hook_variables, run_hook
 from nccldoctor.live.remarks import Remarks, stuck_sentence
 from nccldoctor.live.sources import Watched, WatchedFolder, WatchedRas, ras_address
 from nccldoctor.live.watch import Observation, State, Wishes, until_stuck, watch_job
+from nccldoctor.prescribe.missing_files import LOOK_HERE, look_at_slurm
 from nccldoctor.words.sanitize import line
 
 CODES = {State.ENDED: 0, State.STUCK: 1, State.LOST: 3}
@@ -151,5 +151,5 @@ def _command_of_a_look() -> str:
     """
     job = os.environ.get("SLURM_JOB_ID")
     if job:
-        return f"nccldoctor live --slurm {shlex.quote(job)} --twice 10"
-    return "nccldoctor live --pid all --twice 10  (on the job's host; for several hosts --slurm, --k8s or --ssh)"
+        return look_at_slurm(job)
+    return f"{LOOK_HERE}  (on the job's host; for several hosts --slurm, --k8s or --ssh)"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TypeVar
+
 from nccldoctor.align.exits import ABORTS, task_failed_above
 from nccldoctor.align.facts import Facts
 from nccldoctor.diagnose.citations import Citation, Line
@@ -22,6 +25,8 @@ from nccldoctor.events import (
 )
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.words.sentences import sentence
+
+_E = TypeVar("_E", bound=Event)
 
 MOST = 3
 
@@ -46,7 +51,7 @@ def find_broken_end(facts: Facts) -> tuple[str, list[Citation]]:
     for says, found in (
         (
             trouble.ABORTED,
-            [t for t in facts.case.of(TearDown) if t.what in ABORTS and not _is_of_lost_peer(facts, t)],
+            _without_lost_peers(facts, [t for t in facts.case.of(TearDown) if t.what in ABORTS]),
         ),
         (
             trouble.RENDEZVOUS_CLOSED,
@@ -54,11 +59,7 @@ def find_broken_end(facts: Facts) -> tuple[str, list[Citation]]:
         ),
         (
             trouble.EXCEPTION_CUT,
-            [
-                e
-                for e in facts.case.of(ExceptionRaised)
-                if _is_cut_traceback(facts, e) and not _is_of_lost_peer(facts, e)
-            ],
+            _without_lost_peers(facts, [e for e in facts.case.of(ExceptionRaised) if _is_cut_traceback(facts, e)]),
         ),
         (
             trouble.AGENT_LOST,
@@ -101,16 +102,26 @@ def _unexplained_breaks(facts: Facts) -> list[SocketError]:
     return list(facts.case.of(SocketError)) if has_connection_broken_first(facts) else []
 
 
-def _is_of_lost_peer(facts: Facts, event: Event) -> bool:
-    """True of an end that follows a broken connection, as its line or one further up in its file says.
+def _without_lost_peers(facts: Facts, ends: Sequence[_E]) -> list[_E]:
+    """The ends that follow no broken connection, as their own line or one further up in the file would say.
 
     Example: the watchdog of rank 1 ends it with *remote process exited or there was a network error*. The C++ runtime says that it
     ends the process a line before it says why.
     """
-    ends = [t for t in facts.case.of(TearDown) if LOST_PEER in t.detail]
-    if any(t is event or _is_right_above(event, t) for t in ends):
-        return True
-    return any(_is_above(e, event) for e in _unexplained_breaks(facts))
+    if not ends:
+        return []
+    told = [t for t in facts.case.of(TearDown) if LOST_PEER in t.detail]
+    own, above = {id(t) for t in told}, {(t.place.source, t.rank, (t.place.line or 0) - 1) for t in told}
+    broken: dict[int, int] = {}
+    for event in _unexplained_breaks(facts):
+        line = event.place.line or 0
+        broken[event.place.source] = min(line, broken.get(event.place.source, line))
+
+    def is_of_lost_peer(event: _E) -> bool:
+        source, line = event.place.source, event.place.line or 0
+        return id(event) in own or (source, event.rank, line) in above or broken.get(source, line) < line
+
+    return [event for event in ends if not is_of_lost_peer(event)]
 
 
 def _lost_peer(facts: Facts) -> tuple[str, list[TearDown]]:
@@ -170,13 +181,6 @@ def _is_cut_traceback(facts: Facts, event: ExceptionRaised) -> bool:
 def _is_above(event: Event, other: Event) -> bool:
     """True of two events of one file, the first of them further up."""
     return event.place.source == other.place.source and (event.place.line or 0) < (other.place.line or 0)
-
-
-def _is_right_above(event: Event, other: Event) -> bool:
-    """True of the line right above another line, one of the same rank."""
-    return (
-        _is_above(event, other) and event.rank == other.rank and (other.place.line or 0) - (event.place.line or 0) == 1
-    )
 
 
 def has_lost_its_end(event: ExceptionRaised) -> bool:

@@ -56,6 +56,10 @@ class Survey:
         """All events of one class with the rank and host of each."""
         return self.by_kind.get(cls.kind, ())
 
+    def has_stacks_of(self, ranks: Ranks) -> bool:
+        """True where a stack of each of these ranks was read, and there are any."""
+        return bool(ranks) and all(self.stacks.get(rank) for rank in ranks)
+
     def has_source(self, kind: SourceKind) -> bool:
         """True where the input holds a source of this kind."""
         return kind in self.source_kinds

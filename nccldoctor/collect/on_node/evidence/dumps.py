@@ -149,7 +149,7 @@ def trigger_dumps(answer: TarAnswer, tree: ProcessTree) -> dict[int, float]:
 def _why_no_pipe(tree: ProcessTree) -> str:
     """Why no rank has a pipe, with what brings dumps next time: the variable on NCCL, capture on gloo."""
     if all(rank.capture is not None for rank in tree.ranks):
-        return NOT_OPEN
+        return CAPTURE_DUMPED
     has_nccl = any(is_loaded or is_loaded is None for _, is_loaded in each([r.pid for r in tree.ranks], can_use_nccl))
     return NOT_OPENED_BY_ANY if has_nccl else NOT_NCCL
 
@@ -159,7 +159,7 @@ NOT_OPENED_BY_ANY = (
     "TORCH_FR_BUFFER_SIZE=2000 next time. On gloo only nccldoctor.capture takes dumps"
 )
 NOT_NCCL = "no rank has NCCL loaded, and gloo dumps on request only under nccldoctor.capture"
-NOT_OPEN = "only NCCL process groups dump on request; what capture dumped by itself is under capture/dumps"
+CAPTURE_DUMPED = "only NCCL process groups dump on request; what capture dumped by itself is under capture/dumps"
 NOT_OPENED = "it does not have its pipe open; only NCCL process groups open it"
 """What :func:`_why_not_asked` says of a rank whose variable names a pipe that is not there, or that nobody reads."""
 
