@@ -51,13 +51,16 @@ KINDS = (("picture", FIGURE), ("picture", "image/png"), ("table", "text/html"))
 
 
 def run(path: Path, folder: Path) -> Any:
-    """The notebook with the outputs of a run that starts in ``folder``."""
+    """The notebook with the outputs of a run that starts in ``folder``.
+
+    The kernel sends what a cell prints in pieces that depend on timing, so the pieces of one stream are joined.
+    """
     nbformat = pytest.importorskip("nbformat", reason="nbformat is not installed")
     nbclient = pytest.importorskip("nbclient", reason="nbclient is not installed")
     pytest.importorskip("ipykernel", reason="ipykernel is not installed")
     book = nbformat.read(path, as_version=4)
     client = nbclient.NotebookClient(
-        book, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
+        book, timeout=120, kernel_name="python3", coalesce_streams=True, resources={"metadata": {"path": str(folder)}}
     )
     client.execute()
     return book
