@@ -96,11 +96,10 @@ def capture(findings: tuple[Finding, ...], case: Case) -> tuple[str, ...]:
     if any(case.of(CaptureNotice)):  # it records calls and stacks, and writes a log for each rank
         return tuple(_library(case, backends & {"nccl"}))
     inside = {CauseClass.NETWORK, CauseClass.UNFINISHED, CauseClass.DEVICE_STALLED} & {f.cause for f in findings}
-    is_torch = bool(backends & {"nccl", "gloo"})
     lines = [
-        *(_own_recorder(case) if is_torch else []),
+        *(_own_recorder(case, backends) if backends & _DEFAULT_LIMIT_MS.keys() else []),
         *_recorder(case, backends),
-        *_stacks(findings[0], case, is_torch),
+        *_stacks(findings[0], case, backends),
         *_library(case, backends),
         *_rank_logs(case, backends),
     ]
@@ -149,7 +148,7 @@ def _recorder(case: Case, backends: Collection[str]) -> list[str]:
     return [size.line()] if dumped else []
 
 
-def _own_recorder(case: Case) -> list[str]:
+def _own_recorder(case: Case, backends: Collection[str]) -> list[str]:
     """Our own recorder, where a rank left no stack or no dump.
 
     It takes both when a job stalls, on gloo as well.
@@ -158,7 +157,12 @@ def _own_recorder(case: Case) -> list[str]:
     seen = {event.rank for event in case.of(Stack)}
     if case.world and set(case.world) <= dumped & seen:
         return []
-    why = "stacks, calls and the end of each rank, on NCCL and gloo; with it only NCCL's own settings below are needed"
+    why = "stacks, calls and the end of each rank, on NCCL and gloo"
+    why += (
+        "; with it only NCCL's own settings below are needed"
+        if "nccl" in backends
+        else "; with it the rest isn't needed"
+    )
     return [f'torchrun … -m nccldoctor.capture --to "$LOG_DIR" train.py …  # {why}']
 
 
@@ -183,11 +187,16 @@ def _limit_ms(verdict: Finding, case: Case) -> int | None:
     return None
 
 
-def _stacks(verdict: Finding, case: Case, is_torch: bool) -> list[str]:
+_DEFAULT_LIMIT_MS = {"nccl": 600_000, "gloo": 1_800_000}
+"""Timeouts of a process group that sets none (pytorch, distributed/constants.py)."""
+
+
+def _stacks(verdict: Finding, case: Case, backends: Collection[str]) -> list[str]:
     """Stacks of every rank: the only record of what a rank does outside a collective."""
     if case.world and {e.rank for e in case.events if e.kind == "stack"} >= set(case.world):
         return []
-    known = (_limit_ms(verdict, case) or (600_000 if is_torch else 0)) // 1000
+    usual = min((ms for name, ms in _DEFAULT_LIMIT_MS.items() if name in backends), default=0)
+    known = (_limit_ms(verdict, case) or usual) // 1000
     seconds = max(1, int(known * 0.8)) if known else 30
     limit = f"the {known} s timeout" if known else "the timeout; choose fewer seconds than it has"
     return [

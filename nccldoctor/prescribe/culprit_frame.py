@@ -11,6 +11,7 @@ from nccldoctor.align.stack_activity import user_frame, user_frames
 from nccldoctor.dataclass import dataclass
 from nccldoctor.events import ExceptionRaised, Stack
 from nccldoctor.model import CauseClass, Family, Finding
+from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.stack_frames import parse_frame
 from nccldoctor.prescribe.conditions.motion import is_stopped
 from nccldoctor.prescribe.conditions.survey import Survey
@@ -46,7 +47,7 @@ def culprit_frame(finding: Finding, survey: Survey) -> CulpritFrame | None:
     if finding.cause is CauseClass.RAISED:
         found = _raised_in(ranks, survey)
     elif finding.cause in DIFFERS_AT_CALL:
-        found = _called_in(finding, ranks, survey)
+        found = (frames for _, frames in _called_in(finding, ranks, survey))
     elif finding.family in (Family.ABSENT, Family.SLOW, Family.SETUP):
         if (worker := _worker_frame(finding, survey)) is not None:
             return worker
@@ -70,18 +71,41 @@ def _raised_in(ranks: Collection[int | None], survey: Survey) -> Iterator[tuple[
             yield event.frames or ((event.frame,) if event.frame else ())
 
 
-def _called_in(finding: Finding, ranks: Iterable[int], survey: Survey) -> Iterator[tuple[str, ...]]:
-    """The stacks of the stalled call, as the culprits' dumps hold them."""
+def _called_in(finding: Finding, ranks: Iterable[int], survey: Survey) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """Each of these ranks with its stack of the stalled call, as its dump holds it."""
     case, call = survey.case, finding.stalled
     if call is None or call.seq is None or not len(case.calls):
         return
     numbers = case.calls.p2p_seq if call.kind == "p2p" else case.calls.seq
-    is_of_culprit = np.isin(case.call_rank, np.array(list(ranks), dtype=np.int64))
-    for row in np.flatnonzero((numbers == call.seq) & is_of_culprit & (case.calls.stack > 0))[:64].tolist():
+    is_asked = np.isin(case.call_rank, np.array(list(ranks), dtype=np.int64))
+    for row in np.flatnonzero((numbers == call.seq) & is_asked & (case.calls.stack > 0))[:64].tolist():
         group = int(case.call_group[row])
         if group >= 0 and call.group in (None, case.groups[group].label, case.groups[group].uid):
             stack = case.vocabulary.stacks[int(case.calls.stack[row])]
-            yield tuple(f"{name} ({file}:{line})" for name, file, line in stack)
+            yield int(case.call_rank[row]), tuple(f"{name} ({file}:{line})" for name, file, line in stack)
+
+
+def frames_apart(finding: Finding, survey: Survey) -> tuple[tuple[Ranks, CulpritFrame], ...]:
+    """The lines in which ranks made calls that differ, those of the culprits first.
+
+    Dumps hold them, else the tracebacks that the finding quotes. Fewer than two lines tell of no branch.
+    """
+    if finding.cause not in DIFFERS_AT_CALL:
+        return ()
+    culprits, peers = finding.ranks or finding.suspects, finding.victims
+    found = list(_called_in(finding, sorted(culprits | peers), survey)) or list(_quoted_tracebacks(finding, survey))
+    places: dict[CulpritFrame, set[int]] = {}
+    for rank, frames in sorted(found, key=lambda item: (item[0] not in culprits, item[0])):
+        if (frame := _user_frame(frames)) is not None:
+            places.setdefault(frame, set()).add(rank)
+    return tuple((Ranks(ranks), frame) for frame, ranks in places.items())
+
+
+def _quoted_tracebacks(finding: Finding, survey: Survey) -> Iterator[tuple[int, tuple[str, ...]]]:
+    quoted = {evidence.where for evidence in finding.evidence if evidence.supports}
+    for event in survey.events_of(ExceptionRaised):
+        if event.rank is not None and event.place in quoted:
+            yield event.rank, event.frames or ((event.frame,) if event.frame else ())
 
 
 def frame_of_rank(rank: int, survey: Survey) -> CulpritFrame | None:

@@ -5,7 +5,7 @@ A step never asks for what the input already shows, and never for a look at a pr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from nccldoctor.dataclass import dataclass
@@ -16,7 +16,7 @@ from nccldoctor.model.steps import JobEnd, JobState, Step, StepKind
 from nccldoctor.prescribe.catalogue.words import as_text, code_span, fill_command, fill_in_words
 from nccldoctor.prescribe.conditions.motion import Motion, is_at_prompt, motion_of
 from nccldoctor.prescribe.conditions.survey import Survey
-from nccldoctor.prescribe.culprit_frame import culprit_frame, parting_of
+from nccldoctor.prescribe.culprit_frame import CulpritFrame, culprit_frame, frames_apart, parting_of
 from nccldoctor.prescribe.missing_files import (
     PY_SPY_RIGHTS,
     exits_of_culprits,
@@ -160,7 +160,9 @@ def _drain(action: Action) -> Step | None:
 
 
 def _open(scene: _Scene) -> Step | None:
-    """The line of the user's own code that an engineer reads first."""
+    """The line of the user's own code that an engineer reads first; both lines where ranks took different branches."""
+    if len(places := frames_apart(scene.finding, scene.survey)) > 1:
+        return _open_both(places)
     frame = culprit_frame(scene.finding, scene.survey)
     if frame is None:
         return None
@@ -185,6 +187,20 @@ def _open(scene: _Scene) -> Step | None:
         is_one = len(ranks) == 1 or frame.worker is not None
         detail = capitalized(_what_to_look_for(motion_of(ranks, scene.survey), who, is_one=is_one))
     return Step(StepKind.OPEN, f"Open {code_span(frame.place)} ({code_span(frame.function)}).", detail)
+
+
+_NTH = ("first line", "second", "third")
+"""Names of the lines that one step opens at most."""
+
+
+def _open_both(places: Sequence[tuple[Ranks, CulpritFrame]]) -> Step:
+    """``Open finetune.py:38 (main) and finetune.py:21 (evaluate).``"""
+    shown = places[: len(_NTH)]
+    lines = and_list([f"{code_span(frame.place)} ({code_span(frame.function)})" for _, frame in shown])
+    ranks = [f"{ranks_phrase(ranks, 4)} called in the {nth}" for (ranks, _), nth in zip(shown, _NTH, strict=False)]
+    return Step(
+        StepKind.OPEN, f"Open {lines}.", f"{capitalized(and_list(ranks))}. Look for the branch that parts them."
+    )
 
 
 def _is_of_worker(scene: _Scene) -> bool:

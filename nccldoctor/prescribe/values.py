@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from nccldoctor.align.world.hosts import find_hosts
 from nccldoctor.events import GpuError, IbError, SchedulerEvent, Setting, SocketError, StoreError
-from nccldoctor.model import Finding
+from nccldoctor.model import Family, Finding
 from nccldoctor.prescribe.catalogue.words import PLACEHOLDERS, as_text, node_of_pod
 from nccldoctor.prescribe.conditions.base import quoted
 from nccldoctor.prescribe.conditions.survey import Survey
@@ -92,8 +92,9 @@ def _one_rank(finding: Finding) -> int:
 
 
 def _named_ranks(finding: Finding, survey: Survey) -> str | None:
-    """The ranks in words; ``some ranks`` where every rank is a suspect."""
-    if not finding.ranks and finding.suspects and finding.suspects == survey.case.world:
+    """The ranks in words; ``some ranks`` where all are suspects, or no side of a mismatch has a majority."""
+    is_tie = finding.family is Family.DISAGREE
+    if not finding.ranks and finding.suspects and (is_tie or finding.suspects == survey.case.world):
         return "some ranks"
     culprits = finding.ranks or finding.suspects
     return ranks_phrase(culprits) if culprits else None

@@ -35,7 +35,7 @@ _DECISIVE = ("operation", "dtype", "input sizes", "output sizes", "elements in",
 def field_diff(facts: Facts, finding: Finding) -> FieldDiff | None:
     """The sides of the stalled call; None where the verdict is no mismatch, or the input shows one side alone."""
     call = finding.stalled
-    if finding.cause not in MISMATCHES or call is None or call.seq is None or not finding.ranks:
+    if finding.cause not in MISMATCHES or call is None or call.seq is None:
         return None
     for source, issued in _recorded(facts, call.group, call.seq), _printed(facts, finding, call.seq):
         sides = _sides_of_call(issued, finding.ranks)
@@ -55,6 +55,8 @@ def _sides_of_call(issued: Mapping[int, Fields], culprits: Ranks) -> tuple[Ranks
     sides = sorted((Ranks(ranks) for ranks in ways.values()), key=lambda s: (bool(s & culprits), -len(s), min(s)))
     at_fault = [side for side in sides if side & culprits]
     others = [side for side in sides if not side & culprits]
+    if not culprits:
+        return tuple(others[:SIDES])
     return (*others[: SIDES - 1], *at_fault[: SIDES - len(others[: SIDES - 1])]) if at_fault and others else ()
 
 

@@ -182,12 +182,18 @@ def _reach(diagnosis: Diagnosis) -> Fact:
     parts += [numbers.plural(len(diagnosis.findings), "finding")] if len(diagnosis.findings) > 1 else []
     if diagnosis.verdict.cause is CauseClass.INIT and (hit or diagnosis.verdict.ranks):
         return Fact(label, "the whole group", "every member is blocked in init")
+    if not hit and diagnosis.verdict.family is Family.DISAGREE and diagnosis.verdict.suspects:
+        return Fact(label, _of_all(len(diagnosis.verdict.suspects), job), "in calls that differ")
     if not hit:
         well = diagnosis.verdict.family is Family.NONE
         return Fact(label, "none", "no rank waits") if well else Fact(label, "unknown", "no record of who waits")
+    return Fact(label, _of_all(hit, job), " · ".join(parts) or "waiting")
+
+
+def _of_all(count: int, job: Job) -> str:
+    """``3 of 4 ranks``; without the second number where the size of the job is not known."""
     whole = job.world_size or 0
-    value = f"{hit:,} of {whole:,} ranks" if whole >= hit else numbers.plural(hit, "rank")
-    return Fact(label, value, " · ".join(parts) or "waiting")
+    return f"{count:,} of {whole:,} ranks" if whole >= count else numbers.plural(count, "rank")
 
 
 def _doubled_groups(job: Job) -> int:

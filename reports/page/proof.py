@@ -114,4 +114,6 @@ def missing_log(diagnosis: Diagnosis) -> str:
     if len(sides) != 1 or not blamed:
         return ""
     has_culprit = sides[0].rank in blamed
+    if has_culprit and not (finding.inside or finding.victims) - blamed:
+        return ""  # nobody else waits
     return f"We parsed no log line of {'a waiting rank' if has_culprit else names.ranks_phrase(blamed, 4)} around that time."

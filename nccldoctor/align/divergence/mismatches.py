@@ -8,11 +8,12 @@ Example: under #18 of dp(0-7), ranks 0-6 called ALLREDUCE and rank 7 BROADCAST: 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from nccldoctor.align.call_sequences import call_site
 from nccldoctor.align.progress.table import ProgressTable
 from nccldoctor.arrays import distinct
 from nccldoctor.dataclass import dataclass
@@ -50,6 +51,20 @@ class Mismatch:
     def is_tie(self) -> bool:
         """True when no side outnumbers all others together."""
         return not self.minority
+
+
+def call_frames(case: Case, rows: Mapping[int, int]) -> dict[int, str]:
+    """By rank the user's frame that made the call: ``evaluate (train.py:21)``; "" where its dump has none."""
+    return {rank: call_site(case.vocabulary.stacks[case.calls.stack[row]]) for rank, row in rows.items()}
+
+
+def is_of_several_functions(frames: Iterable[str]) -> bool:
+    """True where ranks made a call in different functions of the program, and the function of each is known.
+
+    Ranks at two lines of one function may differ in the data alone; those in two functions took different branches.
+    """
+    functions = {frame.rpartition(":")[0] for frame in frames}
+    return len(functions) > 1 and "" not in functions
 
 
 def rows_at(case: Case, progress: ProgressTable, group: int, seq: int) -> dict[int, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import zip_longest
 
 from nccldoctor.align.divergence.departures import Way
 from nccldoctor.diagnose.sentences.headline import Headline, whole
@@ -28,10 +29,16 @@ def op_mismatch(number: str, sides: Sequence[Side]) -> Headline:
     return Headline(f"operation mismatch at {number}", "", _each_side(sides, "called"), hedge="")
 
 
-def size_mismatch(call: str, sides: Sequence[tuple[Ranks, int]], did: str = "sent") -> Headline:
-    """``Size mismatch in ALLREDUCE #7: rank 3 sent 512 elements, ranks 0-2 sent 1,024.``"""
-    first = [(ranks, plural(count, "element")) for ranks, count in sides[:1]]
-    words = _each_side([*first, *((ranks, f"{count:,}") for ranks, count in sides[1:])], did)
+def size_mismatch(
+    call: str, sides: Sequence[tuple[Ranks, int]], did: str = "sent", frames: Sequence[str] = ()
+) -> Headline:
+    """``Size mismatch in ALLREDUCE #7: rank 3 sent 512 elements, ranks 0-2 sent 1,024.``
+
+    ``frames`` are the places of the sides, where they differ: ``rank 3 sent 1 element in evaluate (train.py:21)``.
+    """
+    values = [plural(count, "element") if n == 0 else f"{count:,}" for n, (_, count) in enumerate(sides)]
+    told = [value + (f" in {frame}" if frame else "") for value, frame in zip_longest(values, frames, fillvalue="")]
+    words = _each_side([(ranks, value) for (ranks, _), value in zip(sides, told, strict=True)], did)
     return Headline(f"size mismatch in {call}", "", words, hedge="")
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 import numpy as np
 
+from nccldoctor.align.divergence.mismatches import call_frames, is_of_several_functions
 from nccldoctor.align.lingering import is_behind_exception
 from nccldoctor.align.stack_activity import find_activity, is_by_name, is_waiting, shown_activity_of, user_frame
 from nccldoctor.events import ExceptionRaised, FailedStack, ProcessExit, ProcessState, Stack
 from nccldoctor.identify.case import Case
-from nccldoctor.model import Group
+from nccldoctor.model import CauseClass, Group
 from nccldoctor.prescribe.conditions.base import (
     Answer,
     Context,
@@ -202,6 +204,32 @@ def call_site(context: Context, *, function: tuple[str, ...] = (), file: tuple[s
     return Unmet(
         asked, f"the call was made in {excerpt(innermost[0])}" if innermost else "the dump has no frames for the call"
     )
+
+
+@predicate(weight=0.6)
+def differing_data(context: Context, *, made_in: Literal["one-function", "several-functions"]) -> Answer:
+    """The calls agree in the operation and differ in size or dtype; dumps show in which functions ranks made them.
+
+    In several functions it was another call of the program. Without frames it counts as one function.
+    """
+    asked = f"ranks made the stalled call with different data in {made_in.replace('-', ' ')}"
+    if context.finding.cause not in (CauseClass.SIZE_MISMATCH, CauseClass.DTYPE_MISMATCH):
+        return Unmet(asked, f"{context.finding.id} is {context.finding.cause.value}")
+    frames = call_frames(context.survey.case, _rows_of_stalled(context))
+    says = "; ".join(f"rank {rank}: {frame or 'no frames'}" for rank, frame in sorted(frames.items())[:4]) or "no dump"
+    is_met = is_of_several_functions(frames.values()) == (made_in == "several-functions")
+    return (Met if is_met else Unmet)(asked, excerpt(says))
+
+
+def _rows_of_stalled(context: Context) -> dict[int, int]:
+    """By rank the row of its entry of the stalled call, of the ranks that the finding is about."""
+    case, call, finding = context.survey.case, context.finding.stalled, context.finding
+    if call is None or call.seq is None or not len(case.calls):
+        return {}
+    ranks = np.array(sorted(finding.ranks | finding.suspects | finding.victims), dtype=np.int64)
+    rows = np.flatnonzero(~case.calls.is_p2p & (case.calls.seq == call.seq) & np.isin(case.call_rank, ranks))[:4096]
+    groups = {group.index for group in case.groups if _is_named(group, call.group)}
+    return {int(case.call_rank[row]): row for row in rows.tolist() if case.call_group[row] in groups}
 
 
 @predicate(weight=0.75)

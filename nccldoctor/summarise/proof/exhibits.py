@@ -52,6 +52,7 @@ def prove(facts: Facts, finding: Finding, diff: CallDiff | None) -> Proof:
     chosen = chooser.chosen()
     chosen += islice(chooser.further(tuple(chosen)), EXHIBITS - len(chosen))
     shown = {part for exhibit in chosen for part in exhibit.parts}
+    shown |= set() if finding.ranks or facts.case.world - blamed else {Part.PEER}  # every rank is a suspect
     missing = (
         Unshown(part, _unshown_part(part, plan, blamed, facts.liveness.dumped)) for part in Part if part not in shown
     )

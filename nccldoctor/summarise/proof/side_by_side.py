@@ -117,7 +117,10 @@ def _claim(table: CallsTable, row: CallsRow, op: str | None) -> str:
 
 
 def sides_of(facts: Facts, finding: Finding) -> Sides | None:
-    """The first peer inside the stalled call and the first culprit with a record; None without a stalled group."""
+    """The first peer inside the stalled call and the first culprit with a record; None without a stalled group.
+
+    Where no side of a mismatch has a majority, the first two suspects whose calls differ.
+    """
     call = finding.stalled
     groups = [g.index for g in facts.case.groups if call is not None and g.label == call.group]
     if call is None or not groups:
@@ -126,6 +129,11 @@ def sides_of(facts: Facts, finding: Finding) -> Sides | None:
     blamed = finding.ranks or finding.suspects
     culprit = next((r for r in blamed if r in recorded), None)
     peer = next((r for r in call.entered - blamed if r in recorded), None)
+    if peer is None and not finding.ranks and call.seq is not None and call.kind != "p2p":
+        rows = rows_at(facts.case, facts.progress, groups[0], call.seq)
+        cells = {rank: call_cell(facts, rows[rank]) for rank in finding.suspects if rank in rows}
+        other = next((r for r in cells if culprit in cells and _differing(cells[culprit], cells[r])), None)
+        return Sides(culprit, other, groups[0]) if other is not None else Sides(None, culprit, groups[0])
     return Sides(peer, culprit, groups[0])
 
 

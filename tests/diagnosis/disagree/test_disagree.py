@@ -6,7 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-from builders.jobs.verdicts import gave_up, innocent, job, play, read, right
+from builders.jobs.cases import RecordedRank, world
+from builders.jobs.verdicts import Ruling, gave_up, innocent, job, play, read, right
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -130,6 +131,53 @@ def test_a_neighbour_that_gloo_aborts_need_not_be_the_one_that_differs() -> None
     ruling = read(files)
     assert ruling.cause == "size-mismatch", str(ruling)
     assert ruling.ranks == "", str(ruling)
+
+
+def sizes_from(*places: tuple[str, int]) -> Ruling:
+    """Two ranks of four left a dump: their last calls differ in size, and come from these functions and lines."""
+    files: dict[str, str | bytes] = {}
+    for rank, (function, line) in enumerate(places):
+        here = [{"name": function, "filename": "/job/train.py", "line": line}]
+        own = RecordedRank(rank, world(4), backend="gloo").calls(6, frames=here)
+        files[f"dumps/fr_trace_{rank}"] = own.call(n=8 if rank else 64, done=False, frames=here).data()
+    return read(files)
+
+
+@pytest.mark.parametrize(
+    ("places", "remedy"),
+    [
+        ((("train", 38), ("evaluate", 21)), "control-flow-divergence"),
+        ((("train", 38), ("train", 40)), "shape-mismatch"),
+        ((("train", 38), ("train", 38)), "shape-mismatch"),
+    ],
+)
+def test_sizes_that_differ_in_two_functions_are_two_calls_of_the_program(
+    places: tuple[tuple[str, int], ...], remedy: str
+) -> None:
+    ruling = sizes_from(*places)
+    assert (ruling.cause, ruling.ranks) == ("size-mismatch", ""), str(ruling)
+    assert ruling.document["remedies"][0]["id"] == remedy
+    is_told = [f"in {name} (train.py:{line})" in ruling.verdict["headline"] for name, line in places]
+    assert all(is_told) if remedy == "control-flow-divergence" else not any(is_told), ruling.verdict["headline"]
+
+
+@pytest.mark.parametrize(
+    ("places", "opened"),
+    [
+        ((("train", 38), ("evaluate", 21)), "Open `/job/train.py:38` (`train`) and `/job/train.py:21` (`evaluate`)."),
+        ((("train", 38), ("train", 40)), "Open `/job/train.py:38` (`train`) and `/job/train.py:40` (`train`)."),
+        ((("train", 38), ("train", 38)), "Open `/job/train.py:38` (`train`)."),
+    ],
+)
+def test_the_first_step_opens_every_line_that_made_the_call(places: tuple[tuple[str, int], ...], opened: str) -> None:
+    steps = sizes_from(*places).document["action"]["steps"]
+    assert steps[0]["text"] == opened, steps
+
+
+def test_a_tie_is_proved_by_the_calls_of_both_sides() -> None:
+    shown = sizes_from(("train", 38), ("evaluate", 21)).document["proof"][0]
+    assert shown["claim"] == "Ranks 0 and 1 both issued #7, with different sizes."
+    assert shown["where"] == ["dumps/fr_trace_0#entries[6]", "dumps/fr_trace_1#entries[6]"]
 
 
 # --- out of step ------------------------------------------------------------------------------------------------

@@ -96,6 +96,16 @@ def test_a_wrong_size_between_two_lines_of_the_program_is_two_different_calls() 
     assert "main (train.py:38)" in ruling.verdict["headline"], str(ruling)
 
 
+def test_the_first_step_opens_both_lines_and_the_settings_are_those_of_gloo() -> None:
+    document = met_in_one_transfer(BACKWARD, LOSS).document
+    assert (
+        document["action"]["steps"][0]["text"]
+        == "Open `/opt/train/train.py:33` (`main`) and `/opt/train/train.py:38` (`main`)."
+    )
+    assert any("before the 1800 s timeout" in line for line in document["capture"]), document["capture"]
+    assert not any("NCCL's own" in line for line in document["capture"]), document["capture"]
+
+
 def test_the_one_that_was_at_another_line_is_named() -> None:
     ruling = met_in_one_transfer(BACKWARD, BARRIER, BACKWARD, BACKWARD)
     assert (ruling.cause, ruling.ranks) == ("op-mismatch", "1"), str(ruling)

@@ -15,7 +15,7 @@ from itertools import islice
 
 from nccldoctor.align.descriptions import describe, describe_row, in_group, stalled_of
 from nccldoctor.align.divergence.departures import Way
-from nccldoctor.align.divergence.mismatches import Mismatch, compare_calls
+from nccldoctor.align.divergence.mismatches import Mismatch, call_frames, compare_calls, is_of_several_functions
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Citation, Entry, Line
@@ -177,7 +177,15 @@ def _each_side(facts: Facts, found: Mismatch, stalled: Stalled) -> Headline:
     if found.aspect == "dtype":
         return disagree.dtype_mismatch(call, [(side, _dtype_of(facts, found, min(side))) for side in sides])
     did, counts = _sizes(facts, found)
-    return disagree.size_mismatch(call, [(side, counts[min(side)]) for side in sides], did)
+    frames = _frames_apart(facts, found)
+    told = [(side, counts[min(side)]) for side in sides]
+    return disagree.size_mismatch(call, told, did, [frames.get(min(side), "") for side in sides])
+
+
+def _frames_apart(facts: Facts, found: Mismatch) -> Mapping[int, str]:
+    """The frames in which ranks made the call; empty unless they are of different functions."""
+    frames = call_frames(facts.case, found.rows)
+    return frames if is_of_several_functions(frames.values()) else {}
 
 
 def _doubts_of_place(facts: Facts, found: Mismatch) -> Iterator[Doubt]:
@@ -217,7 +225,8 @@ def _entry_words(facts: Facts, rank: int, found: Mismatch) -> str:
     if found.aspect == "dtype":
         return disagree.sent(rank, _dtype_of(facts, found, rank), call)
     did, counts = _sizes(facts, found)
-    return disagree.sent(rank, plural(counts[rank], "element"), call, did)
+    frame = _frames_apart(facts, found).get(rank)
+    return disagree.sent(rank, plural(counts[rank], "element"), f"{call}, from {frame}" if frame else call, did)
 
 
 def _op_of(facts: Facts, found: Mismatch, rank: int) -> str:

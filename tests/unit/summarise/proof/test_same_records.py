@@ -32,3 +32,25 @@ def test_a_timeout_of_another_call_is_not_the_same(tmp_path: Path) -> None:
         other = re.sub(r"SeqNum=4,", "SeqNum=5,", text) if path.name == "rank_6.log" else text
         (tmp_path / path.name).write_text(other)
     assert "1-3,5,7" in alike(tmp_path, "peer")
+
+
+def test_one_error_at_two_lines_is_not_the_same(tmp_path: Path) -> None:
+    """Rank 0 lost its connection in ``backward``, rank 1 in ``all_reduce``; every rank is a suspect, so that none is missing as a peer."""
+    for rank, (line, code) in enumerate([(33, "loss.backward()"), (38, "dist.all_reduce(loss)")]):
+        rows = (
+            "Traceback (most recent call last):",
+            f'  File "/opt/train/train.py", line {line}, in main',
+            f"    {code}",
+            "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:537] Read error [10.0.0.2]:22930: Connection reset by peer",
+        )
+        (tmp_path / f"rank_{rank}.log").write_text("".join(f"[rank{rank}]: {row}\n" for row in rows))
+    (tmp_path / "rank_2.log").write_text(
+        "terminate called after throwing an instance of 'gloo::EnforceNotMet'\n  what():  [enforce fail at gloo/transport/tcp/pair.cc:456] "
+        "op.preamble.length <= op.nbytes. 4228 vs 4. Received data size doesn't match expected size.\n"
+    )
+    (tmp_path / "env.log").write_text("export WORLD_SIZE=3\n")
+    diagnosis = nccldoctor.analyze(tmp_path).diagnosis
+    claims = [exhibit.claim for exhibit in diagnosis.proof]
+    assert any("train.py:33" in claim for claim in claims) and any("train.py:38" in claim for claim in claims), claims
+    assert not any(exhibit.alike for exhibit in diagnosis.proof), diagnosis.proof
+    assert not any("a waiting rank" in part.says for part in diagnosis.unshown), diagnosis.unshown
