@@ -491,7 +491,9 @@ def _remark_on_waits(diagnosis: Diagnosis, has_rows: bool) -> str:
     if diagnosis.verdict.family is Family.NONE and not has_rows:
         return "no rank waits: nothing hangs"
     has_dumps = any(source.kind is SourceKind.RECORDER for source in diagnosis.sources)
-    lacks = "" if has_dumps else "no flight recorder dump: a rank is known by its own lines alone"
+    has_stacks = any(source.kind is SourceKind.STACKS for source in diagnosis.sources)
+    own = "lines and stacks" if has_stacks else "lines"
+    lacks = "" if has_dumps else f"no flight recorder dump: a rank is known by its own {own} alone"
     if has_rows:
         return lacks
     if not diagnosis.ranks:

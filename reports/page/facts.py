@@ -155,8 +155,7 @@ def _silence(diagnosis: Diagnosis) -> Fact | None:
 
     The page shows the same length beside the last lines of that log.
     """
-    ends = (side for side in diagnosis.last_lines if side.gap_ms is not None and not side.after)
-    side = next(ends, None)
+    side = incident_time.silent_log(diagnosis)
     if side is None or side.gap_ms is None:
         return None
     return Fact("Silent for", times.duration(side.gap_ms), f"rank {side.rank}'s log, until it was noticed")

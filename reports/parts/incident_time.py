@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from nccldoctor.model import Diagnosis, EventRole, Family, IncidentEvent, Stalled
+from nccldoctor.model.exhibits import LastLines
 from nccldoctor.model.standings import RankWait, WaitStart, WaitTimes
 from nccldoctor.words import times
 
@@ -54,6 +55,9 @@ def _began(diagnosis: Diagnosis) -> str:
     first = alarm.time if alarm is not None and alarm.time is not None else rows[0].time if rows else None
     if first is not None:
         return f"first error {times.instant(first)}"
+    side = silent_log(diagnosis)
+    if side is not None and side.gap_ms is not None and diagnosis.verdict.family is Family.ABSENT:
+        return f"rank {side.rank}'s log silent for {times.duration(side.gap_ms)} until it was noticed"
     end = next((row.time for row in diagnosis.story if row.role is EventRole.TEAR_DOWN and row.time is not None), None)
     return f"ended {times.instant(end)}" if end is not None else ""
 
@@ -87,6 +91,11 @@ def clock_of(diagnosis: Diagnosis, one: WaitTimes) -> str:
     ahead = diagnosis.timeline.ahead if diagnosis.timeline is not None else 0.0
     printed = datetime.fromtimestamp(one.since + ahead, UTC).replace(tzinfo=None)
     return times.instant(printed.replace(year=1900) if printed.year == NO_YEAR_KNOWN else printed)
+
+
+def silent_log(diagnosis: Diagnosis) -> LastLines | None:
+    """The last lines of a rank whose log ended in a silence of known length; None where there is none."""
+    return next((side for side in diagnosis.last_lines if side.gap_ms is not None and not side.after), None)
 
 
 def _is_early_sign(row: IncidentEvent) -> bool:

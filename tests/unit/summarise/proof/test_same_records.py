@@ -41,7 +41,7 @@ def test_one_error_at_two_lines_is_not_the_same(tmp_path: Path) -> None:
             "Traceback (most recent call last):",
             f'  File "/opt/train/train.py", line {line}, in main',
             f"    {code}",
-            "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:537] Read error [10.0.0.2]:22930: Connection reset by peer",
+            "RuntimeError: [/pytorch/third_party/gloo/transport/tcp/pair.cc:537] Read error [10.0.0.2]:22930: Connection reset by peer",
         )
         (tmp_path / f"rank_{rank}.log").write_text("".join(f"[rank{rank}]: {row}\n" for row in rows))
     (tmp_path / "rank_2.log").write_text(
