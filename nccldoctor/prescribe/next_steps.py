@@ -14,7 +14,7 @@ from nccldoctor.model.hosts import host_key
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.steps import JobEnd, JobState, Step, StepKind
 from nccldoctor.prescribe.catalogue.words import as_text, code_span, fill_command, fill_in_words
-from nccldoctor.prescribe.conditions.motion import Motion, is_at_prompt, motion_of
+from nccldoctor.prescribe.conditions.motion import Motion, is_at_prompt, kernel_wait_of, motion_of
 from nccldoctor.prescribe.conditions.survey import Survey
 from nccldoctor.prescribe.culprit_frame import CulpritFrame, culprit_frame, frames_apart, parting_of
 from nccldoctor.prescribe.missing_files import (
@@ -170,9 +170,8 @@ def _open(scene: _Scene) -> Step | None:
         branch, peer_at = parting
         leads = f"{capitalized(ranks_phrase(scene.finding.ranks, 4))} goes from there into {code_span(frame.function)}"
         at = f"{code_span(branch.place)} ({code_span(branch.function)})"
-        return Step(
-            StepKind.OPEN, f"Open {at}.", f"{leads}; its peers are at {code_span(peer_at)} of the same function."
-        )
+        apart = f"{leads}; its peers are at {code_span(peer_at)} of the same function."
+        return Step(StepKind.OPEN, f"Open {at}.", f"{apart} {_in_kernel(scene)}".strip())
     who = ranks_phrase(scene.finding.ranks or scene.finding.suspects, 4)
     who = who if frame.worker is None else f"worker process {frame.worker}"
     cause = scene.finding.cause
@@ -185,8 +184,19 @@ def _open(scene: _Scene) -> Step | None:
     else:
         ranks = scene.finding.ranks or scene.finding.suspects
         is_one = len(ranks) == 1 or frame.worker is not None
-        detail = capitalized(_what_to_look_for(motion_of(ranks, scene.survey), who, is_one=is_one))
+        seen = _in_kernel(scene) if frame.worker is None else ""
+        detail = seen or capitalized(_what_to_look_for(motion_of(ranks, scene.survey), who, is_one=is_one))
     return Step(StepKind.OPEN, f"Open {code_span(frame.place)} ({code_span(frame.function)}).", detail)
+
+
+def _in_kernel(scene: _Scene) -> str:
+    """What the process of the one culprit waits for in the kernel; "" where no file shows it."""
+    ranks = scene.finding.ranks or scene.finding.suspects
+    found = kernel_wait_of(min(ranks), scene.survey) if len(ranks) == 1 else None
+    if found is None:
+        return ""
+    what, function = found
+    return f"{capitalized(ranks_phrase(ranks))} waits there for {what} ({code_span(function)} in the kernel)."
 
 
 _NTH = ("first line", "second", "third")

@@ -7,8 +7,10 @@ Sources: procps ``ps`` 3.3 and 4.0, Linux ``Documentation/filesystems/proc.rst``
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import takewhile
 
 from nccldoctor.events import Event, ProcessState
+from nccldoctor.model.kernel_waits import waits_for
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.stacks.owner import owner_of
 from nccldoctor.patterns import lazy
@@ -38,16 +40,33 @@ class ProcessTableParser(LineParser):
         if "PID" not in head or state is None or head[-1] not in _COMMANDS:
             return
         wait = head.index("WCHAN") if "WCHAN" in head else None
-        for below in line.following(MOST_ROWS):
-            cells = below.body.split(None, len(head) - 1)
-            if len(cells) < len(head) or not cells[head.index("PID")].isdecimal():
-                break
+        rows = _rows(line, len(head), head.index("PID"))
+        in_kernel = _kernel_wait(line) if len(rows) == 1 else None
+        for below, cells in rows:
             letter, command = cells[state][:1], cells[-1].strip()
             waits_in = cells[wait] if wait is not None and cells[wait] not in ("-", "0") else None
+            waits_in = in_kernel or waits_in
             seen = "stopped" if waits_in == "do_signal_stop" else _state(letter)
             if seen and (_PYTHON.search(command) or (seen not in ("running", "sleeping") and command[0] != "[")):
                 fields = common(below, pid=int(cells[head.index("PID")]))
                 yield ProcessState(**fields, state=seen, waits_in=waits_in, command=command[:300], tool="ps")
+
+
+def _rows(line: Line, columns: int, pid: int) -> list[tuple[Line, list[str]]]:
+    """The rows below the head of a table, each with its cells."""
+    cut = ((below, below.body.split(None, columns - 1)) for below in line.following(MOST_ROWS))
+    return list(takewhile(lambda row: len(row[1]) == columns and row[1][pid].isdecimal(), cut))
+
+
+_KERNEL_FRAME = lazy(r"^\[<[0-9a-f]{1,16}>\] (?P<function>\w{1,100})\+0x")
+_KERNEL_DEPTH = 40
+"""Lines below the head of a table of one process among which the frames of its kernel stack stand."""
+
+
+def _kernel_wait(line: Line) -> str | None:
+    """The innermost function of the kernel stack below a table that tells what the process waits for."""
+    frames = (_KERNEL_FRAME.match(below.body) for below in line.following(_KERNEL_DEPTH))
+    return next((hit["function"] for hit in frames if hit and waits_for(hit["function"])), None)
 
 
 def _state(letter: str) -> str:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from nccldoctor.align.stack_activity import activity_of, as_any_tool_prints
 from nccldoctor.events import Note, ProcessState, Stack
+from nccldoctor.model.kernel_waits import waits_for
 from nccldoctor.prescribe.conditions.base import (
     Answer,
     Context,
@@ -75,6 +76,13 @@ def motion_of(ranks: Iterable[int], survey: Survey) -> Motion:
             else Motion.COMPUTING
         )
     return Motion.UNKNOWN
+
+
+def kernel_wait_of(rank: int, survey: Survey) -> tuple[str, str] | None:
+    """What a rank's process waits for in the kernel, and the function; None where neither ``ps`` nor its kernel stack tells."""
+    states = lasting_states(event for event in survey.events_of(ProcessState) if event.rank == rank)
+    found = ((waits_for(state.waits_in), state.waits_in) for state in states if state.waits_in)
+    return next(((what, function) for what, function in found if what), None)
 
 
 def is_stopped(ranks: Iterable[int], survey: Survey) -> bool:

@@ -398,6 +398,21 @@ def test_a_job_at_a_prompt_is_cancelled_and_the_prompt_removed():
     assert given[1].text == "Open `/opt/train/train.py:67` (`check`)."
 
 
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        ("tcp_recvmsg_locked", "waits there for data from a socket (`tcp_recvmsg_locked` in the kernel)"),
+        ("rpc_wait_bit_killable", "waits there for a file system"),
+        ("futex_do_wait", "a lock, file or network call"),
+    ],
+)
+def test_the_first_step_says_what_the_process_waits_for_in_the_kernel(function, words):
+    seen = event(ProcessState, state="sleeping", waits_in=function)
+    given = steps("not-arrived", looked("idle", "fetch (/a/t.py:29)"), seen)
+    opened = next(step for step in given if step.kind is StepKind.OPEN)
+    assert words in opened.detail
+
+
 def test_the_line_where_a_rank_left_its_peers_is_opened():
     peer = fixtures_conditions.stack(
         0, "all_reduce (torch/distributed/distributed_c10d.py:3252)", "sync (/a/t.py:79)", "train (/a/t.py:169)"
