@@ -13,6 +13,7 @@ class NodeOptions:
     """What is asked of a node: ``pid`` is ``all`` or process ids with commas.
 
     ``where`` are variables (NAME=VALUE) that a process must have.
+    ``gdb`` lets tools read stacks that stop a process for seconds.
     ``twice`` is the number of seconds between two looks, 0 for one look; ``seconds`` and ``limit_mb`` bound the whole answer.
     """
 
@@ -21,13 +22,16 @@ class NodeOptions:
     twice: float = 0.0
     seconds: float = 90.0
     limit_mb: int = 512
+    gdb: bool = False
 
     @property
     def words(self) -> tuple[str, ...]:
         """The options as words of a command line, behind ``python3 -``."""
         more = [word for pair in self.where for word in ("--where", pair)]
+        stacks = ("--gdb",) if self.gdb else ()
+        twice = ("--twice", f"{self.twice:g}") if self.twice else ()
         limits = ("--seconds", f"{self.seconds:g}", "--limit-mb", str(self.limit_mb))
-        return ("--pid", self.pid, *more, *(("--twice", f"{self.twice:g}") if self.twice else ()), *limits)
+        return ("--pid", self.pid, *more, *stacks, *twice, *limits)
 
     @property
     def patience(self) -> float:

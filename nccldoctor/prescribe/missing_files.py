@@ -21,6 +21,7 @@ from nccldoctor.prescribe.remote_commands import is_this_machine
 from nccldoctor.prescribe.under_capture import another_look, is_captured
 from nccldoctor.prescribe.values import job_id
 from nccldoctor.words.names import ranks_phrase
+from nccldoctor.words.stack_tools import PYTHON_STACKS
 
 _HOSTS = 16
 DUMPS = "/tmp/nccl_trace_rank_"
@@ -33,7 +34,7 @@ def files_to_collect(finding: Finding, survey: Survey, state: JobState) -> tuple
     """The logs, dumps and stacks that the input lacks, in the order of their worth.
 
     Stacks are asked for only while a job may still run: afterwards nobody can take them. They come first where it does, and where
-    nobody complained and ``nccldoctor live`` brings the rest as well.
+    nobody complained and ``nccldoctor live`` brings the rest as well. Where a look found no tool for them, that tool comes before all.
     """
     case = survey.case
     world = Ranks(range(case.world_size)) if case.world_size else Ranks()
@@ -51,6 +52,8 @@ def files_to_collect(finding: Finding, survey: Survey, state: JobState) -> tuple
         is_first = state is JobState.RUNNING or (live and not any(event.is_complaint for event in case.events))
         place = 0 if is_first else len(steps)
         steps[place:place] = missing
+    if state is not JobState.ENDED and any(gap.what.startswith(PYTHON_STACKS) for gap in case.gaps):
+        steps.insert(0, _PY_SPY)
     return tuple(steps)
 
 
@@ -107,6 +110,14 @@ def can_have_dumps(finding: Finding, survey: Survey, state: JobState) -> bool:
 def has_timed_out(survey: Survey) -> bool:
     """True where a rank's timeout on a call is on record."""
     return bool(survey.case.events.of_kind(CallTimeout))
+
+
+_PY_SPY = Step(
+    StepKind.CHECK,
+    "Install py-spy where the ranks run.",
+    "The look found no tool there that shows Python stacks, and they show which rank its peers wait for.",
+    "pip install py-spy",
+)
 
 
 def _missing_ranks(missing: Ranks) -> str:

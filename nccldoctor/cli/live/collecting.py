@@ -17,7 +17,7 @@ from nccldoctor.cli.report_file import SUFFIXES
 from nccldoctor.collect.bundle import Answer, BundleResult
 from nccldoctor.collect.gather import gather_bundle, planned_commands
 from nccldoctor.collect.node_options import NodeOptions
-from nccldoctor.collect.on_node.main import NO_PROCESSES, printed
+from nccldoctor.collect.on_node.main import NO_PROCESSES, printed, stack_tools
 from nccldoctor.collect.one_file import collector_source
 from nccldoctor.collect.reach.kubernetes import Pods
 from nccldoctor.collect.reach.slurm import Slurm
@@ -31,6 +31,7 @@ from nccldoctor.model.ranks import Ranks
 from nccldoctor.words.names import ranks_phrase
 from nccldoctor.words.numbers import plural, size
 from nccldoctor.words.sanitize import line
+from nccldoctor.words.stack_tools import PYTHON_STACKS
 from nccldoctor.words.times import duration
 
 ALL_ANSWERED, NOTHING, SOME_ANSWERED = 0, 2, 3
@@ -57,7 +58,7 @@ def collect_job(options: Mapping[str, Any], output: Path | None, force: bool) ->
         terminal.out("\n".join(plan(way, node, options["python"])) + "\n")
         return ALL_ANSWERED
     result = ask_nodes(way, node, bundle_path(output, force), options["python"])
-    terminal.out("\n".join([*several_jobs(result), *summary(result), *_next(result)]) + "\n")
+    terminal.out("\n".join([*heading(result), *summary(result), *_next(result)]) + "\n")
     return exit_code_of(result)
 
 
@@ -91,7 +92,7 @@ def node_options(options: Mapping[str, Any]) -> NodeOptions:
     for pair in options["where"]:
         if not pair.partition("=")[0].isidentifier() or "=" not in pair:
             raise InputError(f"--where takes NAME=VALUE, not {pair[:40]!r}")
-    return NodeOptions(pid, options["where"], options["twice"], options["seconds"], options["limit_mb"])
+    return NodeOptions(pid, options["where"], options["twice"], options["seconds"], options["limit_mb"], options["gdb"])
 
 
 def plan(way: Way, node: NodeOptions, python: str) -> Iterator[str]:
@@ -99,7 +100,7 @@ def plan(way: Way, node: NodeOptions, python: str) -> Iterator[str]:
     yield "# on this machine"
     yield from planned_commands(way, node, python)
     yield "# on each node: reads, and commands where they exist"
-    yield from (f"#   {row}" for row in printed())
+    yield from (f"#   {row}" for row in printed(stack_tools(node.gdb)))
 
 
 def bundle_path(output: Path | None, force: bool) -> Path:
@@ -178,6 +179,18 @@ def summary(result: BundleResult) -> Iterator[str]:
         yield f"\nwrote {result.path} ({size(result.size)})"
 
 
+def heading(result: BundleResult) -> Iterator[str]:
+    """What to know before anything else: no Python stacks, and why; and which of several jobs is meant."""
+    nodes: dict[str, list[str]] = defaultdict(list)
+    for node in result.nodes:
+        for what, why in node.missing:
+            if what == PYTHON_STACKS:
+                nodes[why].append(node.name)
+    for why, names in nodes.items():
+        yield f"No {PYTHON_STACKS} on {_some(names)}: {line(why, 400)}.\n"
+    yield from several_jobs(result)
+
+
 def several_jobs(result: BundleResult) -> Iterator[str]:
     """Which of several jobs is meant and why, and the command for each other one."""
     jobs = result.jobs
@@ -238,6 +251,8 @@ def _missing(result: BundleResult) -> list[str]:
     by_reason: dict[str, list[_Lack]] = defaultdict(list)
     for node in result.nodes:
         for what, why in node.missing:
+            if what == PYTHON_STACKS:
+                continue  # the heading says it
             by_reason["".join(c for c in why if not c.isdigit())].append(_Lack(what, why, node.name))
     rows = sorted(by_reason.values(), key=lambda row: -len(row))
     return [f"  {_what_of(row)}: {line(row[0].why, 400)}" for row in rows]

@@ -25,6 +25,11 @@ _OPTIONS = (
     ),
     click.option("--where", multiple=True, metavar="NAME=VALUE", help="Only processes with this variable."),
     click.option(
+        "--gdb",
+        is_flag=True,
+        help="Where py-spy fails, read native stacks by gdb: this stops each process for seconds.",
+    ),
+    click.option(
         "--twice", type=click.FloatRange(0, 3600), default=0.0, metavar="SECONDS", help="Look again after SECONDS."
     ),
     click.option(

@@ -93,8 +93,8 @@ def _tell(at: float, sentence: str) -> None:
 
 
 def _show(seen: _Round, options: Mapping[str, Any], report: Path | None) -> None:
-    """Which of several jobs it is about, the whole report, and who did not answer."""
-    heading = list(collecting.several_jobs(seen.bundle))
+    """What to know first, the whole report, and who did not answer."""
+    heading = list(collecting.heading(seen.bundle))
     if options["form"] == "json":
         click.echo("\n".join(heading), err=True, nl=bool(heading))
         terminal.out(seen.incident.to_json(), encoding="utf-8")

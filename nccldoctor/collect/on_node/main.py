@@ -17,8 +17,8 @@ from nccldoctor.collect.on_node.evidence.logs import LOG_TAIL, add_logs, log_siz
 from nccldoctor.collect.on_node.machine import NODE_COMMANDS, add_node
 from nccldoctor.collect.on_node.network import DEBUG_SERVER_PORT, add_network_reports
 from nccldoctor.collect.on_node.process_tree import ProcessTree, note_ends, tell_missing_ranks
-from nccldoctor.collect.on_node.stack_tools import STACK_TOOLS, stack_command
-from nccldoctor.collect.on_node.stacks import STACK_SECONDS, look_at_stacks
+from nccldoctor.collect.on_node.stack_tools import NATIVE_TOOLS, PYTHON_TOOLS, stack_command
+from nccldoctor.collect.on_node.stacks import STACK_SECONDS, StackLook
 from nccldoctor.collect.on_node.states import add_environments, look_at_states
 from nccldoctor.collect.on_node.tar_answer import TarAnswer
 
@@ -27,17 +27,18 @@ NO_PROCESSES = "training processes"
 
 
 class Looks:
-    """The stacks of a first look, and a second look so many seconds after their end."""
+    """The stacks of a first look, and a second look so many seconds after their end; ``tools`` may read stacks."""
 
-    def __init__(self, answer: TarAnswer, tree: ProcessTree, pause: float) -> None:
+    def __init__(self, answer: TarAnswer, tree: ProcessTree, pause: float, tools: tuple[str, ...]) -> None:
         self.answer = answer
         self.tree = tree
         self.pause = pause
+        self.tools = tools
         self.ended = time.monotonic()
 
     def look_at_first_stacks(self) -> None:
         """Add the first stacks, and note when they were there."""
-        look_at_stacks(self.answer, self.tree, 1)
+        StackLook(self.answer, self.tree, 1, self.tools).look_at_all()
         self.ended = time.monotonic()
 
     def look_again(self) -> None:
@@ -45,12 +46,11 @@ class Looks:
         left = self.pause - (time.monotonic() - self.ended)
         time.sleep(max(0.0, min(left, self.answer.seconds_left - STACK_SECONDS)))
         look_at_states(self.answer, self.tree, 2)
-        look_at_stacks(self.answer, self.tree, 2)
+        StackLook(self.answer, self.tree, 2, self.tools).look_at_all()
 
 
-def gather(answer: TarAnswer, wanted: set[int] | None, where: dict[str, str], twice: float) -> None:
+def gather(answer: TarAnswer, tree: ProcessTree, twice: float, tools: tuple[str, ...]) -> None:
     """What shows most comes first: a stream that is cut has it. A part that fails costs itself alone."""
-    tree = ProcessTree(answer, wanted, where)
     answer.processes = [*tree.ranks, *tree.workers]
     if not tree.ranks:
         answer.lacks(
@@ -59,7 +59,7 @@ def gather(answer: TarAnswer, wanted: set[int] | None, where: dict[str, str], tw
         )
     asked: dict[int, float] = {}
     sizes: dict[tuple[int, int], int] = {}
-    looks = Looks(answer, tree, twice)
+    looks = Looks(answer, tree, twice, tools)
     parts: list[tuple[str, Callable[[], object]]] = [
         ("ranks that should run here", partial(tell_missing_ranks, answer, tree)),
         ("states of processes", partial(look_at_states, answer, tree, 1)),
@@ -84,13 +84,13 @@ def gather(answer: TarAnswer, wanted: set[int] | None, where: dict[str, str], tw
         answer.tell()
 
 
-def printed() -> list[str]:
+def printed(tools: tuple[str, ...]) -> list[str]:
     """Every command and read of :func:`gather`; PID stands for each process of the job."""
     proc = "stat, environ (allowed variables only), cmdline, exe, maps, status, fd, fdinfo, net/tcp, task/*/stat, task/*/wchan, stack"
-    tools = [" ".join(stack_command(name, name, "PID", False, False) or []) for name in STACK_TOOLS]
+    stacks = [" ".join(stack_command(name, name, "PID", False, False) or []) for name in tools]
     return [
         f"read /proc/PID/: {proc}",
-        *(f"{'or ' if number else ''}{line}" for number, line in enumerate(tools)),
+        *(f"{'or ' if number else ''}{line}" for number, line in enumerate(stacks)),
         "read $TORCH_FR_DUMP_TEMP_FILE<rank>, $TORCH_NCCL_DEBUG_INFO_TEMP_FILE<rank>, ~/.cache/torch/*_trace_rank_<rank>, "
         "/tmp/nccl_trace_rank_<rank>",
         "read rank_<rank>.log, dumps/, stacks/ and processes/ in the folder of nccldoctor.capture that the sidecar of a rank names",
@@ -101,6 +101,11 @@ def printed() -> list[str]:
         "read /proc/self/mounts, /proc/loadavg, /proc/meminfo; names of *.dist-info beside the mapped torch",
         f"read the last {LOG_TAIL // 1_000_000} MB of each log that a process of the job has open for writing: /proc/PID/fd/N",
     ]
+
+
+def stack_tools(with_native: bool) -> tuple[str, ...]:
+    """The tools that may read stacks: those that stop a process for seconds only where they are asked for."""
+    return (*PYTHON_TOOLS, *NATIVE_TOOLS) if with_native else PYTHON_TOOLS
 
 
 def pid_list(text: str) -> set[int] | None:
@@ -121,19 +126,23 @@ def main() -> int:
     parser.add_argument(
         "--where", action="append", default=[], metavar="NAME=VALUE", help="only processes with this variable"
     )
+    parser.add_argument(
+        "--gdb", action="store_true", help="let eu-stack and gdb read stacks, too: they stop a process for seconds"
+    )
     parser.add_argument("--twice", type=float, default=0.0, metavar="SECONDS", help="look again after so many seconds")
     parser.add_argument("--limit-mb", type=int, default=512, help="most MB that are written")
     parser.add_argument("--seconds", type=float, default=90.0, help="most seconds for all of it")
     parser.add_argument("--print", action="store_true", dest="only_print", help="print what would be run and read")
     options = parser.parse_args()
     if options.only_print:
-        print("\n".join(printed()))
+        print("\n".join(printed(stack_tools(options.gdb))))
         return 0
     answer = TarAnswer(sys.stdout.buffer, options.limit_mb << 20, options.seconds + options.twice)
     INTERRUPTION.heed()
     try:
         try:
-            gather(answer, options.pid, dict(pair.partition("=")[::2] for pair in options.where), options.twice)
+            where = dict(pair.partition("=")[::2] for pair in options.where)
+            gather(answer, ProcessTree(answer, options.pid, where), options.twice, stack_tools(options.gdb))
         except (Exception, Stopped) as error:
             answer.lacks("the rest of this node", f"the collector failed with {type(error).__name__} ({error})")
         answer.conclude()

@@ -45,6 +45,7 @@ class ProcessTree:
             self.ranks = self._unnamed()
         for rank in self.ranks:
             self._find_capture(rank)
+        self.looked_at = of_one_job(self.ranks)
         workers = (worker for rank in self.ranks for worker in self._workers(rank))
         self.workers = list(islice(workers, MOST_WORKERS))
         answer.secrets = self._secrets_of_jobs()
@@ -162,6 +163,20 @@ class ProcessTree:
                     process.job = rank.job
                     out[process.pid] = process
         return list(out.values())
+
+
+def of_one_job(ranks: list[Process]) -> list[Process]:
+    """The ranks of the job that has most of them here.
+
+    Of equal ones it is the first by name, as the analysis chooses among several jobs.
+    A process that says of no job that it is its rank stays.
+    """
+    jobs: dict[str, set[int]] = {}
+    for rank in ranks:
+        if rank.job and rank.rank is not None:
+            jobs.setdefault(rank.job, set()).add(rank.rank)
+    chosen = min(jobs, key=lambda job: (-len(jobs[job]), job), default="")
+    return [rank for rank in ranks if rank.job not in jobs or rank.job == chosen]
 
 
 def _has_majority(counts: Counter[int]) -> bool:

@@ -7,13 +7,16 @@ import re
 import stat
 import sys
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from nccldoctor.collect.on_node.proc_files import proc_text
 from nccldoctor.collect.on_node.process import Process
 
-STACK_TOOLS = ("py-spy", "pystack", "eu-stack", "gdb")
-"""The best first. py-spy reads a process without stopping it where it must: one that is stopped or blocked already."""
+PYTHON_TOOLS = ("py-spy", "pystack")
+"""Tools that show Python frames, the best first. They pause a process for a moment; one that is stopped or blocked they don't."""
+
+NATIVE_TOOLS = ("eu-stack", "gdb")
+"""Tools that stop a process for seconds while they read symbols, and show native frames alone. ``--gdb`` asks for them."""
 
 
 def stack_command(tool: str, path: str, pid: str, standing: bool, native: bool) -> list[str] | None:
@@ -35,6 +38,22 @@ def find_tool(name: str, processes: Iterable[Process]) -> str | None:
 
     A file that another user could have put there is never run.
     """
+    return next((path for path in _paths_of_tool(name, processes) if _is_trusted(path)), None)
+
+
+def why_no_python_stacks(processes: Iterable[Process], native: Iterable[str]) -> str:
+    """Why no tool shows Python frames, and what to do; ``native`` are the tools that ``--gdb`` would run here."""
+    path = next(_paths_of_tool(PYTHON_TOOLS[0], processes), None)
+    if path is not None:
+        why = f"{path} was not run, because another user could replace it: install py-spy in a folder of root"
+    else:
+        why = "py-spy is not installed (pip install py-spy)"
+    names = " and ".join(native)
+    return f"{why}; --gdb reads native stacks with {names}, and stops each process for seconds" if names else why
+
+
+def _paths_of_tool(name: str, processes: Iterable[Process]) -> Iterator[str]:
+    """Programs of this name, on the path of this program and then on those of the job."""
     folders = [*os.environ.get("PATH", os.defpath).split(os.pathsep), os.path.dirname(sys.executable)]
     folders += ["/usr/local/bin", "/opt/conda/bin"]
     for process in processes:
@@ -46,9 +65,8 @@ def find_tool(name: str, processes: Iterable[Process]) -> str | None:
             folders += process.env.get("PATH", "").split(os.pathsep)
     for place in OrderedDict.fromkeys(folders):
         path = os.path.join(place, name)
-        if os.path.isabs(path) and os.access(path, os.X_OK) and _is_trusted(path):
-            return path
-    return None
+        if os.path.isabs(path) and os.access(path, os.X_OK):
+            yield path
 
 
 def _is_trusted(path: str) -> bool:

@@ -12,13 +12,16 @@ from nccldoctor.collect.on_node.proc_files import state_of
 from nccldoctor.collect.on_node.process import Process
 from nccldoctor.collect.on_node.process_tree import ProcessTree, folder
 from nccldoctor.collect.on_node.stack_tools import (
-    STACK_TOOLS,
+    NATIVE_TOOLS,
+    PYTHON_TOOLS,
     find_tool,
     last_line_of,
     stack_command,
+    why_no_python_stacks,
     why_no_stacks,
 )
 from nccldoctor.collect.on_node.tar_answer import TarAnswer
+from nccldoctor.words.stack_tools import PYTHON_STACKS
 
 STACK_SECONDS = 20.0
 """Seconds that a tool may take for one stack."""
@@ -27,6 +30,8 @@ STACK_SECONDS = 20.0
 SYMBOL_SECONDS = 60.0
 """gdb reads the symbols of all of PyTorch before its first word."""
 
+SETTLE_SECONDS = 0.5
+"""Seconds in which a process shows whether a tool that was ended has left it stopped, and whether it goes on."""
 
 SHARE = 0.6
 """The part of the time that is left that stacks may take: gdb needs a minute for each, and logs and dumps come behind."""
@@ -36,29 +41,30 @@ MOST_STACKS = 8
 
 
 class StackLook:
-    """One look at the stacks of all ranks and of their workers."""
+    """One look at the stacks of all ranks of the job and of their workers.
 
-    def __init__(self, answer: TarAnswer, tree: ProcessTree, look: int) -> None:
+    ``tools`` are the names of those that may run. No process of another job on the node is touched.
+    """
+
+    def __init__(self, answer: TarAnswer, tree: ProcessTree, look: int, tools: tuple[str, ...]) -> None:
         self.answer = answer
         self.tree = tree
         self.look = look
         self.until = time.monotonic() + SHARE * answer.seconds_left
-        self.tools = [
-            (name, path) for name, path in ((name, find_tool(name, tree.ranks)) for name in STACK_TOOLS) if path
-        ]
+        found = {name: find_tool(name, tree.ranks) for name in (*PYTHON_TOOLS, *NATIVE_TOOLS)}
+        self.tools = [(name, path) for name, path in found.items() if path and name in tools]
         self.tried: dict[int, list[str]] = {}
         self.said: dict[int, tuple[str, bytearray]] = {}
-        if not self.tools:
-            answer.lacks(
-                "stacks",
-                f"none of {', '.join(STACK_TOOLS)} is on this node (pip install py-spy); states and wait channels were taken from /proc",
-            )
+        if tree.ranks and not any(found[name] for name in PYTHON_TOOLS):
+            unused = [name for name in NATIVE_TOOLS if found[name] and name not in tools]
+            answer.lacks(PYTHON_STACKS, why_no_python_stacks(tree.ranks, unused))
 
     def look_at_all(self) -> None:
         """The ranks first, all at about the same time, then a few workers of each."""
-        self._run_tools(self.tree.ranks, 0)
+        ranks = self.tree.looked_at
+        self._run_tools(ranks, 0)
         few: list[Process] = []
-        for rank in self.tree.ranks:
+        for rank in ranks:
             few += [worker for worker in self.tree.workers if worker.of == rank.pid][:MOST_STACKS]
         self._run_tools(few, 0)
 
@@ -131,17 +137,25 @@ class StackLook:
 
     def _unfreeze(self, process: Process, before: str, tool: str, child: Child) -> None:
         """A tool that was ended in the middle of its look may leave its process stopped: let that go on."""
-        if child.late and before not in "Tt" and state_of(process.pid) == "T":
-            send_signal(process.pid, signal.SIGCONT)
-            self.answer.lacks(
-                f"stack of {process.name}",
-                f"{tool} was ended and left the process stopped; SIGCONT set it running again",
-            )
+        if not child.late or before in "Tt" or not _has_settled_in(process.pid, "T"):
+            return
+        send_signal(process.pid, signal.SIGCONT)
+        goes_on = _has_settled_in(process.pid, "RSDZXI") or not state_of(process.pid)
+        what = "SIGCONT set it running again" if goes_on else f"it still is: kill -CONT {process.pid}"
+        self.answer.lacks(f"stack of {process.name}", f"{tool} was ended and left the process stopped; {what}")
 
 
-def look_at_stacks(answer: TarAnswer, tree: ProcessTree, look: int) -> None:
-    """Add the stacks of all ranks and of their workers, as look number ``look``."""
-    StackLook(answer, tree, look).look_at_all()
+def _has_settled_in(pid: int, states: str) -> bool:
+    """True when a process gets into one of these states soon.
+
+    A stop that a tool has asked for may follow the end of the tool.
+    """
+    until = time.monotonic() + SETTLE_SECONDS
+    while True:
+        state = state_of(pid)
+        if not state or state in states or time.monotonic() >= until:
+            return bool(state) and state in states
+        time.sleep(0.01)
 
 
 def _has_frames(data: bytearray) -> bool:

@@ -31,7 +31,7 @@ from nccldoctor.events import (
     SocketError,
     TearDown,
 )
-from nccldoctor.model import Evidence, SourceKind
+from nccldoctor.model import Evidence, Gap, SourceKind
 from nccldoctor.model.steps import JobState, StepKind
 from nccldoctor.prescribe.job_end import job_end
 from nccldoctor.prescribe.next_steps import MOST
@@ -233,6 +233,18 @@ def test_a_job_that_may_still_run_is_looked_at_by_one_command_where_one_does(see
     asked = [step.command or "" for step in ask(dataclasses.replace(made, rank_host=hosts), found).action.steps]
     assert any(command in each for each in asked), asked
     assert asked[0].startswith("nccldoctor live") is command.startswith("nccldoctor live")
+
+
+@pytest.mark.parametrize("named", ["Python stacks (n1)", "Python stacks (n1), Python stacks (n2)"])
+def test_a_look_without_a_tool_for_python_stacks_asks_for_it_first(named):
+    gap = Gap(named, "py-spy is not installed (pip install py-spy)")
+    made = fixtures_conditions.case([event(Progress, text="step 7", step=7)])
+    found = fixtures_conditions.finding("undetermined", ranks=())
+    first, second, *_ = ask(dataclasses.replace(made, gaps=(gap,), rank_host={}), found).action.steps
+    assert (first.command, "py-spy" in first.text) == ("pip install py-spy", True)
+    assert (second.command or "").startswith("nccldoctor live")
+    ended = ask(dataclasses.replace(fixtures_conditions.case([GONE]), gaps=(gap,)), found).action.steps
+    assert not any("pip" in (step.command or "") for step in ended), "the processes are gone"
 
 
 def test_slurm_names_the_hosts_that_no_line_names():

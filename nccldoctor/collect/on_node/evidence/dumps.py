@@ -128,8 +128,8 @@ def add_dumps(answer: TarAnswer, tree: ProcessTree, name: str, since: dict[int, 
 
 
 def trigger_dumps(answer: TarAnswer, tree: ProcessTree) -> dict[int, float]:
-    """Ask each rank that has a pipe for a dump; the pids that were asked, and when."""
-    ranks = {rank.pid: rank for rank in tree.ranks if rank.rank is not None}
+    """Ask each rank of the job that has a pipe for a dump; the pids that were asked, and when."""
+    ranks = {rank.pid: rank for rank in tree.looked_at if rank.rank is not None}
     asked: dict[int, float] = {}
     refused: dict[int, str] = {}
     for pid, why in each([*ranks], lambda pid: _why_not_asked(ranks[pid])):

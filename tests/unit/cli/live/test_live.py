@@ -52,7 +52,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 OPTIONS: dict[str, Any] = {
     "pid": None, "local": False, "slurm": "4711", "k8s": False, "selector": "", "namespace": "", "container": "", "ssh": None,
-    "where": (), "twice": 0.0, "seconds": 90.0, "limit_mb": 64, "python": "python3", "only_print": False, "force": False,
+    "where": (), "gdb": False, "twice": 0.0, "seconds": 90.0, "limit_mb": 64, "python": "python3", "only_print": False, "force": False,
     "report": None, "watch": None, "color": "never", "form": "text",
 }  # fmt: skip
 

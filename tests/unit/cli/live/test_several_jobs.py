@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nccldoctor.cli.live.collecting import several_jobs, summary
+from nccldoctor.cli.live.collecting import heading, several_jobs, summary
 from nccldoctor.collect.bundle import BundleResult, NodeResult
 from nccldoctor.model.hosts import JobHere, chosen_job, jobs_of
 from nccldoctor.model.ranks import Ranks
@@ -72,3 +72,12 @@ def test_what_is_missing_of_several_ranks_is_one_row_with_their_numbers() -> Non
     rows = list(summary(result(missing=(*missing, ("nvidia-smi", "not here")), nodes=2)))
     assert "  a new flight recorder dump of ranks 0-3 on n1, n2: no pipe 0" in rows
     assert "  nvidia-smi on n1, n2: not here" in rows
+
+
+def test_that_no_tool_shows_python_stacks_is_said_first_and_once() -> None:
+    missing = (("Python stacks", "py-spy is not installed (pip install py-spy)"),)
+    found = result(SMALL, LARGE, missing=missing, nodes=2)
+    first, second, *_ = heading(found)
+    assert first == "No Python stacks on n1, n2: py-spy is not installed (pip install py-spy).\n"
+    assert second.startswith("2 jobs run here.")
+    assert not any("py-spy" in row for row in summary(found))

@@ -100,6 +100,23 @@ def test_a_byte_in_the_pipe_brings_a_dump(ranks: Ranks, tmp_path: Path) -> None:
     assert ranks.collect().files()["rank-0/dump-1-triggered_0"] == b"triggered"
 
 
+def test_a_job_that_is_left_out_is_asked_for_no_dump(ranks: Ranks, tmp_path: Path) -> None:
+    pipes = []
+    for port in (1, 2):
+        os.mkfifo(tmp_path / f"pipe-{port}_0.pipe")
+        pipes.append(os.open(tmp_path / f"pipe-{port}_0.pipe", os.O_RDWR | os.O_NONBLOCK))
+        ranks.start(0, MASTER_PORT=str(port), TORCH_NCCL_DEBUG_INFO_PIPE_FILE=str(tmp_path / f"pipe-{port}_"))
+    ranks.start(1, MASTER_PORT="2")
+    try:
+        ranks.collect()
+        assert os.read(pipes[1], 9) == b"1"
+        with pytest.raises(BlockingIOError):
+            os.read(pipes[0], 9)
+    finally:
+        for pipe in pipes:
+            os.close(pipe)
+
+
 def test_a_pipe_that_nobody_reads_holds_nobody_up(ranks: Ranks, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe_0.pipe")
     ranks.start(0, TORCH_NCCL_DEBUG_INFO_PIPE_FILE=str(tmp_path / "pipe_"))

@@ -93,7 +93,7 @@ def test_two_jobs_are_not_mixed(ranks: Ranks, pyspy: str) -> None:
 def test_the_files_of_two_jobs_are_told_apart(ranks: Ranks, pyspy: str) -> None:
     pids = {port: ranks.start(0, MASTER_PORT=port)[0] for port in ("29500", "29501")}
     stream = ranks.collect(PATH=pyspy)
-    jobs = {row["job"]: row["pid"] for row in stream.told()["files"] if row["kind"] == "stack"}
+    jobs = {row["job"]: row["pid"] for row in stream.told()["files"] if row["kind"] == "threads"}
     assert jobs == {f"MASTER_PORT={port} WORLD_SIZE=2": pid for port, pid in pids.items()}
     tables = {row["job"]: stream.files()[row["path"]] for row in stream.told()["files"] if row["kind"] == "processes"}
     for job, pid in jobs.items():
@@ -106,9 +106,9 @@ def test_the_second_look_comes_so_many_seconds_after_the_end_of_the_first(monkey
     clock = iter([0.0, 30.0, 33.0])
     slept: list[float] = []
     monkeypatch.setattr(main, "time", SimpleNamespace(monotonic=lambda: next(clock), sleep=slept.append))
-    monkeypatch.setattr(main, "look_at_stacks", lambda *_: None)
+    monkeypatch.setattr(main, "StackLook", lambda *_: SimpleNamespace(look_at_all=lambda: None))
     monkeypatch.setattr(main, "look_at_states", lambda *_: None)
-    looks = main.Looks(SimpleNamespace(seconds_left=60.0), ProcessTree.__new__(ProcessTree), 10.0)  # type: ignore[arg-type]
+    looks = main.Looks(SimpleNamespace(seconds_left=60.0), ProcessTree.__new__(ProcessTree), 10.0, ())  # type: ignore[arg-type]
     looks.look_at_first_stacks()
     looks.look_again()
     assert slept == [7.0]

@@ -63,10 +63,49 @@ def test_a_process_that_the_kernel_blocks_is_seen_without_being_stopped(ranks: R
 
 def test_without_any_stack_tool_the_wait_channels_remain(ranks: Ranks) -> None:
     pid, _ = ranks.start(0)
-    stream = ranks.collect(source=changed(STACK_TOOLS=("no-such-tool",)))
-    assert "no-such-tool" in stream.why("stacks")
+    stream = ranks.collect(source=changed(PYTHON_TOOLS=("no-such-tool",), NATIVE_TOOLS=()))
+    assert stream.why("Python stacks") == "py-spy is not installed (pip install py-spy)"
     assert str(pid).encode() in stream.files()["rank-0/threads-1.txt"]
     assert str(pid).encode() in stream.files()["node/processes-1.txt"]
+
+
+GDB = ('echo "$@" >> asked', "echo '#0  0x0 in wait () from /lib/libc.so'")
+"""The lines of a gdb that notes which process it was asked about, and shows one frame."""
+
+
+def test_gdb_touches_no_process_unless_it_is_asked_for(ranks: Ranks, tmp_path: Path) -> None:
+    pid, _ = ranks.start(0)
+    path = f"{tool(tmp_path / 'bin', 'gdb', GDB)}:{os.environ['PATH']}"
+    source = changed(PYTHON_TOOLS=("no-such-tool",)).replace('cwd="/"', f"cwd={str(tmp_path)!r}")
+    stream = ranks.collect("--twice", "0.1", source=source, PATH=path)
+    assert not (tmp_path / "asked").exists()
+    why = "py-spy is not installed (pip install py-spy); --gdb reads native stacks with gdb, and stops each process for seconds"
+    assert [row["why"] for row in stream.told()["missing"] if "stack" in row["what"]] == [why], "once, not per process"
+    stream = ranks.collect("--gdb", source=source, PATH=path)
+    assert f"-p {pid} " in (tmp_path / "asked").read_text()
+    assert b"in wait ()" in stream.files()["rank-0/stack-1.txt"]
+    assert stream.why("Python stacks") == "py-spy is not installed (pip install py-spy)"
+
+
+def test_no_tool_touches_a_process_of_another_job(ranks: Ranks, tmp_path: Path) -> None:
+    small = ranks.start(0, world=1, MASTER_PORT="1")[0]
+    large = [ranks.start(rank, MASTER_PORT="2")[0] for rank in range(2)]
+    path = f"{tool(tmp_path / 'bin', 'py-spy', ('echo $3 >> asked', *PYSPY))}:{os.environ['PATH']}"
+    source = SOURCE.replace('cwd="/"', f"cwd={str(tmp_path)!r}")
+    stream = ranks.collect("--twice", "0.1", source=source, PATH=path)
+    assert sorted((tmp_path / "asked").read_text().split()) == sorted(map(str, 2 * large))
+    assert small in [process["pid"] for process in stream.told()["processes"]], "the other job is still told"
+
+
+def test_a_process_that_stops_after_the_end_of_its_tool_goes_on(ranks: Ranks, tmp_path: Path) -> None:
+    """A debugger that is ended while it attaches leaves a stop behind, which takes hold when it is gone."""
+    pid, _ = ranks.start(0)
+    late = "trap '(sleep 0.2; kill -STOP '$3') > /dev/null 2>&1 & exit 1' TERM"
+    path = tool(tmp_path / "bin", "py-spy", (late, "while :; do sleep 0.05; done"))
+    source = changed(PYTHON_TOOLS=("py-spy",), SETTLE_SECONDS=60.0, STACK_SECONDS=5.0)
+    stream = ranks.collect(source=source, PATH=f"{path}:{os.environ['PATH']}")
+    assert "left the process stopped; SIGCONT set it running again" in stream.why(f"rank 0 (pid {pid})")
+    assert state(pid) == "S"
 
 
 def test_a_refused_tool_leaves_its_words_and_advice(ranks: Ranks, tmp_path: Path) -> None:
@@ -76,15 +115,15 @@ def test_a_refused_tool_leaves_its_words_and_advice(ranks: Ranks, tmp_path: Path
         "py-spy",
         ("echo 'Error: Permission Denied: Try running again with elevated permissions'", "exit 1"),
     )
-    stream = ranks.collect(source=changed(STACK_TOOLS=("py-spy",)), PATH=f"{path}:{os.environ['PATH']}")
+    stream = ranks.collect(source=changed(PYTHON_TOOLS=("py-spy",)), PATH=f"{path}:{os.environ['PATH']}")
     assert b"Permission Denied" in stream.files()["rank-0/stack-1.txt"]
     assert "py-spy: Error: Permission Denied" in stream.why("rank 0")
 
 
 def test_without_the_right_to_trace_the_kernel_refuses_and_the_rest_comes(ranks: Ranks, tmp_path: Path) -> None:
     """A real tool in a container without SYS_PTRACE."""
-    if os.geteuid() != 0 or not shutil.which("setpriv") or not (shutil.which("py-spy") or shutil.which("gdb")):
-        pytest.skip("needs root, setpriv, and py-spy or gdb")
+    if os.geteuid() != 0 or not shutil.which("setpriv") or not shutil.which("py-spy"):
+        pytest.skip("needs root, setpriv and py-spy")
     pid, _ = ranks.start(0)
     words = ("#!/bin/sh", f'exec setpriv --bounding-set=-sys_ptrace {sys.executable} "$@"')
     (tmp_path / "python").write_text("\n".join(words) + "\n")
@@ -114,7 +153,7 @@ def test_a_tool_that_hangs_costs_one_stack_and_leaves_no_process_stopped(ranks: 
     hangs, fine = ranks.start(0)[0], ranks.start(1)[0]
     lines = (f'if [ "$3" = {hangs} ]; then kill -STOP $3; exec sleep 1000; fi', *PYSPY)
     path = tool(tmp_path / "bin", "py-spy", lines)
-    source = changed(STACK_TOOLS=("py-spy",)).replace(
+    source = changed(PYTHON_TOOLS=("py-spy",)).replace(
         "STACK_SECONDS, TOOL_SECONDS", "STACK_SECONDS, TOOL_SECONDS = 0.5, 5.0\n_, _"
     )
     stream = ranks.collect(source=source, PATH=f"{path}:{os.environ['PATH']}")
@@ -130,6 +169,9 @@ def test_a_tool_that_others_can_write_is_not_run(tmp_path: Path, monkeypatch: py
     assert stack_tools.find_tool("py-spy", ()) == str(script)
     script.chmod(0o777)
     assert stack_tools.find_tool("py-spy", ()) != str(script)
+    assert stack_tools.why_no_python_stacks((), ()).startswith(
+        f"{script} was not run, because another user could replace it"
+    )
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only what root runs is looked at so closely")
@@ -150,7 +192,7 @@ def test_stacks_leave_time_for_what_comes_behind_them() -> None:
     answer = TarAnswer(None, 0, 1000.0)
     tree = ProcessTree.__new__(ProcessTree)
     tree.ranks = tree.workers = []
-    assert answer.until - StackLook(answer, tree, 1).until > 300
+    assert answer.until - StackLook(answer, tree, 1, ()).until > 300
 
 
 def test_a_log_for_which_no_time_is_left_says_so(ranks: Ranks, tmp_path: Path) -> None:
