@@ -99,11 +99,12 @@ def its_worker(pid: int, place: str) -> str:
     return f"whose worker {pid} is in {place}"
 
 
-def only_place(who: str, doing: str, other_thread: str, *, is_alone: bool) -> str:
-    """A headline where stacks show where a process is, and nothing shows more."""
+def only_place(who: str, doing: str, other_thread: str, *, are_many: bool, is_alone: bool) -> str:
+    """A headline where stacks show where a process is, or several in one call, and nothing shows more."""
     thread = f", and one of its threads {other_thread}" if other_thread else ""
     alone = " The other ranks left no stack." if is_alone else ""
-    return f"{capitalized(who)} is {doing}{thread}, but we can't say if it's moving.{alone}"
+    be, they = ("are", "they're") if are_many else ("is", "it's")
+    return f"{capitalized(who)} {be} {doing}{thread}, but we can't say if {they} moving.{alone}"
 
 
 def several_places(places: Sequence[str], more: int) -> str:

@@ -161,6 +161,7 @@ def _short_place(place: str) -> str:
 def where_they_stand(facts: Facts) -> str:
     """Where the ranks stand that two looks show unmoved; else what the first process does that was looked at.
 
+    All that wait in one call are named together: one of them alone would look like the one at fault.
     Example: ``Process 41 is in next_batch (data.py:34), waiting for the data loader, but we can't say if it's moving.``
     """
     stances = list(facts.looks.newest.values())
@@ -172,7 +173,9 @@ def where_they_stand(facts: Facts) -> str:
     waiting = first.posture.is_wait
     does = f"waiting in {waits_in([first])}" if waiting else what_it_does([first])
     call = _call_of_another_thread(facts, first) if first.posture is Posture.BACKWARD else ""
-    return stacks.only_place(who(facts.case, [first]), does, call, is_alone=len(stances) == 1 and waiting)
+    same = [s for s in stances if s.posture.is_wait and s.call == first.call] if waiting else [first]
+    is_alone = len(stances) == 1 and waiting
+    return stacks.only_place(who(facts.case, same), does, call, are_many=len(same) > 1, is_alone=is_alone)
 
 
 def _all_places(facts: Facts, stances: Sequence[Stance]) -> str:

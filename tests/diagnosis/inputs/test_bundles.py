@@ -15,6 +15,13 @@ KILLED = (
 )
 
 
+FAIRSCALE = (
+    "wait (torch/distributed/distributed_c10d.py:702)",
+    "_wait_for_all (fairscale/nn/data_parallel/sharded_ddp.py:512)",
+    "<module> (finetune.py:77)",
+)
+
+
 @pytest.fixture
 def hung() -> Bundle:
     """Ranks 0-2 wait for rank 3, which evaluates, on two hosts and at two looks."""
@@ -45,6 +52,23 @@ def test_a_log_that_did_not_grow_between_two_looks_shows_that_no_step_was_made(
     hung.add("gpu-b", "rank-2/logs/rank_2.log", "log", lines, 2, grown=0)
     verdict = nccldoctor.analyze(hung.write(tmp_path / "bundle.tar.zst")).verdict
     assert (verdict.cause, str(verdict.ranks), str(verdict.confidence)) == ("not-arrived", "3", confidence)
+
+
+@pytest.mark.parametrize("state", ["S", "D"])
+@pytest.mark.parametrize("waits", [WAITS, FAIRSCALE])
+def test_a_rank_whose_stack_no_tool_could_read_is_not_blamed_for_that(
+    tmp_path: Path, waits: tuple[str, ...], state: str
+) -> None:
+    """The table of processes shows that it lives like its peers. One that the kernel blocks is another matter."""
+    bundle = Bundle()
+    bundle.look("gpu-a", dict.fromkeys(range(4), waits))
+    bundle.rows = [row for row in bundle.rows if row["path"] != "nodes/gpu-a/rank-0/stack-1.txt"]
+    del bundle.files["nodes/gpu-a/rank-0/stack-1.txt"]
+    table = "nodes/gpu-a/node/processes-1.txt"
+    bundle.files[table] = bundle.files[table].replace(b"1000 1 S", f"1000 1 {state}".encode())
+    verdict = nccldoctor.analyze(bundle.write(tmp_path / "bundle.tar.zst")).verdict
+    assert (str(verdict.ranks), str(verdict.suspects)) == ("0" if state == "D" else "", "")
+    assert "anks 1-3" in verdict.headline, "no waiting rank is named alone"
 
 
 @pytest.mark.parametrize(("own", "claimed"), [(WAITS, EVALUATES), (EVALUATES, WAITS), (WAITS, WAITS)])

@@ -238,6 +238,8 @@ def _silent(facts: Facts, standing: Standing) -> Hypothesis | None:
     silent = standing.silent
     if not silent or 3 * len(silent) > len(facts.case.world) or facts.case.world_size is None:
         return None
+    if any(e.rank in silent and e.state in _ALIVE for e in facts.case.of(ProcessState)):
+        return None  # its process was found and is no other than its peers': no tool has read its stack
     setting_up = all(s.posture is Posture.SET_UP for s in standing.waiting)
     asked = where.show_asked_in_vain(facts, silent)
     doubt = (
@@ -261,6 +263,9 @@ def _silent(facts: Facts, standing: Standing) -> Hypothesis | None:
         cause=CauseClass.INIT if setting_up else CauseClass.FROZEN,
         refuted_by=stacks.STACK_INSIDE,
     )
+
+
+_ALIVE = ("running", "sleeping")
 
 
 def _all_inside(facts: Facts, standing: Standing) -> Hypothesis | None:
