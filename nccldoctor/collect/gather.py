@@ -12,6 +12,7 @@ from nccldoctor.collect.node_options import NodeOptions
 from nccldoctor.collect.one_file import collector_source
 from nccldoctor.collect.reach.ask import Limits, ask_all, look_up
 from nccldoctor.collect.reach.way import Command, Target, Way, command_lines
+from nccldoctor.collect.survey import OPTION, job_to_look_at
 from nccldoctor.model.errors import OutputError
 
 COLLECTOR = "on_node.py"
@@ -43,7 +44,8 @@ def gather_bundle(
 
     Raises :class:`~nccldoctor.model.errors.NccldoctorError` where there is no node to ask, or ``target`` cannot be written.
     """
-    targets = way.find_targets(look_up, python_command(options, python))
+    command = python_command(options, python)
+    targets = way.find_targets(look_up, command)
     on_targets(targets)
     limits = Limits(options.patience, (options.limit_mb + 16) << 20)
     with ExitStack() as stack:
@@ -56,6 +58,10 @@ def gather_bundle(
             collector.write_text(collector_source(), encoding="utf-8")
         except OSError as error:
             raise OutputError(f"cannot write {target}: {error.strerror}", "choose another place with -o") from error
+        if _needs_survey(way, options) and len(targets) > 1:
+            surveyed = way.find_targets(look_up, (*command, OPTION))
+            job = job_to_look_at(surveyed, collector, folder / "survey")
+            targets = way.find_targets(look_up, (*command, "--job", job)) if job else targets
         return write_bundle(target, ask_all(targets, collector, folder, limits, on_answer), told)
 
 
@@ -65,4 +71,13 @@ def planned_commands(way: Way, options: NodeOptions, python: str = PYTHON) -> li
     ``NODE`` stands for the nodes where only the first commands list them.
     """
     written = f"nccldoctor collect --print-collector > {COLLECTOR}"
-    return [written, *command_lines(way, way.planned_targets(python_command(options, python)), Path(COLLECTOR))]
+    command = python_command(options, python)
+    targets = way.planned_targets(command)
+    if _needs_survey(way, options) and len(targets) > 1:
+        targets = (*way.planned_targets((*command, OPTION)), *targets)
+    return [written, *command_lines(way, targets, Path(COLLECTOR))]
+
+
+def _needs_survey(way: Way, options: NodeOptions) -> bool:
+    """True where nothing tells the job from others on its nodes."""
+    return way.reaches_all_jobs and not options.where

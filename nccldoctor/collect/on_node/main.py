@@ -129,6 +129,10 @@ def main() -> int:
     parser.add_argument(
         "--gdb", action="store_true", help="let eu-stack and gdb read stacks, too: they stop a process for seconds"
     )
+    parser.add_argument(
+        "--job", default="", help="read stacks of this job alone (default: the one with the most ranks here)"
+    )
+    parser.add_argument("--survey", action="store_true", help="tell which processes there are, and nothing else")
     parser.add_argument("--twice", type=float, default=0.0, metavar="SECONDS", help="look again after so many seconds")
     parser.add_argument("--limit-mb", type=int, default=512, help="most MB that are written")
     parser.add_argument("--seconds", type=float, default=90.0, help="most seconds for all of it")
@@ -142,7 +146,11 @@ def main() -> int:
     try:
         try:
             where = dict(pair.partition("=")[::2] for pair in options.where)
-            gather(answer, ProcessTree(answer, options.pid, where), options.twice, stack_tools(options.gdb))
+            tree = ProcessTree(answer, options.pid, where, options.job)
+            if options.survey:
+                answer.processes = tree.ranks
+            else:
+                gather(answer, tree, options.twice, stack_tools(options.gdb))
         except (Exception, Stopped) as error:
             answer.lacks("the rest of this node", f"the collector failed with {type(error).__name__} ({error})")
         answer.conclude()

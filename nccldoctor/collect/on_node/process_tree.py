@@ -21,7 +21,7 @@ MOST_PROCESSES, MOST_WORKERS, MOST_SECRETS = 256, 4096, 1000
 class ProcessTree:
     """All processes of the node, and which of them are of the job."""
 
-    def __init__(self, answer: TarAnswer, wanted: set[int] | None, where: dict[str, str]) -> None:
+    def __init__(self, answer: TarAnswer, wanted: set[int] | None, where: dict[str, str], job: str = "") -> None:
         self.all: OrderedDict[int, Process] = OrderedDict()
         hidden = 0
         pids = sorted(int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != os.getpid())
@@ -45,7 +45,7 @@ class ProcessTree:
             self.ranks = self._unnamed()
         for rank in self.ranks:
             self._find_capture(rank)
-        self.looked_at = of_one_job(self.ranks)
+        self.looked_at = of_one_job(self.ranks, job)
         workers = (worker for rank in self.ranks for worker in self._workers(rank))
         self.workers = list(islice(workers, MOST_WORKERS))
         answer.secrets = self._secrets_of_jobs()
@@ -165,8 +165,8 @@ class ProcessTree:
         return list(out.values())
 
 
-def of_one_job(ranks: list[Process]) -> list[Process]:
-    """The ranks of the job that has most of them here.
+def of_one_job(ranks: list[Process], name: str = "") -> list[Process]:
+    """The ranks of the job with this name, without one those of the job that has most of them here.
 
     Of equal ones it is the first by name, as the analysis chooses among several jobs.
     A process that says of no job that it is its rank stays.
@@ -175,7 +175,7 @@ def of_one_job(ranks: list[Process]) -> list[Process]:
     for rank in ranks:
         if rank.job and rank.rank is not None:
             jobs.setdefault(rank.job, set()).add(rank.rank)
-    chosen = min(jobs, key=lambda job: (-len(jobs[job]), job), default="")
+    chosen = name or min(jobs, key=lambda job: (-len(jobs[job]), job), default="")
     return [rank for rank in ranks if rank.job not in jobs or rank.job == chosen]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from nccldoctor.collect.reach.way import Command, LookUp, Target, Way, checked_name
 from nccldoctor.model.errors import InputError
@@ -23,6 +24,7 @@ class Ssh(Way):
     """Hosts by name, ``user@host`` or an alias of ``~/.ssh/config``."""
 
     hosts: tuple[str, ...]
+    reaches_all_jobs: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         for host in self.hosts:

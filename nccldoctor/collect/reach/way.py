@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from nccldoctor.model.errors import InputError
 from nccldoctor.patterns import lazy
@@ -36,7 +37,12 @@ class Target:
 
 
 class Way(ABC):
-    """One way to reach the nodes of a job."""
+    """One way to reach the nodes of a job.
+
+    ``reaches_all_jobs`` is true of one that names nodes and no job.
+    """
+
+    reaches_all_jobs: ClassVar[bool] = False
 
     @abstractmethod
     def listing(self) -> tuple[Command, ...]:

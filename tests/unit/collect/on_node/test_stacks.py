@@ -97,6 +97,15 @@ def test_no_tool_touches_a_process_of_another_job(ranks: Ranks, tmp_path: Path) 
     assert small in [process["pid"] for process in stream.told()["processes"]], "the other job is still told"
 
 
+def test_the_job_of_the_stacks_can_be_named_and_a_survey_reads_none(ranks: Ranks, pyspy: str) -> None:
+    small = ranks.start(0, world=1, MASTER_PORT="1")[0]
+    large = [ranks.start(rank, MASTER_PORT="2")[0] for rank in range(2)]
+    told = ranks.collect("--job", "MASTER_PORT=1 WORLD_SIZE=1", PATH=pyspy).told()
+    assert [row["pid"] for row in told["files"] if row["kind"] == "stack"] == [small]
+    told = ranks.collect("--survey", PATH=pyspy).told()
+    assert (told["files"], sorted(row["pid"] for row in told["processes"])) == ([], sorted([small, *large]))
+
+
 def test_a_process_that_stops_after_the_end_of_its_tool_goes_on(ranks: Ranks, tmp_path: Path) -> None:
     """A debugger that is ended while it attaches leaves a stop behind, which takes hold when it is gone."""
     pid, _ = ranks.start(0)
