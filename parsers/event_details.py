@@ -109,6 +109,14 @@ def barrier_counts(text: str) -> tuple[int, int] | None:
     return (int(match["all"]), int(match["here"])) if match else None
 
 
+_TRIED_ADDRESS = lazy(r"failed to connect to (?!any network address)\S")
+
+
+def has_tried_address(text: str) -> bool:
+    """True of a failed connection to an address, which the name of the store had resolved to."""
+    return _TRIED_ADDRESS.search(text) is not None
+
+
 _CLIQUE = lazy(r"clique for rank (?P<place>\d{1,7}); clique=devices=\[(?P<devices>\d[\d,]{0,4000})\]")
 
 

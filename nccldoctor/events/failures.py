@@ -412,6 +412,7 @@ _STORE_FAILURES = {
     "peer-connect": "a peer could not be reached",
     "barrier": "not all ranks checked in",
     "connect": "it could not be reached",
+    "resolve": "the name of its host did not resolve",
     "clients-missing": "not all ranks connected to it",
     "crowded": "more processes checked in than the group has",
     "port-in-use": "its port was taken",
@@ -427,9 +428,9 @@ class StoreError(Event):
 
     ``operation`` is wait, unique-id (waits for ``peer``, a rank of the group, to enter its first call),
     peer-connect (``peer``, a rank of the group, or ``address`` could not be reached),
-    barrier, connect, clients-missing, crowded (more came than belong), port-in-use, recv, send, set-up; ``key`` the key waited for;
-    ``missing`` how many did not join; ``address`` what was not reached, the store that was lost, or the port that was taken.
-    *recv* and *send* only say that the process that hosts the store is gone.
+    barrier, connect, resolve (of the name of its host), clients-missing, crowded (more came than belong), port-in-use, recv, send, set-up;
+    ``key`` the key waited for; ``missing`` how many did not join; ``address`` what was not reached, the store that was lost, or the port
+    that was taken. *recv* and *send* only say that the process that hosts the store is gone.
     """
 
     operation: str = ""
@@ -448,8 +449,8 @@ class StoreError(Event):
 
     @property
     def is_complaint(self) -> bool:
-        """A store that is gone at the end of a job says nothing."""
-        return self.operation not in ("recv", "send")
+        """A store that is gone at the end of a job says nothing, nor does one lookup: another may succeed."""
+        return self.operation not in ("recv", "send", "resolve")
 
 
 @kind("rendezvous-error", writer=Writer.LAUNCHER, wording="the launcher's rendezvous failed")

@@ -1,13 +1,14 @@
-"""Finds addresses that say by themselves that a rank took the wrong network interface."""
+"""Finds addresses that say by themselves that a rank took the wrong network interface, and names that do not resolve."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain
 
-from nccldoctor.events import CommInit, SocketError, StoreError
+from nccldoctor.events import CommInit, Event, ExceptionRaised, SocketError, StoreError, TearDown
 from nccldoctor.identify.case import Case
 from nccldoctor.model.hosts import host_key, why_unreachable
+from nccldoctor.parsers.event_details import has_tried_address
 
 _NO_ANSWER = ("refused", "timed-out", "unreachable", "setup")
 
@@ -28,3 +29,35 @@ def wrong_addresses(case: Case) -> Iterator[tuple[Endpoint, str]]:
     for event, address in chain[tuple[Endpoint, str | None]](failed, offered, stores):
         if address and (why := why_unreachable(address, from_other_hosts=has_others)):
             yield event, why
+
+
+def lookups_in_vain(case: Case) -> tuple[StoreError, ...]:
+    """Failed lookups of a store's name, where every process that printed one shows nothing later but that it gives up.
+
+    Example of others: no IPv6 address is found, the lookup of an IPv4 address succeeds, and a rank goes on to its steps. The warnings of
+    its peers are as harmless then.
+    """
+    lookups = [e for e in case.of(StoreError) if e.operation == "resolve"]
+    last = {(e.place.source, e.rank): e.place.line or 0 for e in lookups}
+    if not last:
+        return ()
+    gone_on = {
+        process
+        for event in case.events
+        for process in ((event.place.source, event.rank), *(last if event.rank is None else ()))
+        if process in last
+        and process[0] == event.place.source
+        and (event.place.line or 0) > last[process]
+        and _is_further(event)
+    }
+    harmless = {e.address for e in lookups if (e.place.source, e.rank) in gone_on}
+    return tuple(e for e in lookups if e.address not in harmless)
+
+
+def _is_further(event: Event) -> bool:
+    """True of a line of a process that got further than to look up a name."""
+    if isinstance(event, StoreError):
+        return event.operation not in ("connect", "resolve") or has_tried_address(event.text)
+    if isinstance(event, ExceptionRaised):
+        return event.origin == "own"
+    return event.is_sign_of_life and event.is_testimony and not isinstance(event, TearDown)

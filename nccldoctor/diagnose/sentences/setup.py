@@ -79,6 +79,12 @@ def store_unreachable(address: str | None, why: str) -> str:
     return f"the store at {address} was unreachable" + (f" ({why})" if why else "")
 
 
+def name_unresolved(who: str, address: str | None) -> str:
+    """``ranks 4-7 could not resolve the name n1``."""
+    name = (address or "").rpartition(":")[0]
+    return f"{who or 'a process'} could not resolve {f'the name {name}' if name else 'the host name of the store'}"
+
+
 def peer_unreachable(event: StoreError) -> str:
     """``rank 1 of its group could not reach rank 0 of that group (10.0.3.2)``."""
     who = f"rank {event.group_rank} of its group" if event.group_rank is not None else "a rank"
@@ -238,6 +244,7 @@ NO_LOG_OF_MISSING = "There are no log lines from the missing rank."
 LOG_ENDS_IN_START = "The log may end in the middle of init."
 NO_LINE_NAMES_MISSING = "No line names the rank that didn't start it."
 NO_WHY = "No line says why."
+LOOKUPS_GO_ON = "No line says that the ranks stopped trying, so a later lookup may have succeeded."
 PROCESS_NOT_TIED = "No line ties that process to the call."
 
 

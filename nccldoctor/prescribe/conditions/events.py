@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Annotated, Literal, TypeVar, cast
 
 from nccldoctor.align.exits import task_failed_above
-from nccldoctor.align.world.addresses import wrong_addresses
+from nccldoctor.align.world.addresses import lookups_in_vain, wrong_addresses
 from nccldoctor.events import (
     KINDS,
     CommInit,
@@ -270,6 +270,15 @@ def wrong_address(context: Context, *, of: Who = "anyone") -> Answer:
         if why := reasons.get(id(event)):
             return Met(asked, f"{quoted(event)} ({why})", str(event.place))
     return _not_met(context, asked, "socket-error", of)
+
+
+@predicate(weight=0.9)
+def unresolved_name(context: Context, *, of: Who = "anyone") -> Answer:
+    """The name of the store's host did not resolve for such a rank, which shows nothing later."""
+    asked = f"the name of the store's host does not resolve for {context.in_words(of)}"
+    in_vain = {id(lookup) for lookup in lookups_in_vain(context.survey.case)}
+    lookup = next((e for e in _matching(context, StoreError, of) if id(e) in in_vain), None)
+    return Met(asked, quoted(lookup), str(lookup.place)) if lookup else _not_met(context, asked, "store-error", of)
 
 
 @predicate(weight=0.85)

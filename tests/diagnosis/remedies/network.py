@@ -61,6 +61,15 @@ def algorithm(other: str) -> Job:
     return job.stuck(seq=7)
 
 
+def unresolved(then: str) -> Job:
+    """All ranks fail to look up the master's IPv6 address, and write one more line."""
+    job = Job(steps=0)
+    for rank in range(8):
+        lookup = "[c10d] The IPv6 network addresses of (login1, 29500) cannot be retrieved (gai error: -2 - Name or service not known)."
+        job.raw(job.log(rank), f"[W1120 09:00:05.100000000 socket.cpp:764] {lookup}", then.format(rank))
+    return job
+
+
 CASES = {
     "env-mismatch": (
         lambda: algorithm("Ring"),
@@ -125,6 +134,10 @@ CASES = {
             "node1/rank_5.log", "[W1120 10:00:25.336386705 TCPStore.cpp:138] [c10d] recvValue failed on SocketImpl(fd=3, addr=[node1]:33, remote=[node0]:29500): "
             "Failed to recv, got 0 bytes. Connection was likely closed."),
         lambda: Job().ends({1: -9}).raw("node1/rank_5.log", "2026-11-20 10:00:26,000 INFO still training"),
+    ),
+    "unresolved-name": (
+        lambda: unresolved("[rank{}]: torch.distributed.DistNetworkError: The client socket has timed out after 300000ms while trying to connect to (login1, 29500)."),
+        lambda: unresolved("[W1120 09:00:09.100000000 socket.cpp:774] [c10d] The client socket has failed to connect to [login1]:29500 (errno: 111 - Connection refused)."),
     ),
     "wrong-interface": (
         lambda: Job(steps=0).launch("export NCCL_SOCKET_IFNAME=docker0", "srun python train.py").nccl(

@@ -17,7 +17,7 @@ from nccldoctor.align.facts import Facts
 from nccldoctor.align.health.troubles import waits_at_store
 from nccldoctor.align.stack_activity import split_frame, wait_of
 from nccldoctor.align.stalls import StallKind
-from nccldoctor.align.world.addresses import wrong_addresses
+from nccldoctor.align.world.addresses import lookups_in_vain, wrong_addresses
 from nccldoctor.diagnose.citations import Citation, Line, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
@@ -252,6 +252,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
             (_communicator_failed(facts) if is_told else None)
             or _started_not_completed(facts)
             or _not_joined(facts, stall)
+            or _unresolved(facts)
             or _store_gave_up(facts)
             or _waits_at_store(facts)
             or _communicator_failed(facts)
@@ -433,6 +434,26 @@ def _never_completed(facts: Facts, begun: Mapping[int, CommInit]) -> Hypothesis:
     )
 
 
+def _unresolved(facts: Facts) -> Hypothesis | None:
+    """Processes could not look up the host of the store, and did nothing after that."""
+    lookups = lookups_in_vain(facts.case)
+    if not lookups:
+        return None
+    ranks = Ranks(e.rank for e in lookups if e.rank is not None)
+    others = facts.liveness.logged - ranks
+    first = {e.rank: e for e in reversed(lookups)}
+    waiting = [e for e in facts.case.of(StoreError) if e.operation in SET_UP and e.rank not in ranks]
+    has_ended = any(e.rank in first for e in facts.case.of(ExceptionRaised))
+    return Hypothesis(
+        words.job_never_started(words.name_unresolved(who(facts.case, ranks) if ranks else "", lookups[0].address)),
+        [Line(e, words.store_gave_out(e)) for e in (*[first[r] for r in sorted(first, key=str)][:4], *waiting[:2])],
+        () if has_ended else (Doubt.at_most(Confidence.MEDIUM, words.LOOKUPS_GO_ON),),
+        ranks=ranks if others else Ranks(),
+        victims=others if others else ranks,
+        refuted_by=words.COMPLETED_CALL,
+    )
+
+
 def _store_gave_up(facts: Facts) -> Hypothesis | None:
     """The store or the rendezvous gave up."""
     own_keys = _ranks_with_own_keys(facts)
@@ -544,7 +565,7 @@ def _unaccounted(facts: Facts, missing: int) -> Ranks:
     if not missing:
         return Ranks()
     at_store = [(e.rank, e.operation) for e in facts.case.of(StoreError) if e.rank is not None]
-    joined = facts.ledger.waiting | (rank for rank, operation in at_store if operation != "connect")
+    joined = facts.ledger.waiting | (rank for rank, operation in at_store if operation not in ("connect", "resolve"))
     refused = {rank for rank, _ in at_store} - joined
     closed = Ranks(r for r in facts.liveness.exited if any(e.was_closed for e in facts.liveness.activity(r).exits))
     told = facts.ledger.heard - (closed - facts.liveness.logged - facts.liveness.dumped)

@@ -41,7 +41,7 @@ def found(text: str) -> list[StoreError]:
         ("The client socket has failed to connect to any network address of (node0, 29500).", ("connect", None, None)),
         (
             "The IPv4 network addresses of (node0, 29500) cannot be retrieved (gai error: -3 - Temporary failure)",
-            ("connect", None, None),
+            ("resolve", None, None),
         ),
         (
             "TCP client failed to connect/validate to host node0:29500 - timed out (try=31, timeout=300000ms): x",
