@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from itertools import takewhile
 
 from nccldoctor.events import Event, ProcessState
-from nccldoctor.model.kernel_waits import waits_for
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.stacks.owner import owner_of
 from nccldoctor.patterns import lazy
+from nccldoctor.words.kernel_waits import waits_for
 
 MOST_ROWS = 4096
 """Rows of one table of processes that are read."""
@@ -40,7 +40,7 @@ class ProcessTableParser(LineParser):
         if "PID" not in head or state is None or head[-1] not in _COMMANDS:
             return
         wait = head.index("WCHAN") if "WCHAN" in head else None
-        rows = _rows(line, len(head), head.index("PID"))
+        rows = _table_rows(line, len(head), head.index("PID"))
         in_kernel = _kernel_wait(line) if len(rows) == 1 else None
         for below, cells in rows:
             letter, command = cells[state][:1], cells[-1].strip()
@@ -52,7 +52,7 @@ class ProcessTableParser(LineParser):
                 yield ProcessState(**fields, state=seen, waits_in=waits_in, command=command[:300], tool="ps")
 
 
-def _rows(line: Line, columns: int, pid: int) -> list[tuple[Line, list[str]]]:
+def _table_rows(line: Line, columns: int, pid: int) -> list[tuple[Line, list[str]]]:
     """The rows below the head of a table, each with its cells."""
     cut = ((below, below.body.split(None, columns - 1)) for below in line.following(MOST_ROWS))
     return list(takewhile(lambda row: len(row[1]) == columns and row[1][pid].isdecimal(), cut))

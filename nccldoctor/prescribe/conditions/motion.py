@@ -8,7 +8,6 @@ from typing import Annotated
 
 from nccldoctor.align.stack_activity import activity_of, as_any_tool_prints
 from nccldoctor.events import Note, ProcessState, Stack
-from nccldoctor.model.kernel_waits import waits_for
 from nccldoctor.prescribe.conditions.base import (
     Answer,
     Context,
@@ -21,6 +20,7 @@ from nccldoctor.prescribe.conditions.base import (
     predicate,
 )
 from nccldoctor.prescribe.conditions.survey import Survey
+from nccldoctor.words.kernel_waits import waits_for
 
 PROMPTS = ("is in a debugger", "waits for input")
 """What a stack shows of a process that waits for a person, in the words of :mod:`nccldoctor.align.stack_activity`."""
@@ -79,7 +79,7 @@ def motion_of(ranks: Iterable[int], survey: Survey) -> Motion:
 
 
 def kernel_wait_of(rank: int, survey: Survey) -> tuple[str, str] | None:
-    """What a rank's process waits for in the kernel, and the function; None where neither ``ps`` nor its kernel stack tells."""
+    """What a rank's process waits for in the kernel, and the function; None where no file tells."""
     states = lasting_states(event for event in survey.events_of(ProcessState) if event.rank == rank)
     found = ((waits_for(state.waits_in), state.waits_in) for state in states if state.waits_in)
     return next(((what, function) for what, function in found if what), None)
