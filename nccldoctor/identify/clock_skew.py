@@ -80,7 +80,7 @@ def correct_times(batch: Batch, call_rank: npt.NDArray[np.int32], skews: tuple[S
         off[np.isin(call_rank, list(skew.ranks))] = round(skew.seconds * 1e9)
     calls = batch.calls
     times = {name: getattr(calls, name) for name in ("created_ns", "started_ns", "completed_ns")}
-    return replace(batch, calls=replace(calls, **{n: np.where(t > 0, t - off, t) for n, t in times.items()}))
+    return batch.with_calls(replace(calls, **{n: np.where(t > 0, t - off, t) for n, t in times.items()}))
 
 
 def _offsets_of_ranks(

@@ -211,11 +211,30 @@ class DumpHead:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Some dumps and their calls, with one vocabulary."""
+    """Some dumps and their calls, with one vocabulary.
+
+    ``rows`` of ``table`` are theirs; None where all of them are. Dumps that were read together share a table: to slice its columns for
+    each of thousands costs more than to read them.
+    """
 
     dumps: tuple[DumpHead, ...]
-    calls: Calls
+    table: Calls
     vocabulary: Vocabulary
+    rows: tuple[int, int] | None = None
+
+    @property
+    def calls(self) -> Calls:
+        """The calls of these dumps."""
+        return self.table if self.rows is None else self.table.between(*self.rows)
+
+    def with_calls(self, calls: Calls) -> Batch:
+        """The same dumps with other calls."""
+        return Batch(self.dumps, calls, self.vocabulary)
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """The first row of ``table`` that is theirs, and the one behind the last."""
+        return self.rows if self.rows is not None else (0, len(self.table))
 
     @classmethod
     def empty(cls) -> Batch:
@@ -252,10 +271,11 @@ def merge(batches: Sequence[Batch]) -> Batch:
         name: Interner([()] if name == "stacks" else ()) for name in ("groups", "ops", "sizes", "dtypes", "stacks")
     }
     coded = {"group": "groups", "op": "ops", "sizes": "sizes", "dtypes": "dtypes", "stack": "stacks"}
-    rows = [len(batch.calls) for batch in batches]
+    rows = [after - first for first, after in (batch.bounds for batch in batches)]
+    pieces = _pieces(batches)
     columns = {}
     for name in _DTYPES:
-        values = np.concatenate([getattr(batch.calls, name) for batch in batches])
+        values = np.concatenate([getattr(table, name)[first:after] for table, first, after in pieces])
         if name == "dump":
             heads = [len(batch.dumps) for batch in batches]
             values += np.repeat(np.cumsum([0, *heads[:-1]], dtype=np.int32), rows)
@@ -269,6 +289,17 @@ def merge(batches: Sequence[Batch]) -> Batch:
     return with_habits(
         Batch(tuple(dumps), calls, Vocabulary(**{name: table.values() for name, table in words.items()}))
     )
+
+
+def _pieces(batches: Sequence[Batch]) -> list[tuple[Calls, int, int]]:
+    """The rows of all batches as pieces of tables: neighbours in one table are one piece."""
+    pieces: list[tuple[Calls, int, int]] = []
+    for batch in batches:
+        first, after = batch.bounds
+        if pieces and pieces[-1][0] is batch.table and pieces[-1][2] == first:
+            first = pieces.pop()[1]
+        pieces.append((batch.table, first, after))
+    return pieces
 
 
 def _recoded(

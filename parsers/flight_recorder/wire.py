@@ -127,8 +127,7 @@ class Unpacker:
         for one, dump, count, has_frames in zip(packed, header["dumps"], rows, with_frames, strict=True):
             head = self._head(one, dump, count, header["backend"], has_frames)
             own = replace(words, groups=tuple((uid, desc) for uid, desc in dump["groups"]))
-            part = calls if len(packed) == 1 else calls.between(first, first + count)
-            batches.append(Batch((head,), part, own))
+            batches.append(Batch((head,), calls, own, (first, first + count)))
             first += count
         return batches
 

@@ -52,7 +52,7 @@ def without_later_calls(case: Case) -> Case:
     why = f"{int(late.sum())} calls left out, because ranks made them after their call had timed out, and they show no order"
     return replace(
         case,
-        batch=replace(case.batch, calls=replace(calls, retired=calls.retired & ~is_failed).take(kept)),
+        batch=case.batch.with_calls(replace(calls, retired=calls.retired & ~is_failed).take(kept)),
         call_rank=case.call_rank[kept],
         call_group=case.call_group[kept],
         gaps=(*case.gaps, Gap("recorded calls after a timeout", why, ranks)),
