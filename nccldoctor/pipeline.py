@@ -27,7 +27,7 @@ from nccldoctor.summarise.last_lines import silences
 from nccldoctor.summarise.lateness import lateness
 from nccldoctor.summarise.proof.exhibits import Proof, prove
 from nccldoctor.summarise.quotations import Quotations
-from nccldoctor.summarise.rank_table import alarm, job, notices, rank_table
+from nccldoctor.summarise.rank_table import alarm, job, notices, rank_table, survived
 from nccldoctor.summarise.snapshots import snapshots
 from nccldoctor.summarise.stack_diff import stack_diff
 from nccldoctor.summarise.standings import standings
@@ -173,7 +173,7 @@ def _diagnosis(judged: Judged, known: Collected, attempts: Attempts) -> Diagnosi
         stacks=draw("the stacks side by side", lambda: stack_diff(facts, findings), None),
         streams=diff,
         story=draw("the events in order", lambda: event_sequence(facts, findings), ()),
-        notices=notices(facts),
+        notices=(*survived(facts, verdict), *notices(facts)),
         proposals=judged.proposals,
         standings=draw("where ranks stand", lambda: standings(facts, rows), ()),
         proof=proof.exhibits,

@@ -128,7 +128,8 @@ def _was_followed_by(liveness: Liveness, step: Event, event: ExceptionRaised | C
     """True when a step of the rank, or its last word, came after the error.
 
     Lines of one file may be mixed up by a few seconds, so that the step must be later by :data:`SLACK`. For an exception that was
-    caught the order of lines is enough; an error without a time is placed by the timed lines of the rank before it.
+    caught the order of lines is enough; an error without a time is placed by the timed lines of the rank before it, one of the start by the
+    first of them.
     """
     if step.place.source != event.place.source or (step.place.line or 0) <= (event.place.line or 0):
         return False
@@ -136,8 +137,9 @@ def _was_followed_by(liveness: Liveness, step: Event, event: ExceptionRaised | C
     when = liveness.time(event)
     if math.isnan(when) and event.rank is not None:
         activity = liveness.activity(event.rank)
-        before = [e for e in (*activity.steps, *activity.phases) if (e.place.line or 0) < (event.place.line or 0)]
-        return caught or liveness.time(step) > max((liveness.time(e) for e in before), default=math.nan)
+        work = (*activity.steps, *activity.phases)
+        before = [liveness.time(e) for e in work if (e.place.line or 0) < (event.place.line or 0)]
+        return caught or liveness.time(step) > max(before, default=min(map(liveness.time, work), default=math.nan))
     return caught or liveness.time(step) > when + SLACK
 
 

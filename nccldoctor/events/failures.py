@@ -128,6 +128,11 @@ class ExceptionRaised(Event):
         return not self.logged or any(frame.startswith("<module> ") for frame in self.frames[-1:])
 
     @property
+    def is_of_thread(self) -> bool:
+        """True where it ended a thread of Python, and not the process."""
+        return any(frame.startswith("_bootstrap_inner ") for frame in self.frames[-2:])
+
+    @property
     def is_of_mpi(self) -> bool:
         """True of an error that a call of MPI returned, and that ended the process."""
         return self.type.startswith("MPI")

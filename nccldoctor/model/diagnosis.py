@@ -173,11 +173,11 @@ class Proposal:
 class Diagnosis:
     """The whole answer, as plain values; reports show this and nothing else.
 
-    ``findings[0]`` is the verdict. ``capture`` holds the settings that would have recorded more, ready to paste; ``ruled_out`` the
-    other hypotheses, with met False (ruled out) or None (not checked). ``catalogue`` counts the remedies that were tried ("42
-    remedies"). Pictures are drawn from ``run_up``, ``timeline``, ``stacks`` and ``streams``, None where the input has no data for
-    them. ``story`` holds the events of the incident in order. ``notices`` name the files that the answer does not rest on: those of
-    other runs, and those that could not be read. ``proposals`` are all hypotheses that were weighed.
+    ``findings[0]`` is the verdict. ``capture`` holds the settings that would have recorded more, ready to paste; ``ruled_out`` the other
+    hypotheses, with met False (ruled out) or None (not checked). ``catalogue`` counts the remedies that were tried ("42 remedies").
+    Pictures are drawn from ``run_up``, ``timeline``, ``stacks`` and ``streams``, None where the input has no data for them. ``story``
+    holds the events of the incident in order. ``notices`` name what the answer does not rest on: exceptions from which the ranks of a
+    healthy job went on, files of other runs, and those that could not be read. ``proposals`` are all hypotheses that were weighed.
     ``standings`` say where the ranks stand, in few rows; ``proof`` holds the exhibits of the verdict, ``unshown`` the parts of the
     argument that the input cannot show, ``last_lines`` the logs of a culprit and of a waiting peer around the silence. ``job_end`` says
     whether the job still ran. ``fields``, ``link`` and ``snapshots`` are what the first picture may show. ``strip`` holds the calls

@@ -8,14 +8,15 @@ from nccldoctor.align.descriptions import describe, in_group
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.first_pending import Key
 from nccldoctor.align.progress.group_progress import GroupProgress
-from nccldoctor.events import CommInit, DumpSignal, Event
+from nccldoctor.events import CommInit, DumpSignal, Event, ExceptionRaised
 from nccldoctor.identify.event_times import YEARLESS
-from nccldoctor.model import Alarm, CauseClass, Confidence, Finding, Job, Place, RankState, Role
+from nccldoctor.model import Alarm, CauseClass, Confidence, Family, Finding, Job, Place, RankState, Role
 from nccldoctor.model.diagnosis import AlarmOrder
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.standings import RankWait
 from nccldoctor.summarise.rank_waits import Disputed, own_operations, rank_waits
-from nccldoctor.words.names import call_title, group_title
+from nccldoctor.words.names import call_title, group_title, ranks_phrase
+from nccldoctor.words.numbers import plural
 
 NOTICES = 3
 """Gaps that a report names at the top."""
@@ -169,6 +170,21 @@ def notices(facts: Facts) -> tuple[str, ...]:
     texts = [f"{gap.what}: {gap.why}" for gap in gaps]
     more = len(texts) - NOTICES
     return (*texts[:NOTICES], *([f"and {more} more files: see the coverage"] if more > 0 else []))
+
+
+def survived(facts: Facts, verdict: Finding) -> tuple[str, ...]:
+    """The exceptions of ranks of a job that is well, in one sentence; none where a person stopped it.
+
+    Example: a thread of rank 2 that serves statistics finds its port taken, and the rank trains to the end.
+    """
+    own = [e for e in facts.case.of(ExceptionRaised) if e.origin == "own" and not e.is_stop_by_person]
+    if verdict.family is not Family.NONE or not own:
+        return ()
+    ranks = Ranks(e.rank for e in own if e.rank is not None)
+    thread = " in a thread" if all(e.is_of_thread for e in own) else ""
+    where = f" on {ranks_phrase(ranks)}" if ranks else ""
+    first = f"{own[0].type}: {own[0].message}".rstrip(": ")[:120]
+    return (f"{plural(len(own), 'exception')}{thread}{where}, after which the run continued: {first} ({own[0].place})",)
 
 
 def alarm(facts: Facts) -> Alarm | None:

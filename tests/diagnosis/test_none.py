@@ -46,6 +46,64 @@ def test_a_job_that_ended_well(scenario: str, seed: int) -> None:
     assert ruling.verdict["stalled"] is None
 
 
+THREAD = (
+    'Exception in thread Thread-3 (serve):\nTraceback (most recent call last):\n  File "/usr/lib/python3.12/threading.py", line 1073, in '
+    '_bootstrap_inner\n    self.run()\n  File "/opt/site/stats.py", line 44, in serve\n    sock.bind(port)\nOSError: [Errno 98] Address '
+    "already in use\n"
+)
+CAUGHT = (
+    'Traceback (most recent call last):\n  File "/opt/site/notify.py", line 9, in post\n    send(text)\n'
+    "ValueError: no webhook is set\n"
+)
+SRUN = (
+    "srun: launching StepId=11.0 on host n1, 4 tasks: [0-3]\nsrun: launch/slurm: _task_finish: Received task exit notification for 4 tasks "
+    "of StepId=11.0 (status=0x0000).\nsrun: launch/slurm: _task_finish: n1: tasks 0-3: Completed\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("trace", "told"),
+    [
+        (
+            THREAD,
+            "1 exception in a thread on rank 2, after which the run continued: OSError: [Errno 98] Address already in use "
+            "(logs/rank_2.log:8)",
+        ),
+        (
+            CAUGHT,
+            "1 exception on rank 2, after which the run continued: ValueError: no webhook is set (logs/rank_2.log:5)",
+        ),
+    ],
+    ids=["in a thread", "caught"],
+)
+def test_the_all_clear_tells_the_exceptions_that_ranks_went_on_from(trace: str, told: str) -> None:
+    logs = {name: "world_size=4\n" + text for name, text in TRAIN.items()}
+    logs["logs/rank_2.log"] = logs["logs/rank_2.log"].replace("\n", "\n" + trace, 1)
+    ruling = read({**logs, "train-11.out": SRUN})
+    assert (ruling.cause, ruling.verdict["confidence"]) == ("none", "high"), str(ruling)
+    assert ruling.document["notices"] == [told]
+    stopped = read({**logs, "train-11.out": SRUN.replace("Completed", "Killed").replace("0000", "0009")})
+    assert stopped.cause != "none" and told not in stopped.document["notices"], (
+        "of a job that failed, findings tell its exceptions"
+    )
+
+
+def test_a_traceback_before_a_single_step_may_be_that_of_a_crash() -> None:
+    """Lines of one file may be mixed up by a few seconds."""
+    logs = {name: "world_size=4\n" + text.splitlines(keepends=True)[0] for name, text in TRAIN.items()}
+    logs["logs/rank_2.log"] = logs["logs/rank_2.log"].replace("\n", "\n" + CAUGHT, 1)
+    assert (read(logs).cause, read(logs).ranks) == ("raised", "2")
+
+
+def test_exit_records_that_an_all_clear_rests_on_are_a_source_of_it() -> None:
+    ended = {name: "world_size=4\n" + text + "Training finished\n" for name, text in TRAIN.items()}
+    assert {e["observer"].partition(":")[0] for e in read(ended).verdict["evidence"]} == {"log"}
+    ruling = read({**ended, "train-11.out": SRUN})
+    assert "launcher" in {e["observer"] for e in ruling.verdict["evidence"]}
+    assert "Rank 0 exited with code 0." in [e["says"] for e in ruling.verdict["evidence"]]
+    assert ruling.document["notices"] == []
+
+
 def test_parts_that_were_not_read_lower_the_confidence() -> None:
     found = job("healthy", 2)
     files = {k: v for k, v in found.files.items() if not k.endswith(("rank_3.log", "launcher.log"))}

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import islice
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from nccldoctor.diagnose.missing_input import loss_words
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.sentences import doubts, undetermined
+from nccldoctor.diagnose.sentences.ends import process_name
 from nccldoctor.diagnose.sentences.headline import Headline
 from nccldoctor.diagnose.sentences.who import rank_or_process
 from nccldoctor.diagnose.signs.silence import has_dumped_while_stalled
@@ -51,7 +53,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     health = stall.job.health
     if not health.is_proven or has_dumped_while_stalled(facts):
         return None
-    evidence = [*_stop(facts, health), *_good_ends(health), *_newest_records(facts)]
+    evidence = [*_stop(facts, health), *_good_ends(facts, health), *_newest_records(facts)]
     if not evidence:
         return None
     lost = loss_words([gap for gap in facts.case.gaps if gap.lost])
@@ -158,8 +160,18 @@ def _stop(facts: Facts, health: Health) -> list[Citation]:
     return [Line(told, undetermined.STOPPED_HERE), *step]
 
 
-def _good_ends(health: Health) -> list[Citation]:
-    return [Line(e, undetermined.reported_end(rank_or_process(e.rank))) for e in health.ends[:3]]
+def _good_ends(facts: Facts, health: Health) -> list[Citation]:
+    """What programs say of their end, and the first good exit of these ranks that a launcher saw: another observer."""
+    own = [e for e in health.ends if not isinstance(e, ProcessExit)]
+    exits = (e for e in facts.case.of(ProcessExit) if e.exitcode == 0 and (e in health.ends or e.rank in health.ended))
+    return [
+        *(Line(e, undetermined.reported_end(rank_or_process(e.rank))) for e in own[:3]),
+        *(Line(e, undetermined.exited_with(_whose(e), 0), observer="launcher") for e in islice(exits, 1)),
+    ]
+
+
+def _whose(end: ProcessExit) -> str:
+    return rank_or_process(end.rank) if end.rank is not None else process_name(end)
 
 
 def _newest_records(facts: Facts) -> list[Citation]:

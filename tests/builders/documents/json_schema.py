@@ -61,7 +61,10 @@ CHOICES: dict[tuple[type, str], Iterable[str]] = {
 
 NOTES: dict[tuple[type, str], str] = {
     (Diagnosis, "verdict"): "The first of the findings, repeated.",
-    (Diagnosis, "notices"): "Input that the answer does not rest on: other runs, files that could not be read.",
+    (
+        Diagnosis,
+        "notices",
+    ): "What the answer does not rest on: exceptions a healthy job got over, other runs, unread files.",
     (Diagnosis, "ranks"): "Ranks that stand alike share a row; a field is null where they differ.",
     (Diagnosis, "ruled_out"): "Hypotheses; ruled_out is false where an input that would tell is missing.",
     (Diagnosis, "alarm"): "Who complained first; most often a victim.",
