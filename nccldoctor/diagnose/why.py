@@ -98,7 +98,7 @@ def runner_up(facts: Facts, conclusion: Conclusion, rivals: Sequence[Conclusion]
         ranks = rival.ranks or rival.suspects
         if not row.is_separated_from(rival.cause, observe(facts, rival.call, ranks)):
             asked = conclusion.ranks or ranks
-            separated = row.separated_by(rival.cause, observe(facts, conclusion.call, asked), asked)
+            separated = row.separated_by(rival.cause, observe(facts, conclusion.call, asked), _told_apart(facts, asked))
             return RunnerUp(rival.cause, ranks, separated or _check_whether(conclusion, rival))
     if conclusion.confidence_in.cause is Confidence.HIGH:
         return None
@@ -106,8 +106,13 @@ def runner_up(facts: Facts, conclusion: Conclusion, rivals: Sequence[Conclusion]
     observed = observe(facts, conclusion.call, ranks)
     for cause in row.siblings:
         if not row.is_separated_from(cause, observed):
-            return RunnerUp(cause, ranks, row.separated_by(cause, observed, ranks))
+            return RunnerUp(cause, ranks, row.separated_by(cause, observed, _told_apart(facts, ranks)))
     return None
+
+
+def _told_apart(facts: Facts, ranks: Ranks) -> Ranks:
+    """The ranks; none where they are the whole job, which has no other ranks to compare them with."""
+    return ranks if facts.case.world - ranks else Ranks()
 
 
 def _check_whether(conclusion: Conclusion, rival: Conclusion) -> str:

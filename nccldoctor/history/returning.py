@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from nccldoctor.dataclass import dataclass
-from nccldoctor.history.fingerprint import Fingerprint
+from nccldoctor.history.fingerprint import Fingerprint, same_defect
 from nccldoctor.history.recurrence import LEVEL, Recurrence, Trial, at_least, recurrences
 from nccldoctor.history.saved_report import hosts_of
 from nccldoctor.history.store import PastIncident
@@ -81,11 +81,12 @@ def _trials(host: str, found: Sequence[tuple[frozenset[str], int]]) -> list[Tria
 
 
 def returning_defects(incidents: Sequence[PastIncident]) -> list[Returned]:
-    """The fingerprints that say more than a class, the most frequent first."""
+    """The fingerprints that say more than a class, the most frequent first; those of one defect are one."""
     by_mark: dict[Fingerprint, list[PastIncident]] = defaultdict(list)
-    for one in incidents:
-        if one.fingerprint.is_told:
-            by_mark[one.fingerprint].append(one)
+    told = [one for one in incidents if one.fingerprint.is_told]
+    fullest = sorted(dict.fromkeys(one.fingerprint for one in told), key=lambda mark: not mark.group_role)
+    for one in told:
+        by_mark[next(mark for mark in fullest if same_defect(mark, one.fingerprint))].append(one)
     rows = [
         Returned(mark, len(found), found[0].time, found[-1].time, found[-1].headline) for mark, found in by_mark.items()
     ]

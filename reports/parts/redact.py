@@ -139,7 +139,12 @@ def _hosts(diagnosis: Diagnosis, more: Iterable[str]) -> list[str]:
     ]
     full = dict.fromkeys(host for host in named if host)
     short = dict.fromkeys(short_host(host) for host in full)
-    return [host for host in {**full, **short} if len(host) > 1 and not _ADDRESSES.fullmatch(host)]
+    return [host for host in {**full, **short} if len(host) > 1 and not _is_of_no_host(host)]
+
+
+def _is_of_no_host(name: str) -> bool:
+    """True of an address, and of the name by which every host calls itself."""
+    return _ADDRESSES.fullmatch(name) is not None or short_host(name).lower() == "localhost"
 
 
 def _hosts_of_files(sources: Iterable[Source]) -> Iterator[str]:
@@ -166,7 +171,7 @@ def _written_hosts(source: object, known: Sequence[str]) -> list[str]:
         return text
 
     _mapped(source, collect)
-    hosts = [name for name in names if not name.endswith(_PUBLIC) and not _ADDRESSES.fullmatch(name)]
+    hosts = [name for name in names if not name.endswith(_PUBLIC) and not _is_of_no_host(name)]
     domains = tuple({"." + ".".join(host.split(".")[-2:]).lower() for host in (*hosts, *known) if "." in host})
     return [*hosts, *(token for token in tokens if token.lower().endswith(domains))]
 

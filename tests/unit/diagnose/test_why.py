@@ -167,3 +167,15 @@ def test_all_hypotheses_are_kept_with_their_fate() -> None:
     fates = {(p.cause, p.fate) for p in found.proposals}
     assert sum(fate == "verdict" for _, fate in fates) == 1
     assert (CauseClass.UNDETERMINED, f"{found.findings[0].cause} explains the same stall and comes first") in fates
+
+
+def test_what_separates_two_classes_names_each_rank_where_all_ranks_are_suspects() -> None:
+    """No other ranks are left to compare theirs with."""
+    facts = align(case(*absent()))
+    found, rival = conclusion(CauseClass.MISSED_CALL), conclusion(CauseClass.OP_MISMATCH)
+    for ranks, named in ((facts.case.world, "each rank"), (Ranks([2]), "rank 2")):
+        of_all = [replace(one, ranks=Ranks(), suspects=ranks) for one in (found, rival)]
+        told = runner_up(facts, of_all[0], of_all[1:])
+        assert told is not None and told.separated_by.startswith(
+            f"Compare later calls of {named} with those of the other ranks"
+        )

@@ -30,6 +30,7 @@ def incident(
     confidence: str = "high",
     site: str = "step (train.py)",
     headline: str = "Rank 1 is late.",
+    group: str = "dp_0",
 ) -> dict[str, object]:
     function, _, file = site.partition(" ")
     return {
@@ -40,7 +41,7 @@ def incident(
             "confidence": confidence,
             "headline": headline,
             "ranks": str(rank),
-            "stalled": {"group": "dp_0", "since": (NOW - timedelta(days=number)).isoformat()},
+            "stalled": {"group": group, "since": (NOW - timedelta(days=number)).isoformat()},
         },
         "job": {"world_size": 128, "hosts": HOSTS},
         "input": {"files": number, "bytes": number},
@@ -133,6 +134,19 @@ def test_defects_are_counted_by_their_fingerprint(tmp_path: Path) -> None:
     assert (first.count, first.fingerprint.site) == (3, "step (train.py)")
     assert (first.first, first.last) == (NOW - timedelta(days=2), NOW)
     assert second.count == 1
+
+
+def test_incidents_of_one_site_are_one_defect_where_only_some_name_the_group(tmp_path: Path) -> None:
+    made = [
+        incident(1, group=""),
+        incident(2, group="tp_1"),
+        incident(3, group="tp_2"),
+        incident(4, site="load (data.py)"),
+    ]
+
+    found = returning.returning_defects(kept(tmp_path, *made).incidents())
+
+    assert sorted((one.fingerprint.group_role, one.count) for one in found) == [("dp", 1), ("tp", 3)]
 
 
 def test_the_page_escapes_what_reports_say_and_loads_nothing(tmp_path: Path) -> None:

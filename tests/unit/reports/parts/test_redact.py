@@ -54,6 +54,15 @@ def test_hosts_by_any_of_their_names() -> None:
     assert "10.12.0.7" in quote
 
 
+def test_the_name_by_which_every_host_calls_itself_stays() -> None:
+    base = quoting("gpu-a017 could not reach anna@localhost.localdomain, nor [localhost]:29500")
+    named = replace(base, job=replace(base.job, hosts=("localhost", "gpu-a017")))
+    quote = redacted(named, ("hosts",)).findings[0].evidence[0].quote
+    assert quote.startswith("host-") and quote.endswith(
+        " could not reach anna@localhost.localdomain, nor [localhost]:29500"
+    )
+
+
 def test_users_wherever_they_stand() -> None:
     assert "annamaria" not in quote_of(("users",))
     assert quote_of(("users",)).count("user-1") == 2
