@@ -60,7 +60,12 @@ def _wanted_lines(stream: BinaryIO, numbers: list[int]) -> dict[int, str]:
     with memoryview(block) as view:
         while wanted is not None and read < DEEPEST and (got := reader.readinto(view) or 0):
             read += got
-            ends = np.flatnonzero(np.frombuffer(block, np.uint8, got) == 0x0A)
+            is_end = np.frombuffer(block, np.uint8, got) == 0x0A
+            count = int(np.count_nonzero(is_end))
+            if wanted > number + count:
+                number += count
+                continue
+            ends = np.flatnonzero(is_end)
             while wanted is not None and wanted <= number + len(ends):
                 at = wanted - number  # the line begins behind the line end before it
                 start = 0 if at == 0 else int(ends[at - 1]) + 1

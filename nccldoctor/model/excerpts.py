@@ -28,7 +28,7 @@ class Excerpts:
     def between(self, source: int, first: int, last: int) -> tuple[SourceLine, ...]:
         """The known lines ``first`` to ``last`` of a source, in order."""
         known = self.lines.get(source, {})
-        numbers = (number for number in range(max(first, 1), last + 1) if number in known)
+        numbers = sorted(number for number in known if max(first, 1) <= number <= last)
         return tuple(SourceLine(number, _piece(known[number], "")) for number in numbers)
 
     def citing(self, source: int, number: int, quote: str) -> tuple[SourceLine, ...]:
