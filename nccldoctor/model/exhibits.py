@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field
+from datetime import datetime
 from enum import StrEnum
 
 from nccldoctor.dataclass import dataclass
@@ -162,7 +163,8 @@ class LastLines:
     """The lines of one rank's log around the silence.
 
     ``before`` are its last lines before the gap, ``within`` the line that explains it if there is one, ``after`` its first lines behind.
-    ``gap_ms`` is None where no time is known. Without ``after`` the log ends there.
+    ``gap_ms`` is None where no time is known; ``since`` is the time that the last line before the gap prints. Without ``after`` the log
+    ends there.
     """
 
     rank: int
@@ -171,3 +173,4 @@ class LastLines:
     within: tuple[SourceLine, ...]
     after: tuple[SourceLine, ...]
     gap_ms: float | None
+    since: datetime | None = None

@@ -272,7 +272,7 @@ def merge(batches: Sequence[Batch]) -> Batch:
     }
     coded = {"group": "groups", "op": "ops", "sizes": "sizes", "dtypes": "dtypes", "stack": "stacks"}
     rows = [after - first for first, after in (batch.bounds for batch in batches)]
-    pieces = _pieces(batches)
+    pieces = _joined_rows(batches)
     columns = {}
     for name in _DTYPES:
         values = np.concatenate([getattr(table, name)[first:after] for table, first, after in pieces])
@@ -291,7 +291,7 @@ def merge(batches: Sequence[Batch]) -> Batch:
     )
 
 
-def _pieces(batches: Sequence[Batch]) -> list[tuple[Calls, int, int]]:
+def _joined_rows(batches: Sequence[Batch]) -> list[tuple[Calls, int, int]]:
     """The rows of all batches as pieces of tables: neighbours in one table are one piece."""
     pieces: list[tuple[Calls, int, int]] = []
     for batch in batches:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
+from itertools import zip_longest
 
 import numpy as np
 
@@ -86,18 +87,20 @@ def _called_in(finding: Finding, ranks: Iterable[int], survey: Survey) -> Iterat
 
 
 def frames_apart(finding: Finding, survey: Survey) -> tuple[tuple[Ranks, CulpritFrame], ...]:
-    """The lines in which ranks made calls that differ, those of the culprits first.
+    """The lines at which ranks parted on their way to calls that differ, those of the culprits first.
 
-    Dumps hold them, else the tracebacks that the finding quotes. Fewer than two lines tell of no branch.
+    Dumps hold them, else the tracebacks that the finding quotes. Fewer than two lines tell of no branch. Example: rank 0 made its call
+    in line 38 of ``main``, rank 2 in ``evaluate``, which line 42 of ``main`` had called: they parted at 38 and 42.
     """
     if finding.cause not in DIFFERS_AT_CALL:
         return ()
     culprits, peers = finding.ranks or finding.suspects, finding.victims
     found = list(_called_in(finding, sorted(culprits | peers), survey)) or list(_quoted_tracebacks(finding, survey))
+    paths = [(rank, own[::-1]) for rank, frames in found if (own := _own_frames(frames))]
+    shared = next((n for n, row in enumerate(zip_longest(*(path for _, path in paths))) if len(set(row)) > 1), -1)
     places: dict[CulpritFrame, set[int]] = {}
-    for rank, frames in sorted(found, key=lambda item: (item[0] not in culprits, item[0])):
-        if (frame := _user_frame(frames)) is not None:
-            places.setdefault(frame, set()).add(rank)
+    for rank, path in sorted(paths, key=lambda item: (item[0] not in culprits, item[0])):
+        places.setdefault(path[min(shared, len(path) - 1)], set()).add(rank)
     return tuple((Ranks(ranks), frame) for frame, ranks in places.items())
 
 

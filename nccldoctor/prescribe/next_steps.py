@@ -199,17 +199,17 @@ def _in_kernel(scene: _Scene) -> str:
     return f"{capitalized(ranks_phrase(ranks))} waits there for {what} ({code_span(function)} in the kernel)."
 
 
-_NTH = ("first line", "second", "third")
-"""Names of the lines that one step opens at most."""
+_LINES = 3
+"""Lines that one step opens at most."""
 
 
 def _open_both(places: Sequence[tuple[Ranks, CulpritFrame]]) -> Step:
-    """``Open finetune.py:38 (main) and finetune.py:21 (evaluate).``"""
-    shown = places[: len(_NTH)]
+    """``Open train.py:38 (main) and train.py:42 (main).``, the lines at which ranks parted."""
+    shown = places[:_LINES]
     lines = and_list([f"{code_span(frame.place)} ({code_span(frame.function)})" for _, frame in shown])
-    ranks = [f"{ranks_phrase(ranks, 4)} called in the {nth}" for (ranks, _), nth in zip(shown, _NTH, strict=False)]
+    whose = [f"{ranks_phrase(ranks, 4)} called from line {frame.place.rpartition(':')[2]}" for ranks, frame in shown]
     return Step(
-        StepKind.OPEN, f"Open {lines}.", f"{capitalized(and_list(ranks))}. Look for the branch that parts them."
+        StepKind.OPEN, f"Open {lines}.", f"{capitalized(and_list(whose))}. Look for the branch that parts them."
     )
 
 

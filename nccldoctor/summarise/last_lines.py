@@ -175,7 +175,7 @@ def last_lines(silence: Silence, excerpts: Excerpts) -> LastLines | None:
     within = _explaining([*between, *unsigned], seconds) or (between[:1] if after else ())
     if not after and not within:
         before = (*before, *between)[-SHOWN:]
-    return LastLines(silence.rank, silence.path, before, within, after, seconds * 1e3)
+    return LastLines(silence.rank, silence.path, before, within, after, seconds * 1e3, printed_time_of(before[-1].text))
 
 
 def _without_traceback(own: Sequence[SourceLine], end: int) -> tuple[SourceLine, ...]:

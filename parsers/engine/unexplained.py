@@ -31,7 +31,8 @@ _MENDED = lazy(
 
 
 _NO_MESSAGE = lazy(
-    r"\s{0,8}(?:$|frame #\d{1,4}: |File \"|The above exception was |During handling of the above exception"
+    r"\s{0,8}(?:$|frame #\d{1,4}: |#\d{1,4} {1,2}(?:0x[0-9a-f]{4,16} in |[\w:~<>]{1,200} \()"
+    r"|File \"|The above exception was |During handling of the above exception"
     r"|(?:\([\w.-]{1,60}\) ?)?\[?[\w.-]{1,60}@[\w.-]{1,60}[: ][^\n$#]{0,200}[$#] )"
 )
 """A part of a stack or traceback, or a command behind the prompt of a shell: words of failure are parts of names there."""

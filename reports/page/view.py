@@ -146,7 +146,7 @@ def build(diagnosis: Diagnosis) -> View:
         explanations=answer.explanations(verdict) if not is_open else (),
         others=first(wording.others(diagnosis), OTHERS),
         fixes=_fixes(diagnosis, best),
-        remedy=f"More: nccldoctor explain {best.id}: {best.title}" if best is not None else "",
+        remedy=f"{best.title}. More in nccldoctor explain {best.id}" if best is not None else "",
         donts=advice.donts(diagnosis) if not is_open else (),
         settings=advice.idle_settings(diagnosis),
         ruled_out=not_the_cause,

@@ -119,13 +119,16 @@ def what_looks_show(diagnosis: Diagnosis) -> str:
     others = [row for row in seen if not row.is_culprit]
     moved = Ranks(rank for row in others if row.has_moved for rank in row.ranks)
     first, last = found.times[0], found.times[-1]
-    apart = f", {times.duration((last - first) * 1e3)} apart" if first is not None and last is not None else ""
+    span = times.duration((last - first) * 1e3) if first is not None and last is not None else ""
+    apart = "" if not span else f", {span} apart" if len(found.times) == 2 else f" within {span}"
     rest = f"; {names.ranks_phrase(moved, 4)} moved" if moved else "; no other rank moved" if others else ""
     return f"{lists.and_list(told)} over {len(found.times)} looks{apart}{rest}"
 
 
 def _stay(row: SnapshotRow) -> str:
     who, shown = names.ranks_phrase(row.ranks, 4), [line(frame, 80) for frame in row.frames if frame]
+    if not row.has_moved and not shown[0].endswith(")"):  # native frames show an activity, and no line of the program
+        return f"{who} {shown[0]}" if len(row.ranks) == 1 else f"{who}: {shown[0]}"
     return f"{who} moved from {shown[0]} to {shown[-1]}" if row.has_moved else f"{who} stayed in {shown[0]}"
 
 

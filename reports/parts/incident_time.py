@@ -57,7 +57,8 @@ def _began(diagnosis: Diagnosis) -> str:
         return f"first error {times.instant(first)}"
     side = silent_log(diagnosis)
     if side is not None and side.gap_ms is not None and diagnosis.verdict.family is Family.ABSENT:
-        return f"rank {side.rank}'s log silent for {times.duration(side.gap_ms)} until it was noticed"
+        since = f" since {times.instant(side.since)}" if side.since is not None else ""
+        return f"rank {side.rank}'s log silent{since} for {times.duration(side.gap_ms)} until it was noticed"
     end = next((row.time for row in diagnosis.story if row.role is EventRole.TEAR_DOWN and row.time is not None), None)
     return f"ended {times.instant(end)}" if end is not None else ""
 

@@ -86,10 +86,13 @@ def _end_headline(facts: Facts, health: Health) -> Headline:
 
 
 def _counted_steps(facts: Facts) -> int | None:
-    """The steps of the job where every rank reported all of them, from the first; else None."""
+    """The steps of the job where every rank reported all of them, from the first; else None.
+
+    One line shows no more than that the first step is reported: the next may be the twentieth.
+    """
     of_rank = {tuple(reported_steps(facts.liveness.activity(rank))) for rank in facts.case.world}
     steps = of_rank.pop() if len(of_rank) == 1 else ()
-    is_whole = bool(steps) and steps[0] in (0, 1) and len(steps) == steps[-1] - steps[0] + 1
+    is_whole = len(steps) > 1 and steps[0] in (0, 1) and len(steps) == steps[-1] - steps[0] + 1
     return len(steps) if is_whole else None
 
 

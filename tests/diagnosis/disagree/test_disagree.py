@@ -174,6 +174,18 @@ def test_the_first_step_opens_every_line_that_made_the_call(places: tuple[tuple[
     assert steps[0]["text"] == opened, steps
 
 
+def test_the_lines_to_open_are_those_at_which_ranks_parted() -> None:
+    """Rank 1 made its call in ``evaluate``, which line 42 of ``main`` had called: the branch stands between lines 38 and 42."""
+    files: dict[str, str | bytes] = {}
+    for rank, path in enumerate([[("main", 38)], [("evaluate", 21), ("main", 42)]]):
+        here = [{"name": name, "filename": "/job/train.py", "line": line} for name, line in (*path, ("<module>", 48))]
+        own = RecordedRank(rank, world(4), backend="gloo").calls(6, frames=here)
+        files[f"dumps/fr_trace_{rank}"] = own.call(n=8 if rank else 64, done=False, frames=here).data()
+    step = read(files).document["action"]["steps"][0]
+    assert step["text"] == "Open `/job/train.py:38` (`main`) and `/job/train.py:42` (`main`)."
+    assert step["detail"].startswith("Rank 0 called from line 38 and rank 1 called from line 42.")
+
+
 def test_a_tie_is_proved_by_the_calls_of_both_sides() -> None:
     shown = sizes_from(("train", 38), ("evaluate", 21)).document["proof"][0]
     assert shown["claim"] == "Ranks 0 and 1 both issued #7, with different sizes."

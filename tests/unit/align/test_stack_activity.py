@@ -87,6 +87,21 @@ BUSY = [
     (("acquire (/v/site-packages/filelock/_api.py:312)", "load_dataset (datasets/load.py:2)"), "waits for a file lock"),
     (("interaction (pdb.py:362)", "user_line (pdb.py:3)"), "is in a debugger"),
     (("_engine_run_backward (torch/autograd/graph.py:824)",), "runs the backward pass"),
+    (
+        (
+            "__futex_abstimed_wait_common64 (./nptl/futex-internal.c:57)",
+            "std::condition_variable::wait (libstdc++.so.6)",
+            "c10d::Reducer::finalize_backward (libtorch_cpu.so)",
+            "torch::autograd::GraphTask::exec_post_processing (libtorch_cpu.so)",
+        ),
+        "runs the backward pass",
+    ),
+    (("__libc_recv (recv.c:28)", "sock_recv_impl (Modules/socketmodule.c:3504)"), "waits for a remote server"),
+    (
+        ("__libc_recv (recv.c:28)", "sock_recv (/build/Python-3.12/Modules/socketmodule.c:35)"),
+        "waits for a remote server",
+    ),
+    (("clock_nanosleep (clock_nanosleep.c:48)", "pysleep (./Modules/timemodule.c:2159)"), "sleeps"),
     (("cudaEventDestroy (libcudart.so.12)", "f (/t/a.py:3)"), "is inside the driver (cudaEventDestroy)"),
     (("evaluate (/t/trainer.py:9)",), "evaluates"),
 ]

@@ -517,6 +517,9 @@ def test_a_note_that_is_not_understood_is_no_failure() -> None:
         ("ProcessGroupNCCL: the lease of the fabric failed", True),
         ("ProcessGroupNCCL: 0 errors, nothing failed in attempt 2 of 3", False),
         ("ProcessGroupNCCL: note that a timeout is set", False),
+        ("#1 ProcessGroupNCCL: the lease of the fabric failed", True),
+        ("#3  0x00007f184b328fa8 in ProcessGroupNCCL::abort_failed (this=0x1) at a.cpp:3", False),
+        ("#4  ProcessGroupNCCL::abort_failed (this=0x1) at a.cpp:3", False),
     ],
 )
 def test_lines_without_a_level_are_failures_by_their_words(line: str, is_failure: bool) -> None:
