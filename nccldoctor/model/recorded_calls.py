@@ -266,7 +266,7 @@ def merge(batches: Sequence[Batch]) -> Batch:
     if not batches:
         return Batch.empty()
     if len(batches) == 1:
-        return with_habits(batches[0])
+        return with_habits(batches[0].with_calls(batches[0].calls))
     words = {
         name: Interner([()] if name == "stacks" else ()) for name in ("groups", "ops", "sizes", "dtypes", "stacks")
     }

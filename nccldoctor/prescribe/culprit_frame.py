@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
-from itertools import zip_longest
-
-import numpy as np
+from itertools import islice, zip_longest
 
 from nccldoctor.align.stack_activity import user_frame, user_frames
 from nccldoctor.dataclass import dataclass
@@ -15,6 +13,7 @@ from nccldoctor.model import CauseClass, Family, Finding
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.stack_frames import parse_frame
 from nccldoctor.prescribe.conditions.motion import is_stopped
+from nccldoctor.prescribe.conditions.stacks import rows_of_stalled
 from nccldoctor.prescribe.conditions.survey import Survey
 
 _NAMED = 8
@@ -74,16 +73,11 @@ def _raised_in(ranks: Collection[int | None], survey: Survey) -> Iterator[tuple[
 
 def _called_in(finding: Finding, ranks: Iterable[int], survey: Survey) -> Iterator[tuple[int, tuple[str, ...]]]:
     """Each of these ranks with its stack of the stalled call, as its dump holds it."""
-    case, call = survey.case, finding.stalled
-    if call is None or call.seq is None or not len(case.calls):
-        return
-    numbers = case.calls.p2p_seq if call.kind == "p2p" else case.calls.seq
-    is_asked = np.isin(case.call_rank, np.array(list(ranks), dtype=np.int64))
-    for row in np.flatnonzero((numbers == call.seq) & is_asked & (case.calls.stack > 0))[:64].tolist():
-        group = int(case.call_group[row])
-        if group >= 0 and call.group in (None, case.groups[group].label, case.groups[group].uid):
-            stack = case.vocabulary.stacks[int(case.calls.stack[row])]
-            yield int(case.call_rank[row]), tuple(f"{name} ({file}:{line})" for name, file, line in stack)
+    case = survey.case
+    framed = (row for row in rows_of_stalled(finding, survey, ranks) if case.calls.stack[row] > 0)
+    for row in islice(framed, 64):
+        stack = case.vocabulary.stacks[int(case.calls.stack[row])]
+        yield int(case.call_rank[row]), tuple(f"{name} ({file}:{line})" for name, file, line in stack)
 
 
 def frames_apart(finding: Finding, survey: Survey) -> tuple[tuple[Ranks, CulpritFrame], ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from itertools import chain
 
@@ -38,17 +39,15 @@ def lookups_in_vain(case: Case) -> tuple[StoreError, ...]:
     its peers are as harmless then.
     """
     lookups = [e for e in case.of(StoreError) if e.operation == "resolve"]
-    last = {(e.place.source, e.rank): e.place.line or 0 for e in lookups}
-    if not last:
-        return ()
+    last: dict[int, dict[int | None, int]] = defaultdict(dict)
+    for lookup in lookups:
+        last[lookup.place.source][lookup.rank] = lookup.place.line or 0
     gone_on = {
-        process
+        (event.place.source, rank)
         for event in case.events
-        for process in ((event.place.source, event.rank), *(last if event.rank is None else ()))
-        if process in last
-        and process[0] == event.place.source
-        and (event.place.line or 0) > last[process]
-        and _is_further(event)
+        if (here := last.get(event.place.source)) and _is_further(event)
+        for rank in (here if event.rank is None else (event.rank,))
+        if rank in here and (event.place.line or 0) > here[rank]
     }
     harmless = {e.address for e in lookups if (e.place.source, e.rank) in gone_on}
     return tuple(e for e in lookups if e.address not in harmless)

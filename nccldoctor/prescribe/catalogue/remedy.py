@@ -82,7 +82,7 @@ class Remedy:
 
     @property
     def is_cause(self) -> bool:
-        """True where the class of the finding is the cause itself: no further sign is asked for, and no fallback."""
+        """True where the class of the finding is the cause itself. No other sign is asked for; a fallback is no cause."""
         asked = [clause for block in ("all", "any") for clause in self.clauses(block) if clause.name != "finding"]
         return not asked and not self.general
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 import numpy as np
@@ -12,7 +12,7 @@ from nccldoctor.align.lingering import is_behind_exception
 from nccldoctor.align.stack_activity import find_activity, is_by_name, is_waiting, shown_activity_of, user_frame
 from nccldoctor.events import ExceptionRaised, FailedStack, ProcessExit, ProcessState, Stack
 from nccldoctor.identify.case import Case
-from nccldoctor.model import CauseClass, Group
+from nccldoctor.model import CauseClass, Finding, Group
 from nccldoctor.prescribe.conditions.base import (
     Answer,
     Context,
@@ -27,6 +27,7 @@ from nccldoctor.prescribe.conditions.base import (
 )
 from nccldoctor.prescribe.conditions.findings import operation
 from nccldoctor.prescribe.conditions.motion import lasting_states
+from nccldoctor.prescribe.conditions.survey import Survey
 
 DEPTH = 40
 """Innermost frames that are looked at: a program's own work stands there, its launcher below."""
@@ -215,21 +216,25 @@ def differing_data(context: Context, *, made_in: Literal["one-function", "severa
     asked = f"ranks made the stalled call with different data in {made_in.replace('-', ' ')}"
     if context.finding.cause not in (CauseClass.SIZE_MISMATCH, CauseClass.DTYPE_MISMATCH):
         return Unmet(asked, f"{context.finding.id} is {context.finding.cause.value}")
-    frames = call_frames(context.survey.case, _rows_of_stalled(context))
+    case, finding = context.survey.case, context.finding
+    rows = rows_of_stalled(finding, context.survey, finding.ranks | finding.suspects | finding.victims)
+    frames = call_frames(case, {int(case.call_rank[row]): row for row in rows if not case.calls.is_p2p[row]})
     says = "; ".join(f"rank {rank}: {frame or 'no frames'}" for rank, frame in sorted(frames.items())[:4]) or "no dump"
     is_met = is_of_several_functions(frames.values()) == (made_in == "several-functions")
     return (Met if is_met else Unmet)(asked, excerpt(says))
 
 
-def _rows_of_stalled(context: Context) -> dict[int, int]:
-    """By rank the row of its entry of the stalled call, of the ranks that the finding is about."""
-    case, call, finding = context.survey.case, context.finding.stalled, context.finding
+def rows_of_stalled(finding: Finding, survey: Survey, ranks: Iterable[int]) -> Iterator[int]:
+    """The rows of the stalled call in the dumps of these ranks; none where the finding has no numbered call."""
+    case, call = survey.case, finding.stalled
     if call is None or call.seq is None or not len(case.calls):
-        return {}
-    ranks = np.array(sorted(finding.ranks | finding.suspects | finding.victims), dtype=np.int64)
-    rows = np.flatnonzero(~case.calls.is_p2p & (case.calls.seq == call.seq) & np.isin(case.call_rank, ranks))[:4096]
-    groups = {group.index for group in case.groups if _is_named(group, call.group)}
-    return {int(case.call_rank[row]): row for row in rows.tolist() if case.call_group[row] in groups}
+        return
+    numbers = case.calls.p2p_seq if call.kind == "p2p" else case.calls.seq
+    is_asked = np.isin(case.call_rank, np.array(list(ranks), dtype=np.int64))
+    for row in np.flatnonzero((numbers == call.seq) & is_asked).tolist():
+        group = int(case.call_group[row])
+        if group >= 0 and (call.group is None or _is_named(case.groups[group], call.group)):
+            yield row
 
 
 @predicate(weight=0.75)

@@ -133,7 +133,8 @@ def sides_of(facts: Facts, finding: Finding) -> Sides | None:
         rows = rows_at(facts.case, facts.progress, groups[0], call.seq)
         cells = {rank: call_cell(facts, rows[rank]) for rank in finding.suspects if rank in rows}
         other = next((r for r in cells if culprit in cells and _differing(cells[culprit], cells[r])), None)
-        return Sides(culprit, other, groups[0]) if other is not None else Sides(None, culprit, groups[0])
+        if other is not None:
+            return Sides(culprit, other, groups[0])
     return Sides(peer, culprit, groups[0])
 
 

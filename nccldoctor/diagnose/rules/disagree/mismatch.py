@@ -126,7 +126,8 @@ def _from_dumps(facts: Facts, stall: ObservedStall, found: Mismatch) -> Hypothes
         return None  # calls were missed or added: this one differs because of that
     minority = found.minority
     shown = [*list(minority)[:3], *list(found.majority)[:2]] if minority else [min(s) for s in found.sides[:3]]
-    evidence: list[Citation] = [Entry(found.rows[r], _entry_words(facts, r, found)) for r in shown]
+    frames = _frames_apart(facts, found)
+    evidence: list[Citation] = [Entry(found.rows[r], _entry_words(facts, r, found, frames)) for r in shown]
     backing = {r for side in found.sides[:1] for r in side} - set(found.rows)
     evidence += [
         Line(e, waiting.timed_out(e.rank, call_title(e.op, e.seq)))
@@ -140,7 +141,7 @@ def _from_dumps(facts: Facts, stall: ObservedStall, found: Mismatch) -> Hypothes
     refuted_by = disagree.records_matched(in_group(facts, found.group, call_title(stalled.op, found.seq)))
     if found.is_tie:
         return Hypothesis(
-            _each_side(facts, found, stalled),
+            _each_side(facts, found, stalled, frames),
             evidence,
             (Doubt.at_most(Confidence.MEDIUM, disagree.NO_MAJORITY),),
             suspects=Ranks(found.rows),
@@ -153,7 +154,7 @@ def _from_dumps(facts: Facts, stall: ObservedStall, found: Mismatch) -> Hypothes
     if group.learned == "assumed":
         unsure = waiting.MEMBERS_ASSUMED
     return Hypothesis(
-        _each_side(facts, found, stalled),
+        _each_side(facts, found, stalled, frames),
         evidence,
         [
             *departure_doubts(departures),
@@ -166,7 +167,7 @@ def _from_dumps(facts: Facts, stall: ObservedStall, found: Mismatch) -> Hypothes
     )
 
 
-def _each_side(facts: Facts, found: Mismatch, stalled: Stalled) -> Headline:
+def _each_side(facts: Facts, found: Mismatch, stalled: Stalled, frames: Mapping[int, str]) -> Headline:
     """Each side with what it called, the minority first."""
     sides = [side & found.rows.keys() for side in (*found.sides[1:], *found.sides[:1])]
     sides = [side for side in (sides if found.minority else sides[-1:] + sides[:-1]) if side]
@@ -177,7 +178,6 @@ def _each_side(facts: Facts, found: Mismatch, stalled: Stalled) -> Headline:
     if found.aspect == "dtype":
         return disagree.dtype_mismatch(call, [(side, _dtype_of(facts, found, min(side))) for side in sides])
     did, counts = _sizes(facts, found)
-    frames = _frames_apart(facts, found)
     told = [(side, counts[min(side)]) for side in sides]
     return disagree.size_mismatch(call, told, did, [frames.get(min(side), "") for side in sides])
 
@@ -218,14 +218,14 @@ def _stalled(facts: Facts, found: Mismatch, row: int) -> Stalled:
     )
 
 
-def _entry_words(facts: Facts, rank: int, found: Mismatch) -> str:
+def _entry_words(facts: Facts, rank: int, found: Mismatch, frames: Mapping[int, str]) -> str:
     if found.aspect == "op":
         return disagree.called(rank, f"{_op_of(facts, found, rank)} as #{found.seq}")
     call = describe_row(facts, found.rows[rank])
     if found.aspect == "dtype":
         return disagree.sent(rank, _dtype_of(facts, found, rank), call)
     did, counts = _sizes(facts, found)
-    frame = _frames_apart(facts, found).get(rank)
+    frame = frames.get(rank)
     return disagree.sent(rank, plural(counts[rank], "element"), f"{call}, from {frame}" if frame else call, did)
 
 

@@ -6,12 +6,14 @@ import os
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from builders.live.fake_ranks import PARENT, WAIT, Ranks, tool
 
 from nccldoctor.collect.on_node import main
 from nccldoctor.collect.on_node.process_tree import ProcessTree
+from nccldoctor.collect.on_node.tar_answer import TarAnswer
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -108,7 +110,8 @@ def test_the_second_look_comes_so_many_seconds_after_the_end_of_the_first(monkey
     monkeypatch.setattr(main, "time", SimpleNamespace(monotonic=lambda: next(clock), sleep=slept.append))
     monkeypatch.setattr(main, "StackLook", lambda *_: SimpleNamespace(look_at_all=lambda: None))
     monkeypatch.setattr(main, "look_at_states", lambda *_: None)
-    looks = main.Looks(SimpleNamespace(seconds_left=60.0), ProcessTree.__new__(ProcessTree), 10.0, ())  # type: ignore[arg-type]
+    answer = cast(TarAnswer, SimpleNamespace(seconds_left=60.0))
+    looks = main.Looks(answer, ProcessTree.__new__(ProcessTree), 10.0, ())
     looks.look_at_first_stacks()
     looks.look_again()
     assert slept == [7.0]

@@ -131,13 +131,13 @@ def test_a_refused_tool_leaves_its_words_and_advice(ranks: Ranks, tmp_path: Path
 
 def test_without_the_right_to_trace_the_kernel_refuses_and_the_rest_comes(ranks: Ranks, tmp_path: Path) -> None:
     """A real tool in a container without SYS_PTRACE."""
-    if os.geteuid() != 0 or not shutil.which("setpriv") or not shutil.which("py-spy"):
-        pytest.skip("needs root, setpriv and py-spy")
+    if os.geteuid() != 0 or not shutil.which("setpriv") or not (shutil.which("py-spy") or shutil.which("gdb")):
+        pytest.skip("needs root, setpriv, and py-spy or gdb")
     pid, _ = ranks.start(0)
     words = ("#!/bin/sh", f'exec setpriv --bounding-set=-sys_ptrace {sys.executable} "$@"')
     (tmp_path / "python").write_text("\n".join(words) + "\n")
     (tmp_path / "python").chmod(0o755)
-    stream = ranks.collect(python=str(tmp_path / "python"))
+    stream = ranks.collect("--gdb", python=str(tmp_path / "python"))
     assert stream.why("stack of rank 0").startswith("this program lacks SYS_PTRACE"), stream.told()["missing"]
     assert str(pid).encode() in stream.files()["rank-0/threads-1.txt"]
     assert state(pid) == "S"
