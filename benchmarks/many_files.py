@@ -5,11 +5,12 @@
     python benchmarks/many_files.py --profile 100x230    # where the time goes
 
 Every rank has a log of its own, as a real job prints it: NCCL's start, library warnings, steps, loader lines. One rank stops issuing
-calls; the watchdogs of all others time out in the same call and take their processes down. ``1x1000`` joins the same lines of
-64 ranks in one file, against which ``64x16000`` is measured. The inputs are made by this file, with a fixed seed.
+calls; the watchdogs of all others time out in the same call and take their processes down. ``1x1024000`` joins the same lines
+of 64 ranks in one file, against which ``64x16000`` is measured. The inputs are made by this file, with a fixed seed.
 
 ``CPU-s`` is user and system time of the whole process tree, the best of the repetitions; ``MB`` the largest resident memory of one
-process of it. ``x start`` is the time as a multiple of the same command over one small log.
+process of it. ``x start`` is the time as a multiple of the same command over one small log, ``x numpy`` as a multiple of a Python that
+only imports numpy.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-CASES = ("1x3", "100x3", "1000x3", "10000x3", "10x230", "100x230", "1000x230", "64x16000", "1x1024000")
+from yardstick import numpy_seconds
+
+SPLIT, JOINED = "64x16000", "1x1024000"
+CASES = ("1x3", "100x3", "1000x3", "10000x3", "10x230", "100x230", "1000x230", SPLIT, JOINED)
 """Number of files and kilobytes of each; the last holds the lines of the one before in one file."""
 
 STALLED_AT = 4_211
@@ -152,16 +156,22 @@ def main() -> None:
             profiled = [sys.executable, "-m", "cProfile", "-s", "tottime", "-m", "nccldoctor", "analyze"]
             subprocess.run([*profiled, str(inputs(base, asked.profile))], check=False)
             return
-        start = best([*command, str(inputs(base, "1x3"))], asked.repeat).seconds
-        print("files x kB     CPU-s    wall     MB  x start  ms/file   ms/MB")
+        start, numpy = best([*command, str(inputs(base, "1x3"))], asked.repeat).seconds, numpy_seconds()
+        print("files x kB     CPU-s  x numpy    wall     MB  x start  ms/file   ms/MB")
+        took: dict[str, float] = {}
         for case in asked.only:
             used = best([*command, str(inputs(base, case))], asked.repeat)
             files, size = map(int, case.split("x"))
             more = max(0.0, used.seconds - start) * 1000
+            took[case] = used.seconds
             print(
-                f"{case:12s} {used.seconds:7.2f} {used.wall:7.2f} {used.megabytes:6.0f} {used.seconds / start:8.1f} "
-                f"{more / files:8.2f} {more / (files * size / 1000):7.1f}",
+                f"{case:12s} {used.seconds:7.2f} {used.seconds / numpy:8.1f} {used.wall:7.2f} {used.megabytes:6.0f} "
+                f"{used.seconds / start:8.1f} {more / files:8.2f} {more / (files * size / 1000):7.1f}",
                 flush=True,
+            )
+        if took.keys() >= {SPLIT, JOINED}:
+            print(
+                f"{SPLIT} takes {took[SPLIT] / took[JOINED]:.2f} times the processor time of the same lines in one file"
             )
 
 

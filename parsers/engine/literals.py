@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import heapq
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
@@ -166,7 +166,7 @@ class Literals:
 
     @functools.cached_property
     def _one_pass(self) -> Search | None:
-        return one_pass(self._texts)
+        return one_pass(_without_containers(self._texts))
 
     @functools.cached_property
     def _ends(self) -> ahocorasick_rs.BytesAhoCorasick:
@@ -217,11 +217,12 @@ class Held:
         self._lines = lines
         self._stops = list(accumulate([len(line) + 1 for line in lines]))
         self._hits = hits
-        self._ends = [end for _, _, end in hits]  # in which order the search tells them
+        ends = [end for _, _, end in hits]  # in which order the search tells them
+        self._firsts = [0, *(bisect_left(ends, stop) for stop in self._stops)]  # of the hits in each line
 
     def __getitem__(self, index: int) -> bool:
         """Whether the line with this index, as read from the file, can hold a literal; colour codes may cut one."""
-        return bool(self._hits_in(index)) or _ESCAPE in self._lines[index]
+        return self._firsts[index] < self._firsts[index + 1] or _ESCAPE in self._lines[index]
 
     def owners(self, index: int, raw: str, text: str) -> list[LineParser]:
         """The parsers that own a literal in ``text``, the end of a line that is read as ``raw``."""
@@ -232,9 +233,7 @@ class Held:
         return self._literals.owners_of([number for number, start, _ in self._hits_in(index) if start >= first])
 
     def _hits_in(self, index: int) -> Sequence[tuple[int, int, int]]:
-        stop = self._stops[index]
-        first = bisect_right(self._ends, stop - 1 - len(self._lines[index]))
-        return self._hits[first : bisect_left(self._ends, stop, first)]
+        return self._hits[self._firsts[index] : self._firsts[index + 1]]
 
 
 @functools.lru_cache(maxsize=16)

@@ -32,10 +32,9 @@ def _engine() -> Any:
 def _compiled(engine: Any, literals: Sequence[bytes]) -> Any:
     """A database that tells of each hit how long its literal is, and 0 for the first escape character."""
     database = engine.Database()
-    escaped = [b"".join(b"\\x%02x" % byte for byte in literal) for literal in literals]
     flags = [engine.HS_FLAG_SINGLEMATCH if literal == _ESCAPE else 0 for literal in literals]
     lengths = [0 if literal == _ESCAPE else len(literal) for literal in literals]
-    database.compile(expressions=escaped, ids=lengths, elements=len(literals), flags=flags)
+    database.compile(expressions=list(literals), ids=lengths, elements=len(literals), flags=flags, literal=True)
     return database
 
 

@@ -236,23 +236,24 @@ class _Scan:
         resume = max(
             self.buffer.low, done - self.literals.longest
         )  # a literal in a line without end may have begun before
-        for at in range(0, len(lines), _AT_ONCE):
-            several = lines[at : at + _AT_ONCE]
-            pieces = [line.piece or b"" for line in several]
+        for first in range(0, len(lines.starts), _AT_ONCE):
+            pieces = [piece.removesuffix(b"\r") for piece in lines.pieces[first : first + _AT_ONCE]]
             forms = self.forms.forms_of(pieces)
-            is_known = [are_certain and self.forms.outcome(form) is not None for form in forms]
-            held = self.literals.held_by(
-                [b"" if known else piece for piece, known in zip(pieces, is_known, strict=True)]
-            )
-            for index, (line, form) in enumerate(zip(several, forms, strict=True)):
-                if line.piece is None:
-                    resume = self._scan_long_line(line.hits, self._line_number_at(line.start), resume, limit)
-                elif not (is_known[index] or held[index]):
+            counts = self.forms.outcomes(forms) if are_certain else [None] * len(forms)
+            self.not_understood += sum(filter(None, counts))
+            unknown = [index for index, count in enumerate(counts) if count is None]
+            held = self.literals.held_by([pieces[index] for index in unknown])
+            for place, index in enumerate(unknown):
+                start = lines.starts[first + index]
+                if (inside := lines.odd.get(first + index)) is not None:
+                    resume = self._scan_long_line(inside, self._line_number_at(start), resume, limit)
+                elif not held[place]:
                     continue
-                elif (count := self.forms.outcome(form)) is not None:
+                elif (count := self.forms.outcome(forms[index])) is not None:
                     self.not_understood += count
                 else:
-                    self._scan_piece(line.start, line.end, self._line_number_at(line.start), held, index, form)
+                    end = start + len(pieces[index])
+                    self._scan_piece(start, end, self._line_number_at(start), held, place, forms[index])
         self._line_number_at(limit)
 
     def _scan_long_line(self, hits: list[int], number: int, resume: int, limit: int) -> int:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain, islice
+from operator import sub
 from typing import NamedTuple
 
 import numpy as np
@@ -102,16 +104,15 @@ def _split_at_line_ends(text: str) -> list[str]:
     return [part for part in text.replace("\r", "\n").split("\n") if part] or [""]
 
 
-class HitLine(NamedTuple):
-    """A physical line with hits.
+class HitLines(NamedTuple):
+    """Physical lines with hits, column by column: where each begins, and its bytes without the line end.
 
-    ``piece`` holds its bytes ``[start, end)``; it is None where the line is long, has no end in the block, or redraws itself.
+    A line that is long, has no end in the block, or redraws itself has an empty piece; ``odd`` gives the hits in it, by its index.
     """
 
-    start: int
-    end: int
-    hits: list[int]
-    piece: bytes | None
+    starts: list[int]
+    pieces: list[bytes]
+    odd: dict[int, list[int]]
 
 
 class Buffer:
@@ -150,31 +151,47 @@ class Buffer:
         end = self.data.find(b"\n", at, limit)
         return (start, limit, limit) if end < 0 else (start, end, end + 1)
 
-    def hit_lines(self, hits: Sequence[int], low: int, high: int) -> list[HitLine]:
+    def hit_lines(self, hits: Sequence[int], low: int, high: int) -> HitLines:
         """The physical lines in ``[low, high)`` in which these offsets stand, which ascend and count from ``low``."""
         data = self.data
-        out: list[HitLine] = []
+        starts: list[int] = []
+        ends: list[int] = []
+        pieces: list[bytes] = []
         end = low - 1  # of the line with the last hit
-        for at in hits:
-            at += low
-            if at >= high:
-                break
-            if at <= end:
-                if out[-1].piece is None:
-                    out[-1].hits.append(at)
-                continue
-            start = data.rfind(b"\n", end + 1, at) + 1 or end + 1
-            stop = data.find(b"\n", at, high)
-            end = high if stop < 0 else stop
-            begins = start > low or low == self.low or data[low - 1] == 0x0A
-            is_whole = begins and (stop >= 0 or high == self.high) and end - start <= REACH // 2
-            piece = bytes(data[start:end]) if is_whole else None
-            stop = end
-            if piece is not None and b"\r" in piece:
-                stop -= 1
-                piece = piece[:-1] if piece.find(b"\r") == len(piece) - 1 else None
-            out.append(HitLine(start, stop, [] if piece is not None else [at], piece))
-        return out
+        with memoryview(data) as view:
+            for hit in hits:
+                at = low + hit
+                if at <= end:
+                    continue
+                if at >= high:
+                    break
+                start = data.rfind(b"\n", end + 1, at) + 1 or end + 1
+                end = data.find(b"\n", at, high)
+                end = high if end < 0 else end
+                starts.append(start)
+                ends.append(end)
+                pieces.append(bytes(view[start:end]))
+        odd = {}
+        for index in self._odd_lines(starts, ends, low, high):
+            first, last = bisect_left(hits, starts[index] - low), bisect_left(hits, ends[index] - low)
+            odd[index], pieces[index] = [low + hit for hit in hits[first:last]], b""
+        return HitLines(starts, pieces, odd)
+
+    def _odd_lines(self, starts: list[int], ends: list[int], low: int, high: int) -> set[int]:
+        """The indices of lines that are long, redraw themselves, begin before ``low``, or do not end before ``high``."""
+        data = self.data
+        odd = {i for i, length in enumerate(map(sub, ends, starts)) if length > REACH // 2}
+        if data.find(b"\r", low, high) >= 0:
+            odd |= {
+                i
+                for i, (start, end) in enumerate(zip(starts, ends, strict=True))
+                if data.find(b"\r", start, end - 1) >= 0
+            }
+        if starts[:1] == [low] and low > self.low and data[low - 1] != 0x0A:
+            odd.add(0)
+        if ends[-1:] == [high] and high < self.high:
+            odd.add(len(ends) - 1)
+        return odd
 
     def pieces(self, start: int, end: int) -> list[tuple[int, int]]:
         """A physical line cut at carriage returns, as (start, end); what is empty between them is left out."""

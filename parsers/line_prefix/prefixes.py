@@ -252,9 +252,10 @@ def _can_be_glued(body: str) -> bool:
         return True
     at = body.find("] ")
     while at >= 0:
-        _, colon, number = body[max(0, at - 7) : at].rpartition(":")
-        if colon and number.isdecimal():
-            return True
+        if body[at - 1].isdecimal():
+            _, colon, number = body[max(0, at - 7) : at].rpartition(":")
+            if colon and number.isdecimal():
+                return True
         at = body.find("] ", at + 1)
     return False
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -59,7 +60,7 @@ def find_broken_end(facts: Facts) -> tuple[str, list[Citation]]:
         ),
         (
             trouble.EXCEPTION_CUT,
-            _without_lost_peers(facts, [e for e in facts.case.of(ExceptionRaised) if _is_cut_traceback(facts, e)]),
+            _without_lost_peers(facts, _cut_tracebacks(facts)),
         ),
         (
             trouble.AGENT_LOST,
@@ -165,22 +166,22 @@ def _rendezvous_errors(facts: Facts) -> list[RendezvousError]:
     return list(facts.case.of(RendezvousError)) if closed else []
 
 
-def _is_cut_traceback(facts: Facts, event: ExceptionRaised) -> bool:
-    """True when a traceback of a rank ends before its exception.
+def _cut_tracebacks(facts: Facts) -> list[ExceptionRaised]:
+    """Returns the tracebacks of ranks that end before their exceptions.
 
     One that was caught and logged counts only as the last event, and none where an error with a name stands above it in the same file.
     """
-    named = (*facts.case.of(NcclError), *(e for e in facts.case.of(ExceptionRaised) if e.type))
-    return (
-        has_lost_its_end(event)
-        and (not event.logged or event is facts.case.events[-1])
-        and not any(_is_above(e, event) for e in named)
-    )
-
-
-def _is_above(event: Event, other: Event) -> bool:
-    """True of two events of one file, the first of them further up."""
-    return event.place.source == other.place.source and (event.place.line or 0) < (other.place.line or 0)
+    case, first_named = facts.case, dict[int, int]()
+    for named in (*case.of(NcclError), *(e for e in case.of(ExceptionRaised) if e.type)):
+        line = named.place.line or 0
+        first_named[named.place.source] = min(line, first_named.get(named.place.source, line))
+    return [
+        e
+        for e in case.of(ExceptionRaised)
+        if has_lost_its_end(e)
+        and (not e.logged or e is case.events[-1])
+        and (e.place.line or 0) <= first_named.get(e.place.source, sys.maxsize)
+    ]
 
 
 def has_lost_its_end(event: ExceptionRaised) -> bool:

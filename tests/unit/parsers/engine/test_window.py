@@ -8,7 +8,7 @@ import pytest
 
 from nccldoctor.model import Source, SourceKind
 from nccldoctor.parsers.base import Line
-from nccldoctor.parsers.engine.window import Buffer, Located
+from nccldoctor.parsers.engine.window import REACH, Buffer, Located
 from nccldoctor.parsers.line_prefix.prefixes import can_continue
 
 LINES = (
@@ -87,12 +87,22 @@ def test_hit_lines_end_with_their_block() -> None:
     buffer = Buffer(Source(id=0, path="job.log", kind=SourceKind.LOG, size=len(text)), len(text) + 1)
     buffer.data[: len(text)], buffer.high = text, len(text)
     end = len(text)
-    assert buffer.hit_lines([2, 5, 8], 0, end) == [(2, 7, [], b"bc de"), (8, 9, [], b"f")]
-    assert buffer.hit_lines([0], 8, end) == [(8, 9, [], b"f")]
-    assert buffer.hit_lines([11, 13], 0, end)[0][2:] == ([11, 13], None), "a line that redraws itself"
-    assert buffer.hit_lines([15], 0, end) == [(15, end, [], b"last")]
-    assert buffer.hit_lines([16], 0, 17) == [(15, 17, [16], None)], "the next block goes on with the line"
-    assert buffer.hit_lines([17], 0, 15) == [], "a hit behind the block is found with the next one"
+    assert buffer.hit_lines([2, 5, 8], 0, end) == ([2, 8], [b"bc de", b"f\r"], {})
+    assert buffer.hit_lines([0], 8, end) == ([8], [b"f\r"], {})
+    assert buffer.hit_lines([11, 13, 15], 0, end) == ([11, 15], [b"", b"last"], {0: [11, 13]}), (
+        "a line that redraws itself"
+    )
+    assert buffer.hit_lines([16, 17], 0, 18) == ([15], [b""], {0: [16, 17]}), "the next block goes on with the line"
+    assert buffer.hit_lines([1], 3, end) == ([3], [b""], {0: [4]}), "the line began in the block before"
+    assert buffer.hit_lines([17], 0, 15) == ([], [], {}), "a hit behind the block is found with the next one"
+
+
+def test_a_line_too_long_to_be_held_is_known_by_its_hits() -> None:
+    text = b"one\n" + b"x" * REACH + b"\ntwo\n"
+    buffer = Buffer(Source(id=0, path="job.log", kind=SourceKind.LOG, size=len(text)), len(text) + 1)
+    buffer.data[: len(text)], buffer.high = text, len(text)
+    hits = [1, 10, 500, len(text) - 3]
+    assert buffer.hit_lines(hits, 0, len(text)) == ([0, 4, len(text) - 4], [b"one", b"", b"two"], {1: [10, 500]})
 
 
 def test_line_ends_are_counted_alike_in_short_and_long_parts() -> None:
