@@ -8,6 +8,7 @@ is imported when a frame is asked for.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -21,7 +22,7 @@ import numpy.typing as npt
 from nccldoctor.dataclass import dataclass
 from nccldoctor.identify.case import Case
 from nccldoctor.identify.event_times import YEARLESS
-from nccldoctor.model import Diagnosis, Family, Finding, Place, SourceKind, Stalled
+from nccldoctor.model import Diagnosis, Family, Finding, Place, RankState, SourceKind, Stalled
 from nccldoctor.model.errors import OutputError
 from nccldoctor.model.operations import OP_TYPES, op_type
 from nccldoctor.model.ranks import Ranks
@@ -279,8 +280,8 @@ def ranks(diagnosis: Diagnosis) -> pd.DataFrame:
     ``global_rank`` Int64 · ``role`` category, culprit, suspect, waiting or not-involved · ``host``, ``device`` text · ``pid`` Int64 ·
     ``group`` text, that in which it waits, else its first · ``completed``, ``enqueued`` Int64, the numbers of its last collectives
     there · ``waits_in`` text, the call · ``waits_for`` text, the ranks that this call misses · ``waited_ms`` float, from when this rank
-    began to wait until it timed out or ended, or was last looked at · ``last_sign`` text, what was seen of it last · ``path``, ``line``,
-    ``entry`` its place.
+    began to wait until it timed out or ended, or was last looked at · ``last_sign`` text, what was seen of it last · ``last_line`` UTC, the
+    time of its newest line; a zone that the line does not name counts as UTC · ``path``, ``line``, ``entry`` the place of ``last_sign``.
     """
     import pandas as pd
 
@@ -294,9 +295,16 @@ def ranks(diagnosis: Diagnosis) -> pd.DataFrame:
             "waits_for": _rank_sets([one.waits_for if one else Ranks() for one in own]),
             "waited_ms": _series((one.times.waited_ms(seen) if one else None for one in own), "float64"),
             "last_sign": last_sign,
+            "last_line": _last_lines(items),
             **_place_columns([state.where for state in items]),
         }
     )
+
+
+def _last_lines(states: Iterable[RankState | None]) -> Any:
+    """The times of the newest lines of some ranks."""
+    times = [math.nan if state is None or state.last_line is None else state.last_line for state in states]
+    return _moments(np.array(times, dtype=np.float64))
 
 
 def _newest_look(diagnosis: Diagnosis) -> float | None:
@@ -373,7 +381,7 @@ class _Wait:
     def _remarks_on_times(self) -> Iterator[str]:
         times = self.own.times if self.own is not None else WaitTimes()
         if times.since is None:
-            yield "nothing shows when it began to wait"
+            yield "nothing shows when it began to wait; last_line is when it printed last"
         elif times.start is WaitStart.CALCULATED:
             yield "since is calculated from its timeout"
         elif times.start is WaitStart.AT_LATEST:
@@ -396,7 +404,8 @@ def waits(diagnosis: Diagnosis) -> pd.DataFrame:
     missing (it did not make the call, or not before its peers timed out) or unseen (nothing shows which) · ``waits_for`` text, the ranks
     that it waits for · ``timeout_ms`` Int64, the limit of the call · ``since`` UTC, when it began to wait · ``tz_known`` bool: the recorder
     or a line shows the zone of ``since``; else the clock of the lines counts as UTC · ``waited_ms`` float, until it timed out or ended, or
-    was last looked at · ``remark`` text, why a value is ``<NA>``, open or calculated.
+    was last looked at · ``last_line`` UTC, when the rank printed its newest line: one that is silent since then waits from a later moment
+    on · ``remark`` text, why a value is ``<NA>``, open or calculated.
 
     ``incident.waits.attrs["remark"]`` says why the frame is empty, or what was not collected; it is "" where nothing lacks.
     """
@@ -410,7 +419,11 @@ def waits(diagnosis: Diagnosis) -> pd.DataFrame:
             **_columns(rows, "timeout_ms:Int64"),
             "since": _moments(np.array([row.since for row in rows], dtype=np.float64)),
             "tz_known": pd.Series([row.has_zone for row in rows], dtype=bool),
-            **_columns(rows, "waited_ms:float64 remark:string"),
+            **_columns(rows, "waited_ms:float64"),
+            "last_line": _last_lines(
+                map({state.rank: state for state in diagnosis.ranks}.get, (row.rank for row in rows))
+            ),
+            **_columns(rows, "remark:string"),
         }
     )
     frame.attrs["remark"] = _remark_on_waits(diagnosis, bool(rows))

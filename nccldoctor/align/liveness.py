@@ -47,7 +47,8 @@ class RankActivity:
     launchers report of its end. Its ``stacks`` begin with those of the newest look. ``stopped`` is the newest state of its process,
     where a signal had stopped it. ``steps`` are its lines about training steps and ``step`` is the newest step number. ``last_event``
     is its newest line; of two copies of one line, that in a file of its own. ``first`` and ``last`` are the times of its first and last
-    line in seconds on the job's clock (NaN: no line has a time).
+    line in seconds on the job's clock (NaN: no line has a time). ``printed`` is the time of its last line that is no stack: a tool takes
+    those long after the rank has gone silent.
     """
 
     rank: int
@@ -68,6 +69,7 @@ class RankActivity:
     last_event: Event | None = None
     first: float = math.nan
     last: float = math.nan
+    printed: float = math.nan
 
     @property
     def is_alive(self) -> bool:
@@ -254,6 +256,9 @@ def _activity(
         last_event=_newest_line(written, own, when),
         first=min(times, default=math.nan),
         last=max(times, default=math.nan),
+        printed=max(
+            (when[id(e)] for e in written if not (isinstance(e, Stack) or math.isnan(when[id(e)]))), default=math.nan
+        ),
     )
 
 

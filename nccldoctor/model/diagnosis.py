@@ -83,7 +83,8 @@ class RankState:
 
     ``completed`` and ``enqueued`` are the numbers of its last completed and enqueued calls in ``group`` (None: not known);
     ``waits_in`` is the call it waits in, in words, and ``wait`` the same with whom it waits for and how long; ``last_sign`` is the last
-    thing seen of it, in words, with ``where``.
+    thing seen of it, in words, with ``where``. ``last_line`` is when it printed last, in seconds on the job's clock; None where no line of
+    it has a time.
     """
 
     rank: int
@@ -98,6 +99,7 @@ class RankState:
     last_sign: str = ""
     where: Place | None = None
     wait: RankWait | None = None
+    last_line: float | None = None
 
 
 class AlarmOrder(StrEnum):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from nccldoctor.align.descriptions import describe, in_group
@@ -110,6 +111,7 @@ def _rank_state(
         own_title = in_group(facts, call.group, call_title(op, call.seq))
         texts[name] = own_title if op else describe(facts, call)
     sign, where = _last_sign(facts, rank, bool(progress))
+    printed = facts.liveness.activity(rank).printed
     return RankState(
         rank=rank,
         role=role,
@@ -121,6 +123,7 @@ def _rank_state(
         enqueued=own.enqueued if own is not None else None,
         waits_in=texts[name] if name is not None else None,
         last_sign=sign,
+        last_line=None if math.isnan(printed) else printed,
         where=where,
     )
 

@@ -21,3 +21,13 @@ _WAITS = (
 def waits_for(function: str) -> str | None:
     """``data from a socket`` for ``tcp_recvmsg_locked``; None where the function doesn't tell what is waited for."""
     return next((what for what, beginnings in _WAITS if function.startswith(beginnings)), None)
+
+
+def telling_function(stack: str) -> str | None:
+    """The innermost function of a kernel stack that tells what is waited for; None where none does.
+
+    ``stack`` is the text of ``/proc/PID/stack``: *sk_wait_data* for a thread that reads from a socket, whose innermost function is
+    *wait_woken*.
+    """
+    functions = (line.partition("] ")[2].partition("+")[0] for line in stack.splitlines())
+    return next((function for function in functions if waits_for(function)), None)

@@ -302,6 +302,19 @@ def test_of_a_job_that_still_runs_the_wait_goes_until_the_newest_look(incident):
     assert "no end is recorded" in row.remark
 
 
+def test_where_nothing_shows_the_start_of_a_wait_stands_when_the_rank_printed_last(incident):
+    last = datetime.fromisoformat("2026-11-22T11:20:00+00:00")
+    state = RankState(0, Role.WAITING, wait=RankWait(WaitedCall("dp", "ALLREDUCE", 4)), last_line=last.timestamp())
+    silent = replace(
+        incident.unquoted, ranks=(state,), findings=(replace(incident.verdict, stalled=None, victims=Ranks()),)
+    )
+    row = dataframes.waits(silent).iloc[0]
+
+    assert pd.isna(row.since) and row.last_line == pd.Timestamp(last)
+    assert "last_line is when it printed last" in row.remark
+    assert dataframes.ranks(silent).last_line[0] == row.last_line
+
+
 def test_a_redacted_copy_holds_nothing_raw(incident):
     line = "stor-07.corp.example: anna@stor-07 asked 10.12.0.7 for /home/anna/data/x.idx"
     event = replace(incident.case.events[0], text=line, host="stor-07")

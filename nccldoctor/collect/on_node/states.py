@@ -13,6 +13,7 @@ from nccldoctor.collect.on_node.process import Process
 from nccldoctor.collect.on_node.process_tree import ProcessTree, folder
 from nccldoctor.collect.on_node.tar_answer import TarAnswer, now, text_of
 from nccldoctor.collect.on_node.variables import ALLOWED
+from nccldoctor.words.kernel_waits import telling_function
 from nccldoctor.words.secrets import MASK, is_secret
 
 HEADS = ("PID", "PPID", "STAT", "WCHAN", "ELAPSED", "COMMAND")
@@ -40,10 +41,11 @@ def look_at_states(answer: TarAnswer, tree: ProcessTree, look: int) -> None:
 
 
 def _note_state(process: Process, seen: dict[str, Any] | None, look: int, moment: str) -> None:
-    """Give a process its state, X where it is gone, and the wait channel of its main thread."""
+    """Give a process its state, X where it is gone, and the function of the kernel that its main thread waits in."""
     process.state = state_of(process.pid) or "X"
     main = next((row for row in (seen or {}).get("threads", ()) if row[0] == process.pid), None)
-    process.wchan = main[2] if main is not None else None
+    telling = telling_function(seen["kernel"]) if seen is not None else None
+    process.wchan = telling or (main[2] if main is not None else None)
     process.looks.append({"look": look, "time": moment, "state": process.state, "wchan": process.wchan})
 
 

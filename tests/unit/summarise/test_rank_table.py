@@ -130,6 +130,14 @@ def test_a_stack_says_more_than_a_line() -> None:
     assert "load" in found[3].last_sign or "data" in found[3].last_sign
 
 
+def test_a_rank_that_went_silent_has_the_time_of_its_last_line_and_not_of_its_stack() -> None:
+    lines = [said(Heartbeat, 3, n, text=f"step {n}", step=n, time=wall(n)) for n in (1, 2)]
+    stack = said(Stack, 3, frames=("load (/opt/train/data.py:3)",), main=True, time=wall(900))
+    found = states(late(Log("r3.log", lines, rank=3), Log("stacks.txt", [stack])))
+    assert found[3].last_line == wall(2).timestamp()
+    assert found[2].last_line is None
+
+
 def test_a_stack_is_told_by_the_innermost_frame_of_the_users_own() -> None:
     head = "Thread 0x00007fb8e9a77b80 (most recent call first):"
     frames = ("wait (/usr/lib/python3.12/threading.py:355)", "refresh (/opt/train/train.py:121)", "main (/opt/t.py:9)")

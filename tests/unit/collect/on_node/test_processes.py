@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -14,6 +15,7 @@ from builders.live.fake_ranks import PARENT, WAIT, Ranks, tool
 from nccldoctor.collect.on_node import main
 from nccldoctor.collect.on_node.process_tree import ProcessTree
 from nccldoctor.collect.on_node.tar_answer import TarAnswer
+from nccldoctor.words.kernel_waits import waits_for
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -32,6 +34,28 @@ def test_every_rank_has_its_stack_state_and_environment(ranks: Ranks, pyspy: str
     row = next(row for row in told["files"] if row["path"] == "rank-1/stack-1.txt")
     assert (row["kind"], row["rank"], row["pid"], row["look"]) == ("stack", 1, pids[1], 1)
     assert told["ended"] is not None
+
+
+SOCKET = """
+import socket
+served = socket.create_server(("127.0.0.1", 0))
+own = socket.create_connection(served.getsockname())
+print("ready", flush=True)
+own.recv(1)
+"""
+
+
+def test_a_rank_that_reads_from_a_socket_is_told_by_the_function_that_says_so(ranks: Ranks) -> None:
+    stack = Path(f"/proc/{ranks.start(0, script=SOCKET)[0]}/stack")
+    for _ in range(2_000):  # it has printed, and is about to read
+        try:
+            if "recv" in stack.read_text():
+                break
+        except OSError:
+            pytest.skip("only root reads the kernel's stack of a process")
+        time.sleep(0.01)
+    functions = [process["wchan"] for process in ranks.collect().told()["processes"]]
+    assert [waits_for(function) for function in functions] == ["data from a socket"]
 
 
 def test_two_looks_are_told_apart(ranks: Ranks, pyspy: str) -> None:
