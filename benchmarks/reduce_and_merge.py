@@ -123,7 +123,9 @@ def _json(command: list[str], name: str) -> tuple[float, bytes]:
     """The processor seconds of a command, and what it prints."""
     with tempfile.NamedTemporaryFile() as file:
         cpu, _ = run(name, ["sh", "-c", 'exec "$@" > "$0"', file.name, *command])
-        return cpu, Path(file.name).read_bytes()
+        if not (answer := Path(file.name).read_bytes()):
+            sys.exit(f"{name} printed nothing")
+        return cpu, answer
 
 
 def main() -> None:
