@@ -41,7 +41,7 @@ def look_at_states(answer: TarAnswer, tree: ProcessTree, look: int) -> None:
 
 
 def _note_state(process: Process, seen: dict[str, Any] | None, look: int, moment: str) -> None:
-    """Give a process its state, X where it is gone, and the function of the kernel that its main thread waits in."""
+    """Give a process its state, X where it is gone, and the kernel function that it waits in."""
     process.state = state_of(process.pid) or "X"
     main = next((row for row in (seen or {}).get("threads", ()) if row[0] == process.pid), None)
     telling = telling_function(seen["kernel"]) if seen is not None else None
