@@ -166,6 +166,7 @@ class Literals:
 
     @functools.cached_property
     def _one_pass(self) -> Search | None:
+        """Every line with a literal holds one that contains no other: the search for these finds all lines."""
         return one_pass(_without_containers(self._texts))
 
     @functools.cached_property

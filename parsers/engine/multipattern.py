@@ -19,11 +19,14 @@ _ESCAPE = b"\x1b"
 
 @cache
 def _engine() -> Any:
-    """The module, None where it is not installed or does not work here (its wheels need SSE 4.2)."""
+    """The module, None where it is not installed or does not work here.
+
+    Its wheels need SSE 4.2, and a version before 0.8 searches no view of a block.
+    """
     try:
         import hyperscan
 
-        _compiled(hyperscan, (b"a",))
+        _compiled(hyperscan, (b"a",)).scan(memoryview(b"a"), match_event_handler=lambda *_: None)
     except Exception:  # an engine that is broken must not cost the analysis
         return None
     return hyperscan

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import random
+from collections.abc import Callable
 
 import pytest
 
@@ -83,11 +84,21 @@ def test_every_offset_of_a_literal_is_found_by_one_pass() -> None:
     assert search(memoryview(b"\x1b[31mzz\x1b[0m")) == ([5], True)
 
 
-def test_an_engine_that_fails_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: object) -> None:
-        raise RuntimeError("no such instruction")
+class _WithoutViews:
+    """The database of a version that searches bytes alone."""
 
-    monkeypatch.setattr(multipattern, "_compiled", broken)
+    def scan(self, data: object, **_: object) -> None:
+        if not isinstance(data, bytes):
+            raise TypeError("a bytes-like object is required")
+
+
+def _broken(*_: object) -> None:
+    raise RuntimeError("no such instruction")
+
+
+@pytest.mark.parametrize("compiled", [_broken, lambda *_: _WithoutViews()])
+def test_an_engine_that_fails_is_left_out(compiled: Callable[..., object], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(multipattern, "_compiled", compiled)
     multipattern._engine.cache_clear()
     try:
         assert multipattern.one_pass([b"abc"]) is None
