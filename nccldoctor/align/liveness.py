@@ -157,14 +157,13 @@ def collect_liveness(case: Case) -> Liveness:
     for event in case.events:
         if event.rank is not None:
             by_rank[event.rank].append(event)
-    own = {s.id: s.rank for s in case.sources if s.rank is not None and s.kind is SourceKind.LOG and s.size > 0}
-    files = set(own.values())
+    own = _own_logs(case)
     dumps: dict[int, str] = {}
     for rank, dump in zip(case.dump_rank, case.dumps, strict=True):
         if rank is not None and dumps.get(rank) != "good":
             dumps[rank] = _dump_state(dump)
-    ranks = sorted(set(by_rank) | set(dumps) | files)
-    told = {rank: Events(own) for rank, own in by_rank.items()}
+    ranks = sorted({*by_rank, *dumps, *own.ranks})
+    told = {rank: Events(events) for rank, events in by_rank.items()}
     nothing = Events()  # one for all ranks without a line: it is asked for a dozen kinds
     of = {r: _activity(r, told.get(r, nothing), dumps.get(r, "none"), own, when) for r in ranks}
     end = _end(case, of, when)
@@ -185,10 +184,23 @@ def collect_liveness(case: Case) -> Liveness:
         dumped=Ranks(r for r, d in dumps.items() if d == "good"),
         logged=Ranks(r for r, s in of.items() if s.logged),
         exited=Ranks(r for r, s in of.items() if s.exits),
-        per_rank_logs=len(files) >= 2,
+        per_rank_logs=len(own.ranks) >= 2,
         when=when,
         alarmed=_lines_after(case, first, alarm, when),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _OwnLogs:
+    """The logs that one rank wrote alone: their source ids, and the ranks that have one."""
+
+    sources: frozenset[int]
+    ranks: frozenset[int]
+
+
+def _own_logs(case: Case) -> _OwnLogs:
+    of = {s.id: s.rank for s in case.sources if s.rank is not None and s.kind is SourceKind.LOG and s.size > 0}
+    return _OwnLogs(frozenset(of), frozenset(of.values()))
 
 
 def _lines_after(case: Case, first: Event | None, alarm: float, when: Mapping[int, float]) -> dict[int, int]:
@@ -229,10 +241,8 @@ def _is_secondary(event: ExceptionRaised | NcclError | StoreError) -> bool:
     return not isinstance(event, ExceptionRaised) or event.origin == "echo"
 
 
-def _activity(
-    rank: int, events: Events, dump: str, own: Mapping[int, int | None], when: Mapping[int, float]
-) -> RankActivity:
-    """What a rank left behind; ``own`` gives the rank of each log that one rank wrote alone, by source id."""
+def _activity(rank: int, events: Events, dump: str, own: _OwnLogs, when: Mapping[int, float]) -> RankActivity:
+    """What a rank left behind."""
     written = [e for e in events if e.is_sign_of_life]
     times = [when[id(e)] for e in written if not math.isnan(when[id(e)])]
     steps = [e for e in events.of_kind(Heartbeat, Progress) if e.is_step and e.step is not None]
@@ -240,7 +250,7 @@ def _activity(
     return RankActivity(
         rank=rank,
         dump=dump,
-        logged=rank in own.values() or bool(written),
+        logged=rank in own.ranks or bool(written),
         alarms=tuple(e for e in events if e.is_alarm),
         dump_replies=tuple(e for e in events.of_kind(DumpSignal, DumpNote) if _is_dump_reply(e)),
         own_exceptions=tuple(e for e in events.of_kind(ExceptionRaised) if e.origin == "own"),
@@ -262,7 +272,7 @@ def _activity(
     )
 
 
-def _newest_line(written: Sequence[Event], own: Mapping[int, int | None], when: Mapping[int, float]) -> Event | None:
+def _newest_line(written: Sequence[Event], own: _OwnLogs, when: Mapping[int, float]) -> Event | None:
     """The newest line of a rank, among the last ones of all files that it wrote to.
 
     It is that of the last file where one of the files tells no time. A line without a time is as new as the last line above it that has
@@ -272,7 +282,7 @@ def _newest_line(written: Sequence[Event], own: Mapping[int, int | None], when: 
     newest = {e.place.source: when[id(e)] for e in written if not math.isnan(when[id(e)])}
     if not ends or len(ends) > len(newest):
         return written[-1] if written else None
-    return max(ends.values(), key=lambda e: (newest[e.place.source], e.place.source in own, e.place))
+    return max(ends.values(), key=lambda e: (newest[e.place.source], e.place.source in own.sources, e.place))
 
 
 def _stopped(states: Sequence[ProcessState], when: Mapping[int, float]) -> ProcessState | None:

@@ -94,10 +94,7 @@ def unanswered_troubles(
     all_ended, all_over = (bool(case.world) and not case.world - ranks for ranks in (ended, over))
     waits = {id(e) for e in waits_at_store(case)}
     engines = work_of_engines(case, liveness)
-
-    @cache
-    def of_file(source: int) -> LastWork:
-        return _any_of_them([w for w in work.values() if source in w.line] or work.values())
+    of_file = _work_in_files(work)
 
     def is_answered(event: Event) -> bool:
         if isinstance(event, AbsenceWarning) and event.by in engines:
@@ -166,6 +163,20 @@ def _concerned(
     names = {event.host, *case.pods.on(event.host)} if event.host is not None else set()
     near = [work[r] for r, host in case.rank_host.items() if host in names and r in work]
     return near or list(work.values()) or [LastWork()]
+
+
+def _work_in_files(work: Mapping[int | None, LastWork]) -> Callable[[int], LastWork]:
+    """Gives the work of those that were seen at work in one file; where nobody was, that of all."""
+    everybody, seen_in = _any_of_them(work.values()), defaultdict[int, list[LastWork]](list)
+    for one in work.values():
+        for source in one.line:
+            seen_in[source].append(one)
+
+    @cache
+    def of_file(source: int) -> LastWork:
+        return _any_of_them(seen_in[source]) if source in seen_in else everybody
+
+    return of_file
 
 
 def _any_of_them(parts: Iterable[LastWork]) -> LastWork:
