@@ -31,7 +31,7 @@ from pathlib import Path
 
 from nccldoctor.collect.gather import gather_bundle
 from nccldoctor.collect.node_options import NodeOptions
-from nccldoctor.collect.on_node import STACK_TOOLS
+from nccldoctor.collect.on_node.stack_tools import PYTHON_TOOLS
 from nccldoctor.collect.reach.this_machine import ThisMachine
 
 RANKS = 4
@@ -158,7 +158,7 @@ def main() -> None:
         looked, left_alone, lasted = rounds_of(folder, args.rounds, args.window, collect)
         check_alive(ranks, folder)
         step = statistics.median(_step_seconds(steps_of(folder, rank)) for rank in range(RANKS))
-    tool = next((name for name in STACK_TOOLS if _has(name)), "no stack tool")
+    tool = next((name for name in PYTHON_TOOLS if _has(name)), "no stack tool")
     print(
         f"{RANKS} ranks, steps of {step * 1e3:.1f} ms, {tool}; a collection takes {lasted:.1f} s; {args.rounds} pairs of rounds"
     )
