@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 _WAITS = (
     ("data from a socket", ("tcp_recvmsg", "udp_recvmsg", "unix_stream_read", "unix_stream_data_wait", "sk_wait_data")),
     ("a connection", ("inet_csk_accept", "inet_csk_wait_for_connect", "inet_stream_connect", "unix_accept")),
@@ -23,11 +25,18 @@ def waits_for(function: str) -> str | None:
     return next((what for what, beginnings in _WAITS if function.startswith(beginnings)), None)
 
 
-def telling_function(stack: str) -> str | None:
+def telling_function(stack: Iterable[str]) -> str | None:
     """The innermost function of a kernel stack that tells what is waited for; None where none does.
 
-    ``stack`` is the text of ``/proc/PID/stack``: *sk_wait_data* for a thread that reads from a socket, whose innermost function is
+    ``stack`` are lines like those of ``/proc/PID/stack``: *sk_wait_data* for a thread that reads from a socket, whose innermost function is
     *wait_woken*.
     """
-    functions = (line.partition("] ")[2].partition("+")[0] for line in stack.splitlines())
-    return next((function for function in functions if waits_for(function)), None)
+    return next((function for function in map(_function_of, stack) if waits_for(function)), None)
+
+
+def _function_of(frame: str) -> str:
+    """``sk_wait_data`` for ``[<0>] sk_wait_data+0x172/0x190``; "" for a line that is no frame."""
+    address, _, call = frame.partition(">] ")
+    function, offset, _ = call.partition("+0x")
+    is_frame = address.startswith("[<") and len(address) > 2 and not address[2:].strip("0123456789abcdef")
+    return function if is_frame and offset and function.isidentifier() else ""

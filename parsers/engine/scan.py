@@ -237,7 +237,7 @@ class _Scan:
             self.buffer.low, done - self.literals.longest
         )  # a literal in a line without end may have begun before
         for first in range(0, len(lines.starts), _AT_ONCE):
-            pieces = [piece.removesuffix(b"\r") for piece in lines.pieces[first : first + _AT_ONCE]]
+            pieces = lines.pieces[first : first + _AT_ONCE]
             forms = self.forms.forms_of(pieces)
             counts = self.forms.outcomes(forms) if are_certain else [None] * len(forms)
             self.not_understood += sum(filter(None, counts))

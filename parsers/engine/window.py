@@ -170,7 +170,7 @@ class Buffer:
                 end = high if end < 0 else end
                 starts.append(start)
                 ends.append(end)
-                pieces.append(bytes(view[start:end]))
+                pieces.append(bytes(view[start:end]).removesuffix(b"\r"))
         odd = {}
         for index in self._odd_lines(starts, ends, low, high):
             first, last = bisect_left(hits, starts[index] - low), bisect_left(hits, ends[index] - low)

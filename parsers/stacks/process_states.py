@@ -13,7 +13,7 @@ from nccldoctor.events import Event, ProcessState
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.stacks.owner import owner_of
 from nccldoctor.patterns import lazy
-from nccldoctor.words.kernel_waits import waits_for
+from nccldoctor.words.kernel_waits import telling_function
 
 MOST_ROWS = 4096
 """Rows of one table of processes that are read."""
@@ -41,14 +41,15 @@ class ProcessTableParser(LineParser):
             return
         wait = head.index("WCHAN") if "WCHAN" in head else None
         rows = _table_rows(line, len(head), head.index("PID"))
-        in_kernel = _kernel_wait(line) if len(rows) == 1 else None
-        for below, cells in rows:
+        below = (other.body for other in line.following(_KERNEL_DEPTH))
+        in_kernel = telling_function(below) if len(rows) == 1 else None
+        for row, cells in rows:
             letter, command = cells[state][:1], cells[-1].strip()
             waits_in = cells[wait] if wait is not None and cells[wait] not in ("-", "0") else None
             waits_in = in_kernel or waits_in
             seen = "stopped" if waits_in == "do_signal_stop" else _state(letter)
             if seen and (_PYTHON.search(command) or (seen not in ("running", "sleeping") and command[0] != "[")):
-                fields = common(below, pid=int(cells[head.index("PID")]))
+                fields = common(row, pid=int(cells[head.index("PID")]))
                 yield ProcessState(**fields, state=seen, waits_in=waits_in, command=command[:300], tool="ps")
 
 
@@ -58,15 +59,8 @@ def _table_rows(line: Line, columns: int, pid: int) -> list[tuple[Line, list[str
     return list(takewhile(lambda row: len(row[1]) == columns and row[1][pid].isdecimal(), cut))
 
 
-_KERNEL_FRAME = lazy(r"^\[<[0-9a-f]{1,16}>\] (?P<function>\w{1,100})\+0x")
 _KERNEL_DEPTH = 40
 """Lines below the head of a table of one process among which the frames of its kernel stack stand."""
-
-
-def _kernel_wait(line: Line) -> str | None:
-    """The innermost function of the kernel stack below a table that tells what the process waits for."""
-    frames = (_KERNEL_FRAME.match(below.body) for below in line.following(_KERNEL_DEPTH))
-    return next((hit["function"] for hit in frames if hit and waits_for(hit["function"])), None)
 
 
 def _state(letter: str) -> str:

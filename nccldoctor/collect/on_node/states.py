@@ -44,7 +44,7 @@ def _note_state(process: Process, seen: dict[str, Any] | None, look: int, moment
     """Give a process its state, X where it is gone, and the kernel function that it waits in."""
     process.state = state_of(process.pid) or "X"
     main = next((row for row in (seen or {}).get("threads", ()) if row[0] == process.pid), None)
-    telling = telling_function(seen["kernel"]) if seen is not None else None
+    telling = telling_function(seen["kernel"].splitlines()) if seen is not None else None
     process.wchan = telling or (main[2] if main is not None else None)
     process.looks.append({"look": look, "time": moment, "state": process.state, "wchan": process.wchan})
 

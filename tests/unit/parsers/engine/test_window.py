@@ -87,8 +87,8 @@ def test_hit_lines_end_with_their_block() -> None:
     buffer = Buffer(Source(id=0, path="job.log", kind=SourceKind.LOG, size=len(text)), len(text) + 1)
     buffer.data[: len(text)], buffer.high = text, len(text)
     end = len(text)
-    assert buffer.hit_lines([2, 5, 8], 0, end) == ([2, 8], [b"bc de", b"f\r"], {})
-    assert buffer.hit_lines([0], 8, end) == ([8], [b"f\r"], {})
+    assert buffer.hit_lines([2, 5, 8], 0, end) == ([2, 8], [b"bc de", b"f"], {})
+    assert buffer.hit_lines([0], 8, end) == ([8], [b"f"], {})
     assert buffer.hit_lines([11, 13, 15], 0, end) == ([11, 15], [b"", b"last"], {0: [11, 13]}), (
         "a line that redraws itself"
     )

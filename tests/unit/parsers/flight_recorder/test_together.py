@@ -134,7 +134,7 @@ def test_files_that_need_too_much_memory_together_are_read_by_themselves(tmp_pat
 
 
 def test_a_case_of_one_dump_holds_its_calls_and_no_part_of_a_table() -> None:
-    """Whoever asks for the calls of a case asks often: they must not be sliced each time."""
+    """The rules read the calls of a case many times, so reading them must not slice the table again."""
     case = merge([alone(rank_dump(0), 0)])
     assert case.calls is case.calls
     assert len(case.calls) == case.dumps[0].entries
