@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+import sys
+from collections import defaultdict
 from collections.abc import Iterator
+from zlib import crc32
 
 import pytest
 from hypothesis import settings
@@ -17,11 +20,42 @@ BREAKS = "breaks"
 
 MUST_RUN = ("live", "browser", "notebook", "site")
 
+COSTLY = "costly"
+"""Marks the cases of a family, of which each takes whole analyses or processes: those of one function, or all that name it."""
+
+COVERS = (
+    *(f"diagnosis/{family}/" for family in ("absent", "disagree", "inside", "setup", "slow")),
+    *(f"unit/{room}/" for room in ("diagnose", "parsers")),
+)
+"""The tests that reach rules and parsers, whose coverage has a floor."""
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--all-must-run", action="store_true", help=f"fail when a test marked {', '.join(MUST_RUN)} is skipped"
     )
+    parser.addoption(
+        "--costly-third", action="store_true", help=f"of the tests marked {COSTLY} run a third, always the same"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out two thirds of the costly cases where asked; measure coverage where it is cheap or wanted."""
+    if config.getoption("--costly-third"):
+        families: dict[str, list[pytest.Item]] = defaultdict(list)
+        for item in items:
+            if mark := item.get_closest_marker(COSTLY):
+                families[mark.args[0] if mark.args else item.nodeid.partition("[")[0]].append(item)
+        left_out = set()
+        for cases in families.values():
+            cases.sort(key=lambda item: crc32(item.nodeid.encode()))
+            left_out |= set(cases[(len(cases) + 2) // 3 :])
+        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+        items[:] = [item for item in items if item not in left_out]
+    if sys.version_info < (3, 12):  # the tracer doubles the time of a test; sys.monitoring costs a tenth
+        for item in items:
+            if not item.nodeid.removeprefix("tests/").startswith(COVERS):
+                item.add_marker("no_cover")
 
 
 @pytest.hookimpl(wrapper=True)

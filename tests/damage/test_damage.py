@@ -25,6 +25,7 @@ def _jobs() -> tuple[tuple[Labelled, Answer], ...]:
     return tuple((job, seen_here(job.files)) for job in jobs)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("family", sorted({kind.family for kind in KINDS.values()}))
 def test_damage_invents_nothing(family: str) -> None:
     bad = []

@@ -8,7 +8,7 @@ import pytest
 
 import nccldoctor
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.costly("jobs of torch")]
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from nccldoctor.cli.live import rehearsing
 from nccldoctor.rehearsal.faults import fault_named
 from nccldoctor.rehearsal.launch import rehearsed
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.costly("jobs of torch")]
 
 PATIENCE_S = 240.0
 """Seconds for a machine that other work keeps busy."""

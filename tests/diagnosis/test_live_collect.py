@@ -13,7 +13,7 @@ from builders.live.fake_ranks import Ranks, fake_ranks, state
 import nccldoctor
 from nccldoctor.collect.bundle import Answer, write_bundle
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.costly("jobs of torch")]
 
 ATTEMPTS = 20
 """Looks until the peers of the late rank have entered their call."""

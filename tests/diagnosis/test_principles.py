@@ -20,6 +20,7 @@ def _kept(job: jobs.Job, *folders: str) -> Ruling:
     return read({name: text for name, text in job.files.items() if not folders or name.startswith(folders)}, job.truth)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("scene", ["live_one_outside", "live_with_quiet_logs"])
 def test_a_live_hang_is_named_from_stacks_and_quiet_logs_never_hide_it(scene: str, seed: int) -> None:
@@ -30,6 +31,7 @@ def test_a_live_hang_is_named_from_stacks_and_quiet_logs_never_hide_it(scene: st
         assert ruling.cause in job.truth["acceptable_classes"], str(ruling)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("scene", INNOCENT)
 def test_no_job_that_goes_on_or_ended_well_is_accused(scene: str, seed: int) -> None:
@@ -38,6 +40,7 @@ def test_no_job_that_goes_on_or_ended_well_is_accused(scene: str, seed: int) -> 
         assert not ruling.blamed, str(ruling)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_record_of_the_end_comes_before_what_is_inferred(seed: int) -> None:
     """A rank that merely shows no life was killed, once the kernel says so."""
@@ -53,6 +56,7 @@ def test_a_record_of_the_end_comes_before_what_is_inferred(seed: int) -> None:
     assert recorded.blamed <= {rank}, str(recorded)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("scene", HUNG)
 def test_a_rank_that_reports_fewer_steps_is_not_behind(scene: str) -> None:
     """Every fourth report of one innocent rank is left, so that its newest step is an older one."""

@@ -18,6 +18,7 @@ from nccldoctor.parsers.engine.scan import scan
 CASES, PART = 120, 20
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("first", range(0, CASES, PART))
 def test_no_damage_breaks_anything(first: int) -> None:
     assert [problem for number in range(first, first + PART) for problem in failures(number)] == []

@@ -19,6 +19,7 @@ QUICK = (
 )
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", QUICK)
 def test_no_surroundings_break_the_command(name: str) -> None:
     assert problems(CASES[name]) == []

@@ -12,11 +12,13 @@ import tomllib
 import zipfile
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import click
 import pytest
+from project.parsed import parsed
 
 from nccldoctor.cli import demo
 from nccldoctor.cli.app import cli
@@ -82,7 +84,7 @@ def _room(module: str) -> str:
 
 def _imports(path: Path, known: dict[str, Path]) -> Iterator[str]:
     """The imports of a file from this package, also those inside functions and under TYPE_CHECKING."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: write imports in full"
             for alias in node.names:
@@ -92,6 +94,7 @@ def _imports(path: Path, known: dict[str, Path]) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
 
 
+@cache
 def _arrows() -> dict[str, set[str]]:
     known = _files()
     out = {}
@@ -159,7 +162,7 @@ def test_nothing_is_taken_from_the_top() -> None:
     """The public names stand above the pipeline: what is below imports from the modules themselves."""
     modules = {name.removeprefix("nccldoctor.") for name in _files()}
     for path in _files().values():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.ImportFrom) and node.module == "nccldoctor":
                 assert {alias.name for alias in node.names} <= modules, path
 

@@ -18,6 +18,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from project.parsed import parsed
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("nccldoctor", "parsers", "reports")
@@ -86,7 +87,7 @@ def modules() -> dict[Path, ast.Module]:
         for path in sorted((ROOT / folder).rglob("*.py")):
             inside = path.relative_to(ROOT)
             if folder != "nccldoctor" or inside.parts[1] not in ("parsers", "reports", "samples"):
-                out[path] = ast.parse(path.read_text(encoding="utf-8"))
+                out[path] = parsed(path)
     return out
 
 

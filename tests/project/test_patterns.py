@@ -6,6 +6,7 @@ import ast
 from pathlib import Path
 
 import pytest
+from project.parsed import parsed
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -77,7 +78,7 @@ ALLOWED = {
 
 def uses_patterns(path: Path) -> bool:
     """True where a module imports ``re``, or patterns that are compiled on first use."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import) and any(name.name in ("re", "regex") for name in node.names):
             return True
         if isinstance(node, ast.ImportFrom) and node.module in ("re", "regex", "nccldoctor.patterns"):

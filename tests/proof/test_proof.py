@@ -19,6 +19,7 @@ SLICE = (*range(10), 13, 16, 30, 46)
 """Trials of every family; 3 lays modules named like those of others into the job, 46 pickles that call functions."""
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("number", SLICE)
 def test_no_promise_is_broken(number: int) -> None:
     assert tried(trial(number)).broken == {}

@@ -3,9 +3,7 @@
 ``python tests/ui/test_browser.py`` renews the picture of the README.
 """
 
-import os
 import re
-import shutil
 import sys
 import tempfile
 import threading
@@ -17,6 +15,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the folder tests/, also when run as a script
 
 from builders.diagnoses import fixtures_diagnoses
+from ui.conftest import ARGUMENTS, chromium
 
 import nccldoctor
 from nccldoctor.cli import demo
@@ -33,7 +32,6 @@ PICTURE = Path(__file__).parents[2] / "docs" / "report.png"
 
 PICTURE_BYTES = 250_000
 
-ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync")
 PAGES = {
     "eight ranks": fixtures_diagnoses.lagging,
     "many ranks": lambda: fixtures_diagnoses.large(1024),
@@ -42,23 +40,6 @@ PAGES = {
     "ring": fixtures_diagnoses.ring,
     "hostile": fixtures_diagnoses.hostile,
 }
-
-
-def _chromium():
-    named = os.environ.get("NCCLDOCTOR_CHROMIUM")
-    return named or next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chromium-browser"))), None)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    executable = _chromium()
-    if executable is None:
-        pytest.skip("no Chromium: set NCCLDOCTOR_CHROMIUM or install it")
-    with playwright.sync_playwright() as driver:
-        running = driver.chromium.launch(executable_path=executable, args=list(ARGUMENTS))
-        yield running
-        running.close()
 
 
 @pytest.fixture(scope="module")
@@ -403,4 +384,4 @@ if __name__ == "__main__":
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as driver:
-        _photograph(driver.chromium.launch(executable_path=_chromium(), args=list(ARGUMENTS)), PICTURE)
+        _photograph(driver.chromium.launch(executable_path=chromium(), args=list(ARGUMENTS)), PICTURE)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -58,17 +55,9 @@ REPORTS = {
 
 
 @pytest.fixture(scope="module")
-def page() -> Iterator[Any]:
-    """One browser and one page for all reports."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    named = os.environ.get("NCCLDOCTOR_CHROMIUM")
-    found = named or next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chromium-browser"))), None)
-    if found is None:
-        pytest.skip("no Chromium: set NCCLDOCTOR_CHROMIUM or install it")
-    with playwright.sync_playwright() as driver:
-        running = driver.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
-        yield running.new_page()
-        running.close()
+def page(browser: Any) -> Any:
+    """One page for all reports."""
+    return browser.new_page()
 
 
 @pytest.mark.parametrize("name", REPORTS)

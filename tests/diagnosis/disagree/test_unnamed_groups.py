@@ -53,6 +53,7 @@ def _pooled_lines(job: simulator.Job | staged.Job, folder: Path) -> list[list[fr
     return list(groups.values())
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("author", AUTHORS)
 def test_lines_of_two_groups_are_never_pooled(author: str, tmp_path: Path) -> None:
     checked = 0

@@ -203,6 +203,7 @@ def verdict(folder: Path) -> tuple[str, str]:
     return str(found.cause), str(found.ranks)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("scenario", ["no_data", "segfault", "uncaught"])
 @pytest.mark.parametrize("layout", [name for name in file_layouts.LAYOUTS if name not in BLOCKS])
 def test_one_incident_has_one_verdict_in_every_layout(tmp_path: Path, layout: str, scenario: str) -> None:

@@ -66,7 +66,12 @@ def wordings() -> list[Wording]:
 
 
 WORDINGS = wordings()
-EACH = pytest.mark.parametrize("wording", WORDINGS, ids=[w.name for w in WORDINGS])
+EACH_FILE = pytest.mark.parametrize("module", sorted({w.module for w in WORDINGS}))
+"""One test a file: its messages name the wording."""
+
+
+def of_file(module: str) -> list[Wording]:
+    return [wording for wording in WORDINGS if wording.module == module]
 
 
 def module_of(parser: object) -> str:
@@ -108,19 +113,25 @@ def shown(event: Event) -> str:
     return f"{event.kind}:{getattr(event, about)}" if about else event.kind
 
 
-@EACH
-def test_it_says_this_and_nothing_else(wording: Wording) -> None:
-    left = list(read(wording.content, wording.path))
-    for wanted in sorted(wording.events, key=len, reverse=True):
-        hit = next((event for event in left if fits(event, wanted)), None)
-        assert hit is not None, f"{dict(wanted)} is not in {left}"
-        left.remove(hit)
-    assert not left, "more than the wording says"
+@EACH_FILE
+def test_it_says_this_and_nothing_else(module: str) -> None:
+    for wording in of_file(module):
+        left = list(read(wording.content, wording.path))
+        for wanted in sorted(wording.events, key=len, reverse=True):
+            hit = next((event for event in left if fits(event, wanted)), None)
+            assert hit is not None, f"{wording.name}: {dict(wanted)} is not in {left}"
+            left.remove(hit)
+        assert not left, f"{wording.name} says more"
 
 
-@EACH
-def test_its_own_parser_reads_it_and_no_other_claims_the_same(wording: Wording) -> None:
+@EACH_FILE
+def test_its_own_parser_reads_it_and_no_other_claims_the_same(module: str) -> None:
     """Nobody else may tell the same kind of event of the same line: it would be counted as a second witness."""
+    for wording in of_file(module):
+        assert_one_parser_claims(wording)
+
+
+def assert_one_parser_claims(wording: Wording) -> None:
     by_module: dict[str, set[tuple[str, int | None]]] = {}
     mended = without_breaks(Source(0, "job.log", SourceKind.LOG, len(wording.content)), wording.content, 600)
     content = mended.content if mended else wording.content
@@ -129,13 +140,14 @@ def test_its_own_parser_reads_it_and_no_other_claims_the_same(wording: Wording) 
             continue
         claims = {(shown(e), e.place.line) for e in read(content, None, [parser])}
         twice = {other: both for other, said in by_module.items() if (both := said & claims)}
-        assert not twice, f"{module_of(parser)} too"
+        assert not twice, f"{wording.name}: {module_of(parser)} too"
         by_module.setdefault(module_of(parser), set()).update(claims)
     owner = next((p for p in registry.file_parsers() if wording.path and p.claims(wording.content, wording.path)), None)
     if owner is not None:
-        assert module_of(owner) == wording.module
+        assert module_of(owner) == wording.module, wording.name
     elif wording.events:
-        assert {kind.partition(":")[0] for kind, _ in by_module[wording.module]} & {e["kind"] for e in wording.events}
+        own = {kind.partition(":")[0] for kind, _ in by_module[wording.module]}
+        assert own & {e["kind"] for e in wording.events}, wording.name
 
 
 PREFIXED = re.compile(
@@ -143,20 +155,19 @@ PREFIXED = re.compile(
 )
 """Texts that begin with a writer's own prefix, or are no line of a log."""
 
-BARE = [
-    w for w in WORDINGS if not w.path and not PREFIXED.match(w.text) and w.module not in ("environment", "kernel_log")
-]
 
-
-@pytest.mark.parametrize("wording", BARE, ids=[w.name for w in BARE])
-def test_a_launchers_prefix_changes_nothing(wording: Wording) -> None:
+@EACH_FILE
+def test_a_launchers_prefix_changes_nothing(module: str) -> None:
     """The label in front of every line hides no wording, and makes no second event of it."""
-    labelled = "".join(f"[default3]:{line}\n" for line in wording.text.removesuffix("\n").split("\n")).encode()
-    here, there = (
-        Counter((e.kind, getattr(e, "what", "")) for e in read(content, None))
-        for content in (wording.content, labelled)
-    )
-    assert there == here
+    for wording in of_file(module):
+        if wording.path or PREFIXED.match(wording.text) or module in ("environment", "kernel_log"):
+            continue
+        labelled = "".join(f"[default3]:{line}\n" for line in wording.text.removesuffix("\n").split("\n")).encode()
+        here, there = (
+            Counter((e.kind, getattr(e, "what", "")) for e in read(content, None))
+            for content in (wording.content, labelled)
+        )
+        assert there == here, wording.name
 
 
 def test_each_file_of_wordings_belongs_to_a_parser() -> None:

@@ -23,6 +23,7 @@ def _spread(parts: int) -> str:
     return f"q{'abcdef'[parts]}"
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", SAMPLES)
 def test_a_part_says_what_its_files_say(name: str, tmp_path: Path) -> None:
     whole = incident(name)
@@ -32,6 +33,7 @@ def test_a_part_says_what_its_files_say(name: str, tmp_path: Path) -> None:
     assert part.to_full_markdown() == whole.to_full_markdown()
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", SAMPLES)
 def test_three_parts_in_any_order_say_what_all_files_say(name: str, tmp_path: Path) -> None:
     whole = incident(name)
@@ -42,6 +44,7 @@ def test_three_parts_in_any_order_say_what_all_files_say(name: str, tmp_path: Pa
     assert pipeline.analyze(parts[::-1]).to_json() == whole.to_json()
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("seed", range(8))
 def test_parts_of_a_simulated_job_are_read_like_folders_of_hosts(seed: int, tmp_path: Path) -> None:
     job = jobs.make(seed)
@@ -124,6 +127,7 @@ def _thinned(name: str, share: float, tmp_path: Path, monkeypatch: pytest.Monkey
     return pipeline.analyze(parts)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", RECORDED)
 def test_most_of_the_calls_say_the_same(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found, total = _thinned(name, 0.85, tmp_path, monkeypatch), len(incident(name).case.calls)
@@ -132,6 +136,7 @@ def test_most_of_the_calls_say_the_same(name: str, tmp_path: Path, monkeypatch: 
     assert _verdict(found) == _verdict(incident(name))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", RECORDED)
 def test_a_few_calls_are_never_sure_of_anything_else(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -153,6 +153,7 @@ def test_dumps_of_two_backends_are_read_whole() -> None:
     assert by_sorts(dump(rows)) is None
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("seed", range(300))
 def test_a_changed_byte_gives_what_the_whole_file_gives(seed: int) -> None:
     """Whatever is broken, reading by sorts either gives up or agrees with the reader of whole files."""
@@ -203,6 +204,7 @@ def test_only_some_outlines_are_remembered(monkeypatch: pytest.MonkeyPatch) -> N
     assert known == [True] * MOST + [False] * (len(names) - MOST)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("seed", range(200))
 def test_a_changed_byte_is_not_taken_for_that_of_another_rank(seed: int) -> None:
     chance, finder = random.Random(seed), RepeatFinder()
