@@ -16,6 +16,7 @@ import runpy
 import subprocess
 import sys
 import tempfile
+import tomllib
 import venv
 from pathlib import Path
 
@@ -45,14 +46,24 @@ def output_of(*command: str) -> str:
     return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
 
 
+def description(readme: str, home: str) -> str:
+    """The README for a page outside the checkout: links and pictures lead to the repository at ``home``."""
+    pictures = re.sub(r"!\[([^\]]*)\]\((?!https?:)", rf"![\1]({home}/raw/main/", readme)
+    return re.sub(r"(?<!!)\[([^\]]*)\]\((?!https?:|#)", rf"[\1]({home}/blob/main/", pictures)
+
+
 def build() -> list[Path]:
     """Wheel, sdist, bill of materials and their checksums, in ``dist``."""
     if DIST.exists():
         raise SystemExit("dist exists: remove it first")
     environment = {**os.environ, "SOURCE_DATE_EPOCH": output_of("git", "log", "-1", "--format=%ct")}
     with tempfile.TemporaryDirectory() as folder:
-        python = _environment(Path(folder), "build", "twine")
-        subprocess.run([python, "-m", "build", "--outdir", DIST, ROOT], check=True, env=environment)
+        python, source = _environment(Path(folder), "build", "twine"), Path(folder) / "source"
+        output_of("git", "clone", "--quiet", "--no-local", str(ROOT), str(source))
+        readme = source / "README.md"
+        home = tomllib.loads((source / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]["Homepage"]
+        readme.write_text(description(readme.read_text(encoding="utf-8"), home), encoding="utf-8")
+        subprocess.run([python, "-m", "build", "--outdir", DIST, source], check=True, env=environment)
         packages = sorted(DIST.iterdir())
         subprocess.run([python, "-m", "twine", "check", "--strict", *packages], check=True)
     subprocess.run([ROOT / "sbom", DIST / "sbom.json"], check=True)

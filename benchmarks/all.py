@@ -1,11 +1,10 @@
-"""Runs all benchmarks over the package as it is installed, and writes ``docs/performance.md``.
+"""Runs all benchmarks over this checkout, and writes ``docs/performance.md``.
 
     python benchmarks/all.py                     # some hours; needs 15 GB of disk in the folder for temporary files
     python benchmarks/all.py --quick             # smaller inputs, a quarter of an hour
     python benchmarks/all.py --only start_up rank_growth --page /tmp/page.md
 
-The package is built into a temporary folder first, with compiled templates and bytecode, because that is what users run. What a
-benchmark needs and the machine lacks (torch, ripgrep, a cluster of dask, root) is named on the page instead of its figures.
+What a benchmark needs and the machine lacks (torch, ripgrep, a cluster of dask, root) is named on the page instead of its figures.
 """
 
 from __future__ import annotations
@@ -310,22 +309,10 @@ def machine() -> list[str]:
     ]
 
 
-def built_package(folder: Path) -> Path:
-    """Build the package as an installation has it: compiled templates, remedies as one module, bytecode."""
-    made = folder / "lib"
-    build = ["egg_info", "--egg-base", str(folder), "build_py", "--build-lib", str(made)]
+def environment() -> dict[str, str]:
+    """The variables of a benchmark: this checkout first, and bytecode as usual."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    subprocess.run(
-        [sys.executable, "setup.py", "-q", *build], cwd=ROOT, env=kept, check=True, stdout=subprocess.DEVNULL
-    )
-    subprocess.run([sys.executable, "-m", "compileall", "-q", str(made)], env=kept, check=True)
-    return made
-
-
-def environment(package: Path) -> dict[str, str]:
-    """The variables of a benchmark: the built package first, and bytecode as usual."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    return kept | {"PYTHONPATH": str(package), "PYTHONUNBUFFERED": "1"}
+    return kept | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
 
 
 def output_of(one: Measurement, arguments: tuple[str, ...], variables: dict[str, str]) -> str:
@@ -348,19 +335,18 @@ def main() -> None:
     options.add_argument("--page", type=Path, default=ROOT / "docs" / "performance.md")
     asked = options.parse_args()
     page = Page(numpy_seconds())
-    with tempfile.TemporaryDirectory() as folder:
-        variables = environment(built_package(Path(folder)))
-        for one in MEASUREMENTS:
-            arguments = one.quick if asked.quick else one.arguments
-            if arguments is None or (asked.only and one.script not in asked.only):
-                continue
-            begun, load = time.perf_counter(), os.getloadavg()[0]
-            output = f"not run: needs {one.missing}" if one.missing else output_of(one, arguments, variables)
-            page.add(one, arguments, output, load)
-            asked.page.write_text(
-                page.text(asked.quick), encoding="utf-8"
-            )  # what is measured stays where a later one is stopped
-            print(f"{one.script} {' '.join(arguments)}: {time.perf_counter() - begun:.0f} s", flush=True)
+    variables = environment()
+    for one in MEASUREMENTS:
+        arguments = one.quick if asked.quick else one.arguments
+        if arguments is None or (asked.only and one.script not in asked.only):
+            continue
+        begun, load = time.perf_counter(), os.getloadavg()[0]
+        output = f"not run: needs {one.missing}" if one.missing else output_of(one, arguments, variables)
+        page.add(one, arguments, output, load)
+        asked.page.write_text(
+            page.text(asked.quick), encoding="utf-8"
+        )  # what is measured stays where a later one is stopped
+        print(f"{one.script} {' '.join(arguments)}: {time.perf_counter() - begun:.0f} s", flush=True)
     print(f"wrote {asked.page}")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import tomllib
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -12,7 +13,6 @@ from typing import Any, ClassVar
 from nccldoctor.events import KINDS, Event, Note
 from nccldoctor.parsers.base import Line, LineParser, Need, common
 from nccldoctor.patterns import lazy
-from nccldoctor.tables import read_table
 
 _TYPES = {"int": int, "float": float}
 _LONGEST = 300
@@ -59,7 +59,7 @@ class Table:
     """
 
     def __init__(self, module_file: str) -> None:
-        self.data: dict[str, Any] = read_table(_beside(module_file))
+        self.data: dict[str, Any] = tomllib.loads(_beside(module_file).read_text(encoding="utf-8"))
         self.rows = self.list_of("rows")
         self.literals = (*self.data.get("literals", ()), *(literal for row in self.rows for literal in row.literals))
 

@@ -12,6 +12,7 @@ import hashlib
 import re
 from functools import cache
 from itertools import zip_longest
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nccldoctor.dataclass import dataclass
@@ -22,13 +23,14 @@ from nccldoctor.reports.charts import call_strip, crossed, link, stall
 from nccldoctor.reports.charts.text_width import fitting
 from nccldoctor.reports.page import proof, view
 from nccldoctor.reports.parts import prose
-from nccldoctor.reports.template_syntax import TEMPLATES, bare_environment, compiled_templates
 from nccldoctor.words import names, sanitize
 from nccldoctor.words.sentences import capitalized, sentence
 
 if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
+
+TEMPLATES = Path(__file__).parent / "templates"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +122,22 @@ def card(diagnosis: Diagnosis) -> str:
 
 @cache
 def environment() -> Environment:
-    """The templates with all their filters."""
-    environment = bare_environment(compiled_templates(TEMPLATES.parent))
+    """The templates with all their filters.
+
+    Everything is escaped, unseen characters are spelled out, a misspelled name is an error.
+    """
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+        finalize=sanitize.spelled_out,
+        optimized=False,  # a run renders each template once: folding its constants would cost more than it saves
+    )
     environment.filters |= {
         "breakable": prose.breakable,
         "call_cell": proof.call_cell,

@@ -9,13 +9,13 @@ stands inside it. ``stack_activity.toml`` lists the frames and their meaning.
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
 from nccldoctor.dataclass import dataclass
 from nccldoctor.model.stack_frames import is_user_code
-from nccldoctor.tables import read_table
 
 _LONGEST = 600
 
@@ -33,7 +33,7 @@ class _Row:
 @cache
 def _rows(table: str) -> tuple[_Row, ...]:
     """The rows of a table; read on the first stack only, since most inputs hold none."""
-    rows = read_table(Path(__file__).with_suffix(".toml"))[table]
+    rows = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))[table]
     return tuple(
         _Row(row["words"], row.get("kind", ""), _any_of(row["functions"]), _any_of(row.get("files", "")))
         for row in rows

@@ -6,12 +6,12 @@ such jobs count with those without stacks. ``judged_jobs.toml`` holds the number
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
 from nccldoctor.model import Confidence, Doubt, Source, SourceKind
-from nccldoctor.tables import read_table
 
 ENOUGH = 150
 """Judged jobs from which on a kind of evidence may promise *high*."""
@@ -38,4 +38,4 @@ def doubt_of_kind(sources: Iterable[Source]) -> Doubt | None:
 @cache
 def judged_jobs() -> dict[str, int]:
     """The judged jobs by kind of evidence."""
-    return dict(read_table(Path(__file__).with_name("judged_jobs.toml"))["jobs"])
+    return dict(tomllib.loads(Path(__file__).with_name("judged_jobs.toml").read_text(encoding="utf-8"))["jobs"])

@@ -5,6 +5,7 @@ The weights stand in ``causes.toml``, one table per class; ``nccldoctor explain 
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
@@ -15,7 +16,6 @@ from nccldoctor.diagnose.hypothesis import Conclusion
 from nccldoctor.diagnose.rank_observations import LOG_READ, UNKNOWN, Observation, observe
 from nccldoctor.model import CauseClass, Confidence, Evidence, Place, Reason, RunnerUp
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.tables import read_table
 from nccldoctor.words.names import ranks_phrase
 
 CONTRADICTS = -2.0
@@ -57,7 +57,7 @@ class CauseRow:
 @cache
 def cause_table() -> dict[CauseClass, CauseRow]:
     """The row of every class."""
-    table = read_table(Path(__file__).with_name("causes.toml"))
+    table = tomllib.loads(Path(__file__).with_name("causes.toml").read_text(encoding="utf-8"))
     return {
         CauseClass(name): CauseRow(
             row["weights"],

@@ -5,6 +5,7 @@ docs/restart.md gives the reasons.
 
 from __future__ import annotations
 
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -36,7 +37,6 @@ from nccldoctor.prescribe.conditions.work import work_of
 from nccldoctor.prescribe.culprit_frame import culprit_frame, frame_of_rank
 from nccldoctor.prescribe.job_end import job_end
 from nccldoctor.prescribe.values import fault_hosts, placeholder_values
-from nccldoctor.tables import read_table
 
 REPEATED = 2
 """Link faults of one host from which the host, and not a passing flap, is taken for the cause."""
@@ -83,7 +83,7 @@ class _Row:
 @cache
 def restart_rows() -> tuple[_Row, ...]:
     """The rows of ``restart.toml`` in their order."""
-    rows = read_table(Path(__file__).with_suffix(".toml"))["row"]
+    rows = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))["row"]
     return tuple(_Row(class_=tuple(row.pop("class", ())), **row) for row in rows)
 
 

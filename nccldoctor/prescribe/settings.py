@@ -7,6 +7,7 @@ against a variable stand in ``setting_checks.toml``.
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field
 from enum import StrEnum
@@ -20,7 +21,6 @@ from nccldoctor.model import Place
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.prescribe.conditions.environment import version_tuple
 from nccldoctor.prescribe.setting_table import BLOCKING_WAIT, Known, look_up, nearest
-from nccldoctor.tables import read_table
 from nccldoctor.words.lists import and_list
 from nccldoctor.words.names import ranks_phrase
 
@@ -87,7 +87,7 @@ def judge(
 
 @cache
 def _tables() -> dict[str, Any]:
-    return read_table(Path(__file__).with_name("setting_checks.toml"))
+    return tomllib.loads(Path(__file__).with_name("setting_checks.toml").read_text(encoding="utf-8"))
 
 
 def _remark(kind: Kind, setting: Setting, says: str, *, avoid: bool = False) -> Judgement:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import tomllib
 from functools import cache
 from pathlib import Path
-
-from nccldoctor.tables import read_table
 
 
 @cache
 def _known() -> tuple[tuple[tuple[str, tuple[bytes, ...]], ...], tuple[tuple[str, bytes], ...]]:
     """The formats of texts with their literals, and those of binary files with their first bytes."""
-    table = read_table(Path(__file__).with_suffix(".toml"))
+    table = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
     texts = tuple((row["name"], tuple(text.encode() for text in row["literals"])) for row in table["format"])
     return texts, tuple((row["name"], bytes.fromhex(row["magic"])) for row in table["binary"])
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 import stat
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -160,13 +160,8 @@ def _lay(path: Path, folder: Folder, layers: dict[str, _Layers], *, released: bo
     """Lay one file over what is known of its id; returns its mistakes, and changes nothing where there is one."""
     name, topic = one_line(path.relative_to(folder.path).as_posix()), path.parent.name
     try:
-        data = _built_in().get(name) if released else None
-        text = ""
-        if data is None:
-            import tomllib
-
-            text = _read_text(path)
-            data = tomllib.loads(text)
+        text = _read_text(path)
+        data = tomllib.loads(text)
     except RecursionError:
         return [f"{name}:1: nested too deeply"]
     except (OSError, ValueError) as error:
@@ -188,16 +183,6 @@ def _lay(path: Path, folder: Folder, layers: dict[str, _Layers], *, released: bo
             remedy = remedy_of(merged)
         layers[path.stem] = _Layers(merged, Entry(remedy, topic, folder.name + over) if remedy else None)
     return mistakes
-
-
-@cache
-def _built_in() -> dict[str, dict[str, Any]]:
-    """The built-in remedy files by path, as the build of the package put them down; none in a checkout."""
-    try:
-        files: dict[str, dict[str, Any]] = import_module("nccldoctor.prescribe.catalogue.built_in").FILES
-    except ImportError:
-        return {}
-    return files
 
 
 def _marked_steps(data: Mapping[str, Any], whose: str) -> dict[str, Any]:
