@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[2]
-LOCK = (ROOT / "requirements-dev.txt").read_text(encoding="utf-8")
+LOCK = (ROOT / "packaging" / "requirements-dev.txt").read_text(encoding="utf-8")
 _PIN = re.compile(
     r"^(?P<name>[A-Za-z0-9._-]+)(?:\[(?P<extras>[a-z0-9,_-]+)\])?==(?P<version>\S+)(?: ; .*?)?"
     r"(?P<hashes>(?: \\\n    --hash=sha256:[0-9a-f]{64})+)$",

@@ -6,6 +6,9 @@ import datetime
 import json
 import re
 import runpy
+import shutil
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -25,7 +28,7 @@ BUILD_FILES = {"pyproject.toml", "README.md", *PROJECT["license-files"]}
 
 @pytest.fixture(scope="module")
 def release() -> dict[str, Any]:
-    return runpy.run_path(str(ROOT / "release.py"))
+    return runpy.run_path(str(ROOT / "packaging" / "release.py"))
 
 
 def test_the_changelog_has_a_section_for_this_version(release: dict[str, Any]) -> None:
@@ -59,6 +62,38 @@ def test_links_of_the_readme_lead_to_the_repository(release: dict[str, Any]) -> 
     assert "](https://example.org/r/raw/main/docs/report.png)" in made
     assert "](https://example.org/r/blob/main/CHANGELOG.md)" in made
     assert re.findall(r"\]\((?!https://)", made) == []
+
+
+def test_nothing_is_released_where_a_test_of_any_family_fails(tmp_path: Path) -> None:
+    (tmp_path / "packaging").mkdir()
+    (tmp_path / "nccldoctor").mkdir()
+    shutil.copy(ROOT / "packaging" / "release.py", tmp_path / "packaging")
+    (tmp_path / "nccldoctor" / "version.py").write_text('__version__ = "0.2.0"\n', encoding="utf-8")
+    changelog = "## 0.2.0 (not released yet)\n\n- New.\n"
+    (tmp_path / "CHANGELOG.md").write_text(changelog, encoding="utf-8")
+    check = tmp_path / "check"
+    check.write_text('#!/bin/sh\necho "checked $*"\nexit 1\n', encoding="utf-8")
+    check.chmod(0o755)
+    git = ("git", "-c", "user.name=x", "-c", "user.email=x@example.org")
+    for words in (("init", "-q"), ("add", "."), ("commit", "-qm", "All")):
+        subprocess.run([*git, *words], cwd=tmp_path, check=True)
+
+    release = [sys.executable, "-B", "packaging/release.py", "--tag"]
+    done = subprocess.run(release, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert done.stdout == "checked --all\n"
+    assert done.stderr == "./check --all fails: nothing was released\n"
+    assert done.returncode == 1
+    assert not (tmp_path / "dist").exists()
+    assert (tmp_path / "CHANGELOG.md").read_text(encoding="utf-8") == changelog
+
+
+def test_every_night_all_tests_run_and_other_days_take_the_usual_ones() -> None:
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8"))["jobs"]
+    last = {name: (job.get("if"), job["steps"][-1]["run"]) for name, job in jobs.items()}
+
+    assert last["nightly"] == ("github.event_name == 'schedule'", "./check --all")
+    assert last["check"] == ("github.event_name != 'schedule'", ".ci/run")
 
 
 def _in_conda(requirement: str) -> str:

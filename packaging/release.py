@@ -1,7 +1,8 @@
-"""Makes a release: ``python release.py [--tag]``.
+"""Makes a release: ``python packaging/release.py [--tag]``.
 
-In a clean checkout whose version has a section in the changelog, builds wheel and sdist with the bill of materials, installs each into an
-environment of its own and diagnoses a bundled incident with it. With ``--tag`` the section gets its date, and commit and tag are made.
+In a clean checkout whose version has a section in the changelog, runs every test (``./check --all``), builds wheel and sdist with the
+bill of materials, installs each into an environment of its own and diagnoses a bundled incident with it. With ``--tag`` the section
+gets its date, and commit and tag are made.
 Nothing is uploaded: ``twine upload dist/*`` does that, and ``git push --follow-tags``. Same commit, same bytes.
 """
 
@@ -20,7 +21,7 @@ import tomllib
 import venv
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent
+ROOT = Path(__file__).resolve().parents[1]
 DIST = ROOT / "dist"
 CHANGELOG = ROOT / "CHANGELOG.md"
 
@@ -66,7 +67,7 @@ def build() -> list[Path]:
         subprocess.run([python, "-m", "build", "--outdir", DIST, source], check=True, env=environment)
         packages = sorted(DIST.iterdir())
         subprocess.run([python, "-m", "twine", "check", "--strict", *packages], check=True)
-    subprocess.run([ROOT / "sbom", DIST / "sbom.json"], check=True)
+    subprocess.run([ROOT / "packaging" / "sbom", DIST / "sbom.json"], check=True)
     files = sorted(DIST.iterdir())
     sums = [f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in files]
     (DIST / "SHA256SUMS").write_text("".join(sums), encoding="ascii")
@@ -100,6 +101,8 @@ def main(argv: list[str] | None = None) -> None:
     version = str(runpy.run_path(str(ROOT / "nccldoctor" / "version.py"))["__version__"])
     changelog = CHANGELOG.read_text(encoding="utf-8")
     notes = section(changelog, version)
+    if subprocess.run([ROOT / "check", "--all"], check=False).returncode:
+        sys.exit("./check --all fails: nothing was released")
     if args.tag:
         CHANGELOG.write_text(dated(changelog, version, datetime.date.today()), encoding="utf-8")
         output_of("git", "commit", "--all", "--message", f"Release {version}")
