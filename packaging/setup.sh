@@ -1,4 +1,4 @@
-# Read by ./try and ./check, not run: finds a Python and makes a virtual environment with it.
+# Read by ./try, ./check and packaging/sbom, not run: finds a Python and makes a virtual environment with it.
 
 # python_at FOLDER: make the virtual environment FOLDER unless it is there and works.
 python_at() {
@@ -7,7 +7,7 @@ python_at() {
     fi
     for python in python3 python3.14 python3.13 python3.12 python3.11 python; do
         if "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then
-            echo "setting up $1 once, which takes a minute" >&2
+            echo "    $1 gets $("$python" --version)" >&2
             if "$python" -m venv --clear "$1"; then
                 return
             fi

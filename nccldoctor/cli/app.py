@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -218,9 +219,8 @@ def demo(
     name = name or bundled.DEFAULT
     folder, written = bundled.demo(name, to), bundled.contents(name)
     report = folder.with_name(f"{folder.name}.html")
-    click.echo(
-        f"{len(written)} files are in {folder}; the same as: nccldoctor analyze {folder} -o {report}\n", err=True
-    )
+    again = shlex.join(("nccldoctor", "analyze", str(folder), "-o", str(report), "--force"))
+    click.echo(f"{len(written)} files are in {folder}; the same as: {again}\n", err=True)
     ctx.invoke(analyze, paths=(str(folder),), output=report, force=force or is_report(report))
 
 

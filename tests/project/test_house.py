@@ -262,6 +262,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     work = tmp_path_factory.mktemp("build")
     ignored = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pycache__", "tests", "incident")
     shutil.copytree(ROOT, work / "checkout", symlinks=True, ignore=ignored)
+    (work / "checkout" / "sample_logs" / "__pycache__").mkdir()
+    (work / "checkout" / "sample_logs" / "__pycache__" / "__init__.pyc").touch()
     _build("build_sdist", work / "checkout", work / "sdist")
     with tarfile.open(next((work / "sdist").glob("*.tar.gz"))) as archive:
         archive.extraction_filter = getattr(tarfile, "data_filter", lambda member, _: member)  # 3.11.2 has no filters
@@ -307,6 +309,7 @@ def test_wheel_holds_samples_and_data(built: tuple[Path, Path]) -> None:
         name = module.replace(".", "/") + ("/__init__.py" if path.name == "__init__.py" else ".py")
         assert name in held, name
     assert "nccldoctor/py.typed" in held
+    assert not any("__pycache__" in name for name in held)
     assert not any(name.startswith(("parsers/", "reports/", "sample_logs/", "tests/")) for name in held)
 
 

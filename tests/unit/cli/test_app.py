@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -329,6 +330,13 @@ def test_demo_lists_and_writes(tmp_path: Path) -> None:
     assert run("demo", "--to", folder, "--force").exit_code == 1
     assert run("demo", "healthy", "--to", folder, "--force").exit_code == 2
     assert run("demo", "nothing").exit_code == 2
+
+
+def test_the_command_that_demo_prints_can_be_typed_again(tmp_path: Path) -> None:
+    said = run("demo", "died", "--to", tmp_path / "one job").stderr
+    (again,) = re.findall(r"the same as: nccldoctor (.*)", said)
+
+    assert run(*shlex.split(again)).exit_code == 1
 
 
 def test_demo_never_overwrites(tmp_path: Path) -> None:
