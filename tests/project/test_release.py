@@ -34,7 +34,18 @@ def release() -> dict[str, Any]:
 def test_the_changelog_has_a_section_for_this_version(release: dict[str, Any]) -> None:
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
-    assert "### Reading" in release["section"](text, __version__)
+    assert "### Evidence it reads" in release["section"](text, __version__)
+
+
+def test_a_first_release_says_what_the_product_does_and_not_what_became_better(release: dict[str, Any]) -> None:
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    if re.findall(r"^## (.*)", text, re.MULTILINE) != [f"{__version__} (not released yet)"]:
+        pytest.skip("an earlier version is released")
+    section = release["section"](text, __version__)
+
+    assert len(text.splitlines()) <= 120
+    assert re.findall(r"no longer|used to|\(was |it took| less time\b|again\b", section) == []
+    assert all(line.startswith(("- ", "  ", "### ", "The first release")) for line in section.splitlines() if line)
 
 
 def test_a_section_ends_where_the_next_one_begins(release: dict[str, Any]) -> None:
