@@ -29,7 +29,7 @@ PERFORMANCE = ARCHITECTURE.with_name("performance.md")
 
 def commands() -> str:
     """The help of every command."""
-    context = click.Context(cli, info_name="nccldoctor", **cli.context_settings)
+    context = click.Context(cli, info_name="nccldoctor", terminal_width=79, **cli.context_settings)
     shown = (f"## {path}\n\n```text\n{text}\n```\n" for path, text in _helps(cli, context))
     return "\n".join(shown)
 
@@ -130,4 +130,13 @@ BUILT: dict[str, Callable[[], str]] = {
     "values": values,
     "words": words,
 }
-"""What stands in a page in place of ``<!-- built here: NAME -->``."""
+"""What stands in a page of the site in place of ``<!-- built here: NAME -->`` and what is kept behind it."""
+
+_PART = re.compile(
+    r"^<!-- built here: ([a-z]+) -->$(?:(?:(?!^<!-- built here: ).)*?^<!-- up to here -->$)?", re.MULTILINE | re.DOTALL
+)
+
+
+def filled(page: str, parts: Callable[[str], str]) -> str:
+    """A page in which each built part, what is kept of it included, is what ``parts`` gives for its name."""
+    return _PART.sub(lambda found: parts(found[1]), page)

@@ -24,7 +24,6 @@ NO_PAGES = ("agents", "examples")
 
 _CODE = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
 _LINK = re.compile(r"(?<=\]\()(?!https?:|mailto:|#)([^)#\s]+)(#[^)\s]*)?(?=\))")
-_BUILT_HERE = re.compile(r"^<!-- built here: ([a-z]+) -->$", re.MULTILINE)
 
 
 def stage(source: Path) -> None:
@@ -32,10 +31,11 @@ def stage(source: Path) -> None:
     reports = incident_reports.write(source / "extra" / "incidents")
     built = {**code_pages.BUILT, "incidents": lambda: incident_reports.table(reports)}
     for page in pages():
-        text = _with_site_links(page, page.read_text(encoding="utf-8"), source)
+        bare = code_pages.filled(page.read_text(encoding="utf-8"), lambda name: f"<!-- built here: {name} -->")
+        text = _with_site_links(page, bare, source)
         if page == ROOT / NO_MENU:
             text = code_pages.ORPHAN + text
-        _write(source / site_path(page), _BUILT_HERE.sub(lambda found: built[found[1]](), text))
+        _write(source / site_path(page), code_pages.filled(text, lambda name: built[name]()))
     for notebook in NOTEBOOKS:
         notebook_pages.write(notebook, source / site_path(notebook))
     for name, text in code_pages.remedy_pages().items():

@@ -1,0 +1,44 @@
+"""What pages keep of the code, the samples and the benchmarks is there in a checkout, and is what these say today."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from builders.documents.doc_blocks import ROOT
+from docsite.code_pages import filled
+from docsite.kept_pages import KEPT, kept, pages
+
+REFERENCE = sorted((ROOT / "docs" / "reference").glob("*.md"))
+
+
+@pytest.mark.parametrize("page", [*pages()], ids=lambda path: path.stem)
+def test_a_page_keeps_what_the_code_says_today(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert text == kept(text), "run python docs/reference.py"
+
+
+@pytest.mark.parametrize("page", REFERENCE, ids=lambda path: path.stem)
+def test_a_reference_page_is_not_empty_in_a_checkout(page: Path) -> None:
+    assert page in {*pages()}
+    assert len(page.read_text(encoding="utf-8").splitlines()) > 30
+
+
+def test_the_reference_says_what_a_reader_looks_for() -> None:
+    text = {page.stem: page.read_text(encoding="utf-8") for page in REFERENCE}
+    assert "`load(path: str | Path) -> SavedReport`" in text["api"]
+    assert "- `findings`: `tuple[Finding, ...]`" in text["api"]
+    assert "--redact" in text["commands"]
+    assert "[died](../../sample_logs/died)" in text["incidents"]
+    assert "(../../nccldoctor/prescribe/catalogue/lateness/dataloader-stall.toml)" in text["remedies"]
+    assert "## TORCH_NCCL_DUMP_ON_TIMEOUT\n" in text["settings"]
+
+
+def test_a_part_is_replaced_with_what_is_kept_of_it() -> None:
+    page = "a\n<!-- built here: new -->\n<!-- built here: old -->\n\nkept\n\n<!-- up to here -->\nz\n"
+    assert filled(page, lambda name: f"<{name}>") == "a\n<new>\n<old>\nz\n"
+
+
+def test_every_part_is_on_a_page() -> None:
+    text = "".join(page.read_text(encoding="utf-8") for page in pages())
+    assert [name for name in KEPT if f"<!-- built here: {name} -->" not in text] == []
