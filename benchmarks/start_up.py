@@ -108,10 +108,10 @@ def main() -> None:
         by_pass, by_imports = wall[name] / wall["python -c pass"], wall[name] / wall["plain imports"]
         print(f"{name:16s} {wall[name] * 1e3:5.0f} ms {cpu[name] * 1e3:5.0f} ms {by_pass:8.1f} {by_imports:10.1f}")
     times = cpu["analyze, HTML"] / cpu["import numpy"]
-    print(f"eight ranks with a report take {times:.1f} times the processor time of importing numpy")
+    print(f"eight ranks with a report take {times:.2f} times the processor time of importing numpy")
     missed = [f"--help takes {cpu['--help']:.3f} CPU-s, not {HELP_S}"] if cpu["--help"] > HELP_S else []
     if times > REPORT_TIMES_NUMPY:
-        missed.append(f"the report takes {times:.1f} times numpy's import, not {REPORT_TIMES_NUMPY}")
+        missed.append(f"the report takes {times:.2f} times numpy's import, not {REPORT_TIMES_NUMPY}")
     print("; ".join(missed) or "both targets are met")
     if missed and asked.strict:
         sys.exit(1)
