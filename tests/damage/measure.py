@@ -18,6 +18,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the folder tests/, also when run as a script
 
+from builders.documents.page_origin import made_by
 from damage.harness import FINDINGS, Answer, Effect, damaged, effect, seen_here
 from damage.kinds.every import KINDS
 from damage.kinds.registry import Kind
@@ -73,6 +74,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--write", type=Path, help="write the counts as Markdown")
     parser.add_argument("-v", "--verbose", action="store_true", help="list what failed")
     args = parser.parse_args(argv)
+    asked = f"--simulated {args.simulated or chr(34) * 2} --staged {args.staged or chr(34) * 2} --kinds {args.kinds}"
+    asked += f" {len(args.folders)} FOLDERS" if args.folders else ""
+    origin = made_by(f"python tests/damage/measure.py {asked} --write docs/reliability.md")
     part, of = map(int, args.part.split("/"))
     jobs = [job for n, job in enumerate(jobs_of(args)) if n % of == part - 1]
     effects: list[Effect] = []
@@ -89,23 +93,19 @@ def main(argv: list[str] | None = None) -> int:
                     print(f"{', '.join(bad)}: {one.kind} on {one.job}\n    {one.before}\n    {one.after}", flush=True)
                     print("".join(f"    {line}\n" for line in one.after.crash.splitlines()[-4:]), end="")
     if args.write:
-        asked = (
-            f"--simulated {args.simulated or chr(34) * 2} --staged {args.staged or chr(34) * 2} --kinds {args.kinds}"
-        )
-        asked += f" {len(args.folders)} FOLDERS" if args.folders else ""
-        args.write.write_text(report(len(jobs), effects, asked), encoding="utf-8")
+        args.write.write_text(report(len(jobs), effects, origin), encoding="utf-8")
     counts = Counter(word for one in effects for word in one.findings)
     print(f"{len(jobs)} jobs, {len({one.kind for one in effects})} kinds, {len(effects)} analyses: {dict(counts)}")
     return 0
 
 
-def report(jobs: int, effects: list[Effect], asked: str) -> str:
-    """The counts as Markdown, by kind. The same arguments give the same bytes."""
+def report(jobs: int, effects: list[Effect], origin: str) -> str:
+    """The counts as Markdown, by kind. The same arguments give the same bytes; ``origin`` is what ``made_by`` says."""
     counts = Counter(word for one in effects for word in one.findings)
     lines = [
         "# Reliability: what damage does to verdicts",
         "",
-        f"Made by `python tests/damage/measure.py {asked} --write docs/reliability.md`; don't edit it.",
+        f"{origin}; don't edit it.",
         "",
         f"{jobs} jobs with known truth were analysed whole, and {len(effects)} times damaged, by {len({one.kind for one in effects})} of "
         f"{len(KINDS)} kinds of damage. "

@@ -48,8 +48,8 @@ def test_the_report_has_a_row_for_each_kind() -> None:
     job, before = _jobs()[0]
     found = effect(KINDS["torn"], job, before)
     assert found is not None
-    text = report(1, [found], "--kinds 1")
-    assert text == report(1, [found], "--kinds 1")
+    text = report(1, [found], "Made today")
+    assert text == report(1, [found], "Made today")
     assert all(f"\n| {name} | {kind.about} | {int(name == 'torn')} |" in text for name, kind in KINDS.items())
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import importlib
 import json
 import sys
 import tempfile
@@ -15,21 +16,24 @@ import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the folder tests/, also when run as a script
 
+from builders.documents.page_origin import made_by
 from scoring.score_simulator import AUTHORS, ranks
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "calibration.md"
 LEVELS = ("high", "medium", "low", "cannot-tell")
 PROMISED = {"high": 98, "medium": 85, "low": 60}
-NUMBERS = ROOT / "nccldoctor" / "diagnose" / "judged_jobs.toml"
+RULES = ROOT / "nccldoctor" / "diagnose"
+NUMBERS = RULES / "judged_jobs.toml"
 
 OTHER_NAMES = {
     "rank_exception": "raised",
@@ -43,14 +47,14 @@ OTHER_NAMES = {
 
 @dataclass(frozen=True)
 class Judged:
-    """One labelled job: who made it, what it is, what was said, and which places of the rules spoke."""
+    """One labelled job: who made it, what it is, what was said, and which conclusions of the rules were reached."""
 
     author: str
     evidence: str
     truth: dict[str, Any]
     verdict: dict[str, Any]
     proposals: tuple[tuple[str, str], ...]
-    reached: frozenset[tuple[str, int]]
+    reached: frozenset[str]
 
     @property
     def sets(self) -> list[set[int]]:
@@ -94,22 +98,53 @@ def _ours(name: str) -> str:
     return OTHER_NAMES.get(name, name.replace("_", "-"))
 
 
+@cache
+def conclusions() -> dict[str, tuple[Path, range]]:
+    """The places that build a hypothesis, with their lines; a name is like "`rules/absent/died.py`: `judge`, 2 of 3"."""
+    out = {}
+    for path in sorted(RULES.rglob("*.py")):
+        for name, function in _functions(ast.parse(path.read_text(encoding="utf-8")).body):
+            built = [node for node in ast.walk(function) if isinstance(node, ast.Call) and _builds(node.func)]
+            for number, node in enumerate(sorted(built, key=lambda node: node.lineno), 1):
+                which = f", {number} of {len(built)}" if len(built) > 1 else ""
+                lines = range(node.lineno, (node.end_lineno or node.lineno) + 1)
+                out[f"`{path.relative_to(RULES).as_posix()}`: `{name}`{which}"] = (path, lines)
+    return out
+
+
+def _functions(body: list[ast.stmt]) -> Iterator[tuple[str, ast.FunctionDef]]:
+    for node in body:
+        if isinstance(node, ast.ClassDef):
+            yield from ((f"{node.name}.{name}", function) for name, function in _functions(node.body))
+        elif isinstance(node, ast.FunctionDef):
+            yield node.name, node
+
+
+def _builds(called: ast.expr) -> bool:
+    return isinstance(called, ast.Name) and called.id == "Hypothesis"
+
+
 def judge(author: str, truth: dict[str, Any], shown: list[str]) -> Judged:
     """Analyse the files of a job, and note which hypotheses were built and where."""
     from nccldoctor import pipeline
     from nccldoctor.diagnose.hypothesis import Hypothesis
     from nccldoctor.diagnose.judged_jobs import kind_of_evidence
 
-    reached: set[tuple[str, int]] = set()
-    built = Hypothesis.__init__
+    places: set[tuple[str, int]] = set()
 
-    def noted(self: Hypothesis, *args: Any, **fields: Any) -> None:
+    def noted(*args: Any, **fields: Any) -> Hypothesis:
         frame = sys._getframe(1)
-        reached.add((frame.f_code.co_filename, frame.f_lineno))
-        built(self, *args, **fields)
+        places.add((frame.f_code.co_filename, frame.f_lineno))
+        return Hypothesis(*args, **fields)
 
-    with patch.object(Hypothesis, "__init__", noted):
+    with ExitStack() as patched:
+        for path in {path for path, _ in conclusions().values()}:
+            module = importlib.import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
+            patched.enter_context(patch.object(module, "Hypothesis", noted))
         incident = pipeline.analyze(shown)
+    reached = (
+        name for name, (path, lines) in conclusions().items() if any((str(path), line) in places for line in lines)
+    )
     evidence = kind_of_evidence(incident.case.sources)
     proposals = tuple((p.cause.value, str(p.ranks)) for p in incident.diagnosis.proposals)
     verdict = json.loads(incident.to_json())["verdict"]
@@ -215,17 +250,9 @@ def recall(jobs: list[Judged]) -> str:
 
 
 def unreached(jobs: list[Judged]) -> list[str]:
-    """The places that build a hypothesis and that no judged job comes to, as ``rules/absent/died.py:77``."""
-    seen = {place for job in jobs for place in job.reached}
-    out = []
-    folder = ROOT / "nccldoctor" / "diagnose"
-    for path in sorted(folder.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Hypothesis":
-                lines = range(node.lineno, (node.end_lineno or node.lineno) + 1)
-                if not any((str(path), line) in seen for line in lines):
-                    out.append(f"`{path.relative_to(folder)}:{node.lineno}`")
-    return out
+    """The conclusions that no judged job reaches."""
+    seen = {name for job in jobs for name in job.reached}
+    return [name for name in conclusions() if name not in seen]
 
 
 def wrong(jobs: list[Judged]) -> str:
@@ -247,8 +274,8 @@ def numbers(jobs: list[Judged]) -> str:
     )
 
 
-def page(jobs: list[Judged], command: str) -> str:
-    """The whole page."""
+def page(jobs: list[Judged], origin: str) -> str:
+    """The whole page; ``origin`` says when, from which commit and by which command it is made."""
     from nccldoctor.diagnose.judged_jobs import ENOUGH
 
     counts = Counter(job.evidence for job in jobs)
@@ -259,7 +286,7 @@ def page(jobs: list[Judged], command: str) -> str:
     silent = unreached(jobs)
     text = (ROOT / "tests" / "scoring" / "calibration.md.txt").read_text(encoding="utf-8")
     return text.format(
-        command=command,
+        origin=origin,
         jobs=len(jobs),
         reliability=reliability(jobs),
         authors=split(jobs, lambda j: j.author, "author"),
@@ -271,7 +298,9 @@ def page(jobs: list[Judged], command: str) -> str:
         most=max(sizes),
         clear=clear,
         blamed=blamed,
-        silent="\n".join(f"- {place}" for place in silent) or "none",
+        silent="\n".join(f"- {name}" for name in silent) or "none",
+        silent_number=len(silent),
+        all_number=len(conclusions()),
         wrong=wrong(jobs),
     )
 
@@ -303,8 +332,9 @@ def main() -> int:
     parser.add_argument("folders", nargs="*", type=Path)
     args = parser.parse_args()
     more = "".join(f" {folder.name}" for folder in args.folders)
+    origin = made_by(f"python tests/scoring/calibrate.py --seeds {args.seeds} --staged {args.staged} --write{more}")
     jobs = collect(args)
-    text = page(jobs, f"python tests/scoring/calibrate.py --seeds {args.seeds} --staged {args.staged} --write{more}")
+    text = page(jobs, origin)
     print(text)
     if args.write:
         PAGE.write_text(text, encoding="utf-8")
