@@ -22,7 +22,6 @@ import time
 from pathlib import Path
 
 from recorder_load import dump_of
-from text_scan import healthy
 
 HELP_S, REPORT_TIMES_NUMPY = 0.080, 4.5
 RANKS, CULPRIT, ENTRIES, LINES = 8, 5, 2000, 2000
@@ -45,6 +44,39 @@ def incident(folder: Path) -> None:
         lines = [healthy(chance, step) for step in range(LINES)]
         lines += [] if rank == CULPRIT else complaint(rank, seq)
         (folder / f"rank_{rank}.log").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def healthy(chance: random.Random, step: int) -> str:
+    """One line as a job that is well prints it."""
+    kind = chance.random()
+    if kind < 0.3:
+        return (
+            f" iteration {step:8d}/  250000 | consumed samples: {step * 1024:12d} | elapsed time per iteration (ms): "
+            f"{chance.random() * 9000:.1f} | learning rate: 9.150E-06 | lm loss: {chance.random() * 3:.6E} | grad "
+            f"norm: {chance.random():.3f} |"
+        )
+    if kind < 0.5:
+        return str(
+            {
+                "loss": round(chance.random() * 3, 4),
+                "grad_norm": round(chance.random(), 4),
+                "epoch": round(step / 5000, 2),
+            }
+        )
+    if kind < 0.6:
+        bars = (
+            f"Epoch 0: {i:3d}%|{'█' * (i % 10)}| {step + i}/500150 [6:28:43<94:39:17,  1.37it/s]" for i in range(10)
+        )
+        return "\r".join(bars)
+    if kind < 0.85:
+        return (
+            f"[rank{chance.randrange(8)}]: 2026-04-05 15:49:{chance.randrange(60):02d},123 - data - INFO - "
+            f"shard_{chance.randrange(9999):06d}.bin read in {chance.random():.3f}s"
+        )
+    if kind < 0.95:
+        node, process, channel = chance.randrange(4), 9000 + chance.randrange(8), chance.randrange(32)
+        return f"node{node}:{process}:9100 [0] NCCL INFO Channel {channel:02d}/0 : 0[0] -> 1[1] via P2P/CUMEM"
+    return f"[rank {chance.randrange(8)}] Heartbeat: epoch=0 iter={step} global_step={step}"
 
 
 def complaint(rank: int, seq: int) -> list[str]:

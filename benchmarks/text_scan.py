@@ -4,8 +4,8 @@
 
 CPU time of whole processes (user and system, children included), median of the repetitions. ``few`` gives the other
 tool sixteen literals, ``same`` all literals of all parsers. ``literals alone`` is the search without the parsers: it
-must not grow with the families of lines. The log is made by this file: trainer lines, bars that
-redraw themselves, loggers with ranks, NCCL INFO lines, and watchdog chains among them.
+must not grow with the families of lines. The log is made by this file: step lines of 64 ranks as Megatron, DeepSpeed,
+Lightning and the Trainer print them, bars that redraw themselves, NCCL INFO lines, and watchdog chains among them.
 """
 
 from __future__ import annotations
@@ -50,42 +50,79 @@ print(found)
 """
 
 
-def healthy(chance: random.Random, step: int) -> str:
-    """One line as a job that is well prints it."""
-    kind = chance.random()
-    if kind < 0.3:
-        return (
-            f" iteration {step:8d}/  250000 | consumed samples: {step * 1024:12d} | elapsed time per iteration (ms): "
-            f"{chance.random() * 9000:.1f} | learning rate: 9.150E-06 | lm loss: {chance.random() * 3:.6E} | grad "
-            f"norm: {chance.random():.3f} |"
-        )
-    if kind < 0.5:
-        return str(
-            {
-                "loss": round(chance.random() * 3, 4),
-                "grad_norm": round(chance.random(), 4),
-                "epoch": round(step / 5000, 2),
-            }
-        )
-    if kind < 0.6:
-        bars = (
-            f"Epoch 0: {i:3d}%|{'█' * (i % 10)}| {step + i}/500150 [6:28:43<94:39:17,  1.37it/s]" for i in range(10)
-        )
-        return "\r".join(bars)
-    if kind < 0.85:
-        return (
-            f"[rank{chance.randrange(8)}]: 2026-04-05 15:49:{chance.randrange(60):02d},123 - data - INFO - "
-            f"shard_{chance.randrange(9999):06d}.bin read in {chance.random():.3f}s"
-        )
-    if kind < 0.95:
-        node, process, channel = chance.randrange(4), 9000 + chance.randrange(8), chance.randrange(32)
-        return f"node{node}:{process}:9100 [0] NCCL INFO Channel {channel:02d}/0 : 0[0] -> 1[1] via P2P/CUMEM"
-    return f"[rank {chance.randrange(8)}] Heartbeat: epoch=0 iter={step} global_step={step}"
+RANKS, PER_NODE = 64, 8
 
 
-def trouble(chance: random.Random, step: int) -> Iterator[str]:
+def _stamp(step: int) -> str:
+    return f"2026-04-05 {step // 3600 % 24:02d}:{step // 60 % 60:02d}:{step % 60:02d}"
+
+
+def megatron(chance: random.Random, rank: int, step: int) -> str:
+    """Megatron-LM, ``training_log``."""
+    return (
+        f" [{_stamp(step)}.{chance.randrange(10**6):06d}] iteration {step:8d}/ 9500000 | consumed samples: "
+        f"{step * 1024:12d} | elapsed time per iteration (ms): {chance.random() * 9000:.1f} | throughput per GPU "
+        f"(TFLOP/s/GPU): {chance.random() * 500:.1f} | learning rate: 9.150000E-06 | global batch size:  1024 | lm loss: "
+        f"{chance.random() * 3:.6E} | loss scale: 1.0 | grad norm: {chance.random():.3f} | number of skipped iterations: "
+        "  0 | number of nan iterations:   0 |"
+    )
+
+
+def deepspeed(chance: random.Random, rank: int, step: int) -> str:
+    """DeepSpeed: the engine's report, its timer's, or that of its pipeline engine."""
+    at = f"[{_stamp(step)},{chance.randrange(1000):03d}] [INFO] "
+    rate = chance.random() * 500
+    return chance.choice(
+        (
+            f"{at}[logging.py:96:log_dist] [Rank 0] step={step}, skipped=0, lr=[9.15e-06, 9.15e-06], mom=[(0.9, 0.95)]",
+            f"{at}[timer.py:264:stop] epoch=0/micro_step={step}/global_step={step}, RunningAvgSamplesPerSec={rate:.4f}, "
+            f"CurrSamplesPerSec={rate:.4f}, MemAllocated={rate / 9:.2f}GB, MaxMemAllocated=71.3GB",
+            f"steps: {step} loss: {chance.random() * 3:.4f} iter time (s): {chance.random() * 9:.3f} samples/sec: {rate:.3f}",
+            f"{at}[logging.py:96:log_dist] [Rank 0] time (ms) | fwd_microstep: {rate:.2f} | bwd_microstep: {rate * 2:.2f} | "
+            f"bwd_inner_microstep: {rate:.2f} | bwd_allreduce_microstep: {rate / 3:.2f} | step_microstep: {rate / 9:.2f}",
+        )
+    )
+
+
+def lightning(chance: random.Random, rank: int, step: int) -> str:
+    """Lightning's bar, which redraws itself."""
+    bars = (
+        f"Epoch 3: {i * 10:3d}%|{'█' * i}{' ' * (10 - i)}| {step + i}/9500150 [6:28:43<94:39:17,  "
+        f"{chance.random() * 9:.2f}it/s, v_num=0, train_loss={chance.random() * 3:.3f}]"
+        for i in range(10)
+    )
+    return "\r".join(bars)
+
+
+def trainer(chance: random.Random, rank: int, step: int) -> str:
+    """The Trainer of Transformers: its bar, and behind it the numbers of a step."""
+    bars = (
+        f"  {i:2d}%|{'█' * (i // 10)}▎{' ' * (9 - i // 10)}| {step + i}/9500000 [2:05:12<1:07:22,  {chance.random() * 9:.2f}s/it]"
+        for i in range(0, 100, 20)
+    )
+    loss = {"loss": round(chance.random() * 3, 4), "grad_norm": round(chance.random(), 4), "learning_rate": 2e-06}
+    return "\r".join((*bars, " " * 60, str(loss | {"epoch": round(step / 5000, 2)})))
+
+
+def nccl(chance: random.Random, rank: int, step: int) -> str:
+    """NCCL at INFO: channels, rings and trees."""
+    head = f"node{rank // PER_NODE:02d}:{41000 + rank}:{41500 + rank} [{rank % PER_NODE}] NCCL INFO "
+    peer, channel = (rank + 1) % RANKS, chance.randrange(32)
+    link = "[send] via NET/IB/0/GDRDMA" if rank // PER_NODE != peer // PER_NODE else "via P2P/CUMEM"
+    return head + chance.choice(
+        (
+            f"Channel {channel:02d}/0 : {rank}[{rank % PER_NODE}] -> {peer}[{peer % PER_NODE}] {link}",
+            f"Ring {channel:02d} : {rank - 1} -> {rank} -> {peer}",
+            f"Trees [{channel}] {peer}/-1/-1->{rank}->{rank - 1} [{channel + 1}] {peer}/-1/-1->{rank}->{rank - 1}",
+        )
+    )
+
+
+HEALTHY = (megatron, deepspeed, lightning, trainer, nccl)
+
+
+def trouble(chance: random.Random, rank: int, step: int) -> Iterator[str]:
     """The three lines of one rank's watchdog about one call."""
-    rank = chance.randrange(8)
     head = f"[rank{rank}]:[E921 03:35:{chance.randrange(60):02d}.399015003 ProcessGroupNCCL.cpp:"
     yield (
         f"{head}632] [Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={step}, "
@@ -101,7 +138,7 @@ def trouble(chance: random.Random, step: int) -> Iterator[str]:
 
 
 def write(path: Path, megabytes: int, relevant: float) -> None:
-    """A log of about this size in which about this share of the lines is relevant."""
+    """A log of about this size, merged by ``srun --label``, in which about this share of the lines is relevant."""
     chance = random.Random(7)
     left = megabytes * 1_000_000
     with path.open("w", encoding="utf-8") as out:
@@ -110,7 +147,10 @@ def write(path: Path, megabytes: int, relevant: float) -> None:
             lines: list[str] = []
             for _ in range(20_000):
                 step += 1
-                lines.extend(trouble(chance, step) if chance.random() < relevant / 3 else [healthy(chance, step)])
+                rank = chance.randrange(RANKS)
+                is_trouble = chance.random() < relevant / 3
+                said = trouble(chance, rank, step) if is_trouble else [chance.choice(HEALTHY)(chance, rank, step)]
+                lines.extend(f"{rank:2d}: {line}" for line in said)
             text = "\n".join(lines) + "\n"
             out.write(text)
             left -= len(text.encode())

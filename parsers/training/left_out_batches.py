@@ -50,7 +50,15 @@ class LeftOutBatches(LineParser):
     """
 
     literals = (
-        *("kipping ", "kipped ", "kipped:", "ropping ", "ropped ", "ropped:"),
+        # Not "kipped iterations": Megatron counts them on each of its lines.
+        *(
+            "kipping ",
+            *(f"kipped {letter}" for letter in "(abcdefmorstw"),
+            "kipped item",
+            "kipped iteration ",
+            "kipped:",
+        ),
+        *("ropping ", "ropped ", "ropped:"),
         *("gnoring ", "gnored ", "gnored:", "iscarding ", "iscarded ", "iscarded:"),
     )
     needs = (_BEFORE, _OTHER_VERB, _BEHIND)
