@@ -1,15 +1,16 @@
 """The base classes of parsers and the shelves that they are put on.
 
-To add a log format, write one module with one :class:`LineParser` decorated with :func:`line_parser`, and
-``wordings/<family>/<module>.toml`` with texts of the format and their events. A test runs every text through all
-parsers: each must give its events and no others.
+A log format is rows of a table (``rows.py``), or a function that :func:`finds` its pattern or :func:`reads` a line. Beside it stands
+``wordings/<family>/<module>.toml`` with texts of the format and their events. A test runs every text through all parsers: each must
+give its events and no others.
 """
 
 from __future__ import annotations
 
+import functools
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import field
 from datetime import datetime
 from typing import Any, ClassVar, Protocol, TypeVar
@@ -182,6 +183,48 @@ def line_parser(cls: type[_L]) -> type[_L]:
     """Register a line parser."""
     LINE_PARSERS.append(cls())
     return cls
+
+
+def reads(
+    *literals: str,
+    needs: tuple[lazy[str] | Need, ...] | None = None,
+    sampled: bool = False,
+    general: bool = False,
+    told_elsewhere: Callable[[Line], bool] | None = None,
+) -> Callable[[Callable[[Line], Iterable[Event]]], LineParser]:
+    """Make a line parser of a function, which is its ``parse``, and register it; the rest as in :class:`LineParser`."""
+
+    def registered(parse: Callable[[Line], Iterable[Event]]) -> LineParser:
+        own = {
+            "literals": literals,
+            "needs": needs,
+            "sampled": sampled,
+            "general": general,
+            "parse": staticmethod(parse),
+        }
+        if told_elsewhere is not None:
+            own["is_told_elsewhere"] = staticmethod(told_elsewhere)
+        named = {"__module__": parse.__module__, "__doc__": parse.__doc__}
+        parser: LineParser = type(parse.__name__, (LineParser,), own | named)()
+        LINE_PARSERS.append(parser)
+        return parser
+
+    return registered
+
+
+def finds(
+    pattern: lazy[str], *literals: str, sampled: bool = False, general: bool = False
+) -> Callable[[Callable[[Line, re.Match[str]], Iterable[Event]]], LineParser]:
+    """As :func:`reads`, for a function of a line and of the place where the pattern matches its ``body``."""
+
+    def registered(read: Callable[[Line, re.Match[str]], Iterable[Event]]) -> LineParser:
+        @functools.wraps(read)
+        def parse(line: Line) -> Iterable[Event]:
+            return read(line, hit) if (hit := pattern.search(line.body)) else ()
+
+        return reads(*literals, needs=(pattern,), sampled=sampled, general=general)(parse)
+
+    return registered
 
 
 def file_parser(cls: type[_F]) -> type[_F]:

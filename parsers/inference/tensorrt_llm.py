@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nccldoctor.events import AbsenceReport, Event, ExceptionRaised, Note, Stack
-from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.base import Line, common, line_parser, reads
 from nccldoctor.parsers.rows import Row, RowParser
 from nccldoctor.parsers.stacks import frames as sf
 from nccldoctor.patterns import lazy
@@ -60,15 +60,11 @@ class EngineLines(RowParser):
     )
 
 
-@line_parser
-class HangStacks(LineParser):
+@reads(" stack trace:")
+def hang_stacks(line: Line) -> Iterator[Event]:
     """*stack* of each thread, which is printed outermost frame first."""
-
-    literals = (" stack trace:",)
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        hit = _THREAD.search(line.body)
-        frames = sf.collect(line, sf.faulthandler_frame)[::-1] if hit else ()
-        if hit and frames:
-            main = not sf.is_started_by_threading(frames)
-            yield Stack(**common(line), thread=hit["id"], frames=frames, main=main, tool="TensorRT-LLM")
+    hit = _THREAD.search(line.body)
+    frames = sf.collect(line, sf.faulthandler_frame)[::-1] if hit else ()
+    if hit and frames:
+        main = not sf.is_started_by_threading(frames)
+        yield Stack(**common(line), thread=hit["id"], frames=frames, main=main, tool="TensorRT-LLM")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nccldoctor.events import AbsenceReport, AbsenceWarning, Event
-from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.base import Line, common, line_parser, reads
 from nccldoctor.parsers.python import tracebacks
 from nccldoctor.parsers.rows import Row, RowParser
 
@@ -48,16 +48,12 @@ _CALLS = ("worker_response_mq.dequeue(", "get_response(w, dequeue_timeout")
 _BELOW = 40
 
 
-@line_parser
-class CutWait(LineParser):
+@reads('/multiproc_executor.py", line ')
+def cut_wait(line: Line) -> Iterator[Event]:
     """*absence-report* where the traceback of the engine is cut inside its wait for an answer.
 
     Where the exception is named, its own parser tells it.
     """
-
-    literals = ('/multiproc_executor.py", line ',)
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        waits = any(call in below.body for below in line.following(2) for call in _CALLS)
-        if waits and not any(tracebacks.exception_in(below.body.strip()) for below in line.following(_BELOW)):
-            yield AbsenceReport(**common(line), by="vLLM", what="answer")
+    waits = any(call in below.body for below in line.following(2) for call in _CALLS)
+    if waits and not any(tracebacks.exception_in(below.body.strip()) for below in line.following(_BELOW)):
+        yield AbsenceReport(**common(line), by="vLLM", what="answer")

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from nccldoctor.events import Event, GpuError
-from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.base import Line, common, finds, line_parser, reads
 from nccldoctor.parsers.kernel.driver import board
 from nccldoctor.parsers.kernel.xid import describe_xid
 from nccldoctor.parsers.rows import RowParser, Table, needs_of
@@ -73,69 +73,60 @@ class BoardReport(RowParser):
             yield dataclasses.replace(event, message=message[:300], device=device or _board_above(line))
 
 
-@line_parser
-class DcgmResults(LineParser):
-    """*gpu-error*, a notice, for each test of ``dcgmi diag -j`` that failed on a GPU."""
+@reads('"status" : "Fail"', '"status": "Fail"')
+def dcgm_results(line: Line) -> Iterator[Event]:
+    """*gpu-error*, a notice, for each test of ``dcgmi diag -j`` that failed on a GPU.
 
-    literals = ('"status" : "Fail"', '"status": "Fail"')
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        """The GPU stands above in the same object, the test's name above the list of results."""
-        if _STATUS.search(line.body) is None:
-            return
-        above = list(line.preceding(_OF_TEST))
-        inside = itertools.takewhile(lambda other: not other.body.rstrip().endswith("{"), above)
-        gpus = next((hit["ids"] for other in inside if (hit := _ENTITY.search(other.body))), None)
-        name = next((hit["name"] for other in above if (hit := _NAME.search(other.body))), "a test")
-        if gpus:
-            message = f"dcgmi diag: {name} failed"
-            yield GpuError(**common(line, rank=None), message=message, device=f"GPU {gpus}", weight="notice")
+    The GPU stands above in the same object, the test's name above the list of results.
+    """
+    if _STATUS.search(line.body) is None:
+        return
+    above = list(line.preceding(_OF_TEST))
+    inside = itertools.takewhile(lambda other: not other.body.rstrip().endswith("{"), above)
+    gpus = next((hit["ids"] for other in inside if (hit := _ENTITY.search(other.body))), None)
+    name = next((hit["name"] for other in above if (hit := _NAME.search(other.body))), "a test")
+    if gpus:
+        message = f"dcgmi diag: {name} failed"
+        yield GpuError(**common(line, rank=None), message=message, device=f"GPU {gpus}", weight="notice")
 
 
-@line_parser
-class IdleLinks(LineParser):
-    """*gpu-error*, a notice, for a link of ``nvidia-smi nvlink -s`` that is inactive beside others in use."""
+@finds(_IDLE, ": <inactive>")
+def idle_links(line: Line, hit: re.Match[str]) -> Iterator[Event]:
+    """*gpu-error*, a notice, for a link of ``nvidia-smi nvlink -s`` that is inactive beside others in use.
 
-    literals = (": <inactive>",)
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        """A board whose links are all inactive has none in use."""
-        hit = _IDLE.search(line.body)
-        if hit is None:
-            return
-        above = list(itertools.takewhile(_is_of_links, (other.body for other in line.preceding(_LINKS))))
-        below = itertools.takewhile(_is_of_links, (other.body for other in line.following(_LINKS)))
-        if any(_IN_USE.search(text) for text in (*above, *below)):
-            head = next((m for other in line.preceding(_LINKS) if (m := _HEAD.search(other.body))), None)
-            message = f"NVLink {hit['link']} is inactive, others of the board are up"
-            device = f"GPU {head['gpu']}" if head else None
-            yield GpuError(**common(line, rank=None), message=message, device=device, weight="notice")
+    A board whose links are all inactive has none in use.
+    """
+    above = list(itertools.takewhile(_is_of_links, (other.body for other in line.preceding(_LINKS))))
+    below = itertools.takewhile(_is_of_links, (other.body for other in line.following(_LINKS)))
+    if any(_IN_USE.search(text) for text in (*above, *below)):
+        head = next((m for other in line.preceding(_LINKS) if (m := _HEAD.search(other.body))), None)
+        message = f"NVLink {hit['link']} is inactive, others of the board are up"
+        device = f"GPU {head['gpu']}" if head else None
+        yield GpuError(**common(line, rank=None), message=message, device=device, weight="notice")
 
 
 def _is_of_links(text: str) -> bool:
     return _IDLE.search(text) is not None or _IN_USE.search(text) is not None
 
 
-@line_parser
-class Tables(LineParser):
-    """*gpu-error* for rows of ``--query-gpu=…gpu_recovery_action`` that ask for one, and of ``dcgmi dmon`` with a last Xid."""
+@reads("gpu_recovery_action", " XIDER")
+def board_tables(line: Line) -> Iterator[Event]:
+    """*gpu-error* for rows of ``--query-gpu=…gpu_recovery_action`` that ask for one, and of ``dcgmi dmon`` with a last Xid.
 
-    literals = ("gpu_recovery_action", " XIDER")
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        """The rows below the command, or below the names of the columns."""
-        column = line.body.split().index("XIDER") - 1 if _XIDS.search(line.body) else None
-        for row in line.following(_ROWS) if column is not None or "<" not in line.body else ():
-            if column is None and (hit := _ACTION.search(row.body)):
-                message = f"nvidia-smi asks for recovery: {hit['action']}"
-                yield GpuError(**common(row, rank=None), message=message, device=f"GPU {hit['index']}")
-            elif column is not None and (hit := _ENTITY_ROW.search(row.body)):
-                cells = hit["cells"].split()
-                xid = int(cells[column]) if column < len(cells) and cells[column].isdecimal() else 0
-                if xid:
-                    message = describe_xid(xid, "the last one that the driver told")
-                    device = f"GPU {hit['index']}"
-                    yield GpuError(**common(row, rank=None), xid=xid, message=message, device=device, weight="notice")
+    The rows below the command, or below the names of the columns.
+    """
+    column = line.body.split().index("XIDER") - 1 if _XIDS.search(line.body) else None
+    for row in line.following(_ROWS) if column is not None or "<" not in line.body else ():
+        if column is None and (hit := _ACTION.search(row.body)):
+            message = f"nvidia-smi asks for recovery: {hit['action']}"
+            yield GpuError(**common(row, rank=None), message=message, device=f"GPU {hit['index']}")
+        elif column is not None and (hit := _ENTITY_ROW.search(row.body)):
+            cells = hit["cells"].split()
+            xid = int(cells[column]) if column < len(cells) and cells[column].isdecimal() else 0
+            if xid:
+                message = describe_xid(xid, "the last one that the driver told")
+                device = f"GPU {hit['index']}"
+                yield GpuError(**common(row, rank=None), xid=xid, message=message, device=device, weight="notice")
 
 
 def _board_above(line: Line) -> str | None:

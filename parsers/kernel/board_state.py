@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nccldoctor.events import Event, GpuError
-from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.base import Line, common, reads
 from nccldoctor.parsers.kernel.driver import board
 from nccldoctor.patterns import lazy
 
@@ -32,37 +32,33 @@ _ABOVE = 400
 """Lines of a board's block above a count."""
 
 
-@line_parser
-class BoardState(LineParser):
+@reads(
+    "[GPU requires reset]",
+    "[GPU is lost]",
+    "[Unknown Error]",
+    "ERR!",
+    "Uncorrectable ",
+    "| Fail - GPU",
+    "ram_uncorrectable",
+    needs=(_CELL, _ROW, _COUNT, _TEST),
+)
+def board_state(line: Line) -> Iterator[Event]:
     """*gpu-error*: a fault where a board answers no more or asks for a reset, else a notice."""
-
-    literals = (
-        "[GPU requires reset]",
-        "[GPU is lost]",
-        "[Unknown Error]",
-        "ERR!",
-        "Uncorrectable ",
-        "| Fail - GPU",
-        "ram_uncorrectable",
-    )
-    needs = (_CELL, _ROW, _COUNT, _TEST)
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        body = line.body[:1_000]
-        base = common(line, rank=None)
-        if hit := _CELL.search(body):
-            device = f"GPU {hit['index']}" if hit["index"] else None
-            weight = "notice" if hit["state"] == "Unknown Error" else "fault"
-            yield GpuError(**base, message=hit["state"], device=device, weight=weight)
-        elif hit := _ROW.search(body):
-            below = next(iter(line.following(1)), None)
-            message = "GPU is lost" if below is not None and _LOST.search(below.body) else "nvidia-smi cannot read it"
-            yield GpuError(**base, message=message, device=board(hit["device"] or hit["other"]))
-        elif hit := _COUNT.search(body.rstrip()):
-            yield from _uncorrected(line, hit["what"] or hit["xml"], int(hit["n"] or hit["m"]))
-        elif hit := _TEST.search(body):
-            message = f"dcgmi diag: {hit['test'] or 'a test'} failed"
-            yield GpuError(**base, message=message, device=f"GPU {hit['gpus'].strip(' ,')}", weight="notice")
+    body = line.body[:1_000]
+    base = common(line, rank=None)
+    if hit := _CELL.search(body):
+        device = f"GPU {hit['index']}" if hit["index"] else None
+        weight = "notice" if hit["state"] == "Unknown Error" else "fault"
+        yield GpuError(**base, message=hit["state"], device=device, weight=weight)
+    elif hit := _ROW.search(body):
+        below = next(iter(line.following(1)), None)
+        message = "GPU is lost" if below is not None and _LOST.search(below.body) else "nvidia-smi cannot read it"
+        yield GpuError(**base, message=message, device=board(hit["device"] or hit["other"]))
+    elif hit := _COUNT.search(body.rstrip()):
+        yield from _uncorrected(line, hit["what"] or hit["xml"], int(hit["n"] or hit["m"]))
+    elif hit := _TEST.search(body):
+        message = f"dcgmi diag: {hit['test'] or 'a test'} failed"
+        yield GpuError(**base, message=message, device=f"GPU {hit['gpus'].strip(' ,')}", weight="notice")
 
 
 def _uncorrected(line: Line, what: str, number: int) -> Iterator[Event]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nccldoctor.events import Event, GpuError
-from nccldoctor.parsers.base import Line, LineParser, line_parser
+from nccldoctor.parsers.base import Line, reads
 from nccldoctor.parsers.kernel.prefix import kernel_fields
 from nccldoctor.parsers.kernel.xid import describe_xid, weight
 from nccldoctor.patterns import lazy
@@ -56,46 +56,50 @@ def board(text: str) -> str:
     return ":".join(parts)
 
 
-@line_parser
-class XidParser(LineParser):
-    """Errors of GPUs in the kernel log."""
+@reads(
+    "NVRM: Xid",
+    "NVRM: GPU",
+    "NVRM: The NVIDIA GPU",
+    "_kgsp",
+    "Unable to determine the device handle",
+    needs=(_XID, _LOST, _HANDLE, _GSP),
+)
+def xid(line: Line) -> Iterator[Event]:
+    """Errors of GPUs in the kernel log.
 
-    literals = ("NVRM: Xid", "NVRM: GPU", "NVRM: The NVIDIA GPU", "_kgsp", "Unable to determine the device handle")
-    needs = (_XID, _LOST, _HANDLE, _GSP)
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        """One event for each Xid, lost GPU (as Xid 79), GPU that the driver cannot start, and silent GSP."""
-        if hit := _XID.search(line.raw):
-            xid, text = int(hit["xid"]), hit["text"].strip()
-            if before := _CAUSED_BY.search(text):
-                xid = int(before["xid"])
-            pid, worth = _PID.search(text), weight(xid, text)
+    One event for each Xid, lost GPU (as Xid 79), GPU that the driver cannot start, and silent GSP.
+    """
+    if hit := _XID.search(line.raw):
+        xid, text = int(hit["xid"]), hit["text"].strip()
+        if before := _CAUSED_BY.search(text):
+            xid = int(before["xid"])
+        pid, worth = _PID.search(text), weight(xid, text)
+        yield GpuError(
+            **kernel_fields(line, pid=int(pid["pid"]) if pid else None),
+            xid=xid,
+            device=board(hit["device"]) if hit["device"] else None,
+            message=describe_xid(xid, text),
+            software=worth == "software",
+            weight=worth,
+        )
+    elif hit := _LOST.search(line.raw):
+        words = hit["text"] if "off the bus" in hit["text"] else _message_below(line)
+        if "RmInitAdapter failed" in hit["text"]:
+            message = f"the driver cannot start the board: {hit['text'].strip(' :.')}"
+            yield GpuError(**kernel_fields(line, pid=None), device=board(hit["device"]), message=message)
+        elif words:
             yield GpuError(
-                **kernel_fields(line, pid=int(pid["pid"]) if pid else None),
-                xid=xid,
-                device=board(hit["device"]) if hit["device"] else None,
-                message=describe_xid(xid, text),
-                software=worth == "software",
-                weight=worth,
+                **kernel_fields(line, pid=None),
+                xid=79,
+                device=board(hit["device"]),
+                message=describe_xid(79, words.strip(" :.")),
             )
-        elif hit := _LOST.search(line.raw):
-            words = hit["text"] if "off the bus" in hit["text"] else _message_below(line)
-            if "RmInitAdapter failed" in hit["text"]:
-                message = f"the driver cannot start the board: {hit['text'].strip(' :.')}"
-                yield GpuError(**kernel_fields(line, pid=None), device=board(hit["device"]), message=message)
-            elif words:
-                yield GpuError(
-                    **kernel_fields(line, pid=None),
-                    xid=79,
-                    device=board(hit["device"]),
-                    message=describe_xid(79, words.strip(" :.")),
-                )
-        elif hit := _HANDLE.search(line.raw):
-            yield GpuError(**kernel_fields(line, pid=None), device=board(hit["device"]), message=hit["text"].strip())
-        elif hit := _GSP.search(line.raw):
-            whose = f"GPU{hit['gpu']}" if hit["gpu"] else "a GPU"
-            message = f"the system processor (GSP) of {whose} does not answer"
-            yield GpuError(**kernel_fields(line, pid=None), message=message)
+    elif hit := _HANDLE.search(line.raw):
+        yield GpuError(**kernel_fields(line, pid=None), device=board(hit["device"]), message=hit["text"].strip())
+    elif hit := _GSP.search(line.raw):
+        whose = f"GPU{hit['gpu']}" if hit["gpu"] else "a GPU"
+        message = f"the system processor (GSP) of {whose} does not answer"
+        yield GpuError(**kernel_fields(line, pid=None), message=message)
 
 
 def _message_below(line: Line) -> str:
@@ -105,23 +109,18 @@ def _message_below(line: Line) -> str:
     return next((below.raw[-200:] for below in line.following(4) if "fallen off the bus" in below.raw), "")
 
 
-@line_parser
-class SxidParser(LineParser):
+@reads("SXid (PCI:", "detected NVSwitch", needs=(_SXID,))
+def sxid(line: Line) -> Iterator[Event]:
     """Errors of NVSwitches. ``Severity`` and ``Data`` lines repeat the number and are not counted again."""
-
-    literals = ("SXid (PCI:", "detected NVSwitch")
-    needs = (_SXID,)
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        hit = _SXID.search(line.raw)
-        if hit is None or (hit["text"] or "").startswith(("Severity", "Data")):
-            return
-        text = (hit["text"] or f"NVSwitch {hit['grade']} error").strip()
-        mild = text.startswith("Non-fatal") or hit["grade"] == "non-fatal"
-        yield GpuError(
-            **kernel_fields(line, pid=None),
-            sxid=int(hit["sxid"] or hit["fm"]),
-            device=board(hit["device"] or hit["fmdev"]),
-            message=text[:300],
-            weight="notice" if mild else "fault",
-        )
+    hit = _SXID.search(line.raw)
+    if hit is None or (hit["text"] or "").startswith(("Severity", "Data")):
+        return
+    text = (hit["text"] or f"NVSwitch {hit['grade']} error").strip()
+    mild = text.startswith("Non-fatal") or hit["grade"] == "non-fatal"
+    yield GpuError(
+        **kernel_fields(line, pid=None),
+        sxid=int(hit["sxid"] or hit["fm"]),
+        device=board(hit["device"] or hit["fmdev"]),
+        message=text[:300],
+        weight="notice" if mild else "fault",
+    )

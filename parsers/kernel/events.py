@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from nccldoctor.events import Event, KernelEvent, OutOfMemory
-from nccldoctor.parsers.base import Line, LineParser, line_parser
+from nccldoctor.parsers.base import Line, line_parser, reads
 from nccldoctor.parsers.kernel.prefix import kernel_fields
 from nccldoctor.parsers.rows import RowParser, Table
 from nccldoctor.patterns import lazy
@@ -39,30 +39,23 @@ _BY_DAEMON = lazy(
 """Daemons that kill before the kernel has to: rfjakob/earlyoom ``kill.c``, systemd ``src/oom/oomd-manager.c``."""
 
 
-@line_parser
-class OomKillParser(LineParser):
+@reads("Killed process ", "oom-kill:constraint=", "earlyoom", "systemd-oomd", needs=(_KILLED, _CONSTRAINT, _BY_DAEMON))
+def oom_kill(line: Line) -> Iterator[Event]:
     """A process was killed because memory ran out, by the kernel or a daemon.
 
-    Of a container (``CONSTRAINT_MEMCG``), or of the node.
+    Of a container (``CONSTRAINT_MEMCG``), or of the node. One event for each process; of the two lines about one,
+    the later speaks.
     """
-
-    literals = ("Killed process ", "oom-kill:constraint=", "earlyoom", "systemd-oomd")
-    needs = (_KILLED, _CONSTRAINT, _BY_DAEMON)
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        """One event for each process; of the two lines about one, the later speaks."""
-        killed = _KILLED.search(line.raw)
-        hit = killed or _CONSTRAINT.search(line.raw)
-        if hit is None:
-            if daemon := _BY_DAEMON.search(line.raw):
-                pid = int(daemon["pid"]) if daemon["pid"] else None
-                yield OutOfMemory(
-                    **kernel_fields(line, pid=pid), scope="host", process=daemon["comm"] or daemon["unit"]
-                )
-            return
-        again = f"Killed process {hit['pid']} ("
-        if killed or not any(again in below.raw for below in line.following(5)):
-            yield OutOfMemory(**kernel_fields(line, pid=int(hit["pid"])), scope="host", process=hit["comm"])
+    killed = _KILLED.search(line.raw)
+    hit = killed or _CONSTRAINT.search(line.raw)
+    if hit is None:
+        if daemon := _BY_DAEMON.search(line.raw):
+            pid = int(daemon["pid"]) if daemon["pid"] else None
+            yield OutOfMemory(**kernel_fields(line, pid=pid), scope="host", process=daemon["comm"] or daemon["unit"])
+        return
+    again = f"Killed process {hit['pid']} ("
+    if killed or not any(again in below.raw for below in line.following(5)):
+        yield OutOfMemory(**kernel_fields(line, pid=int(hit["pid"])), scope="host", process=hit["comm"])
 
 
 _BLOCKED = lazy(
@@ -73,25 +66,20 @@ _BLOCKED = lazy(
 _KERNEL_FRAME = lazy(r"(?:^|[\s\]])(?:\? )?(?P<name>[A-Za-z_][\w.]{1,80})\+0x[0-9a-f]{1,6}/0x[0-9a-f]{1,6}")
 
 
-@line_parser
-class StuckTaskParser(LineParser):
+@reads("blocked for more than", "soft lockup", "state:D", needs=(_BLOCKED,))
+def stuck_task(line: Line) -> Iterator[Event]:
     """Tasks in uninterruptible sleep, and CPUs that never came back; ``detail`` ends in what the stack says."""
-
-    literals = ("blocked for more than", "soft lockup", "state:D")
-    needs = (_BLOCKED,)
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        if hit := _BLOCKED.search(line.raw):
-            if hit["sleeper"] and any("blocked for more than" in above.raw for above in line.preceding(4)):
-                return  # the head of that report's stack
-            pid, within = int(hit["pid"] or hit["pid2"] or hit["pid3"]), _in_kernel_stack(line)
-            if hit["sleeper"]:
-                what, detail = "blocked-task", f"{hit['task3']} in uninterruptible sleep{within}"
-            elif hit["task"]:
-                what, detail = "blocked-task", f"{hit['task']} blocked for {hit['s']} s{within}"
-            else:
-                what, detail = "soft-lockup", f"{hit['task2']} on a CPU stuck for {hit['s2']} s{within}"
-            yield KernelEvent(**kernel_fields(line, pid=pid), what=what, detail=detail)
+    if hit := _BLOCKED.search(line.raw):
+        if hit["sleeper"] and any("blocked for more than" in above.raw for above in line.preceding(4)):
+            return  # the head of that report's stack
+        pid, within = int(hit["pid"] or hit["pid2"] or hit["pid3"]), _in_kernel_stack(line)
+        if hit["sleeper"]:
+            what, detail = "blocked-task", f"{hit['task3']} in uninterruptible sleep{within}"
+        elif hit["task"]:
+            what, detail = "blocked-task", f"{hit['task']} blocked for {hit['s']} s{within}"
+        else:
+            what, detail = "soft-lockup", f"{hit['task2']} on a CPU stuck for {hit['s2']} s{within}"
+        yield KernelEvent(**kernel_fields(line, pid=pid), what=what, detail=detail)
 
 
 def _in_kernel_stack(line: Line) -> str:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 
 from nccldoctor.events import CudaError, Event, GpuError
-from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.base import Line, common, reads
 from nccldoctor.patterns import lazy
 
 _GONE = lazy(r"No devices were found|Failed to initialize NVML: .{1,120}")
@@ -25,34 +25,32 @@ _ABOVE = 12
 """Lines of a board's block above the row that matters."""
 
 
-@line_parser
-class GpuHealth(LineParser):
-    """*gpu-error*: a notice, a fault where a board could not remap its rows; *cuda-error* of a program on AMD's boards."""
+@reads(
+    "No devices were found",
+    "Failed to initialize NVML: ",
+    "Remapping Failure Occurred",
+    "Pending   ",
+    " by GPU node-",
+    needs=(_GONE, _AMD, _REMAP),
+)
+def gpu_health(line: Line) -> Iterable[Event]:
+    """*gpu-error*: a notice, a fault where a board could not remap its rows; *cuda-error* of a program on AMD's boards.
 
-    literals = (
-        "No devices were found",
-        "Failed to initialize NVML: ",
-        "Remapping Failure Occurred",
-        "Pending   ",
-        " by GPU node-",
-    )
-    needs = (_GONE, _AMD, _REMAP)
-
-    def parse(self, line: Line) -> Iterable[Event]:
-        """A row of the remapping table counts only inside that table."""
-        body = line.body[:1_000]
-        if hit := _GONE.search(body):
-            yield GpuError(**common(line, rank=None), message=hit[0].strip(), weight="notice")
-        elif hit := _AMD.search(body):
-            yield _amd_error(line, hit)
-        elif hit := _REMAP.search(body):
-            above = [other.body for other in line.preceding(_ABOVE)]
-            if any("Remapped Rows" in text for text in above):
-                board = next((m["device"] for m in map(_BOARD.match, above) if m), None)
-                message = "row remapping failed" if hit["failed"] else "row remapping pending"
-                weight = "fault" if hit["failed"] else "notice"
-                device = board[-10:].lower() if board else None
-                yield GpuError(**common(line, rank=None), message=message, weight=weight, device=device)
+    A row of the remapping table counts only inside that table.
+    """
+    body = line.body[:1_000]
+    if hit := _GONE.search(body):
+        yield GpuError(**common(line, rank=None), message=hit[0].strip(), weight="notice")
+    elif hit := _AMD.search(body):
+        yield _amd_error(line, hit)
+    elif hit := _REMAP.search(body):
+        above = [other.body for other in line.preceding(_ABOVE)]
+        if any("Remapped Rows" in text for text in above):
+            board = next((m["device"] for m in map(_BOARD.match, above) if m), None)
+            message = "row remapping failed" if hit["failed"] else "row remapping pending"
+            weight = "fault" if hit["failed"] else "notice"
+            device = board[-10:].lower() if board else None
+            yield GpuError(**common(line, rank=None), message=message, weight=weight, device=device)
 
 
 def _amd_error(line: Line, hit: re.Match[str]) -> Event:

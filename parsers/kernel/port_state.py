@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nccldoctor.events import Event, Note
-from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.base import Line, common, reads
 from nccldoctor.patterns import lazy
 
 _ABOVE = 16
@@ -24,26 +24,24 @@ _ROW = lazy(
 )
 
 
-@line_parser
-class PortState(LineParser):
-    """*note* for each port that is not up."""
+@reads("Physical state: ", " physical_state ")
+def port_state(line: Line) -> Iterator[Event]:
+    """*note* for each port that is not up.
 
-    literals = ("Physical state: ", " physical_state ")
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        """The line with the physical state speaks for the port; its adapter stands above."""
-        body = line.body[:1_000]
-        if hit := _LINK.search(body):
-            port = hit.groupdict()
-        elif (row := _ROW.match(body)) and row["phys"]:
-            port = {"phys": row["p"], **_port_above(line)}
-        else:
-            return
-        state, physical = port.get("state") or "", port["phys"]
-        if state.lower() in ("down", "init", "initializing") or physical.lower() in ("polling", "linkerrorrecovery"):
-            where = f"{port.get('hca') or 'an adapter'} port {port.get('port') or '?'}"
-            shown = ", ".join(filter(None, (state, physical)))
-            yield Note(**common(line, rank=None), what="port-down", detail=f"{where} is {shown}")
+    The line with the physical state speaks for the port; its adapter stands above.
+    """
+    body = line.body[:1_000]
+    if hit := _LINK.search(body):
+        port = hit.groupdict()
+    elif (row := _ROW.match(body)) and row["phys"]:
+        port = {"phys": row["p"], **_port_above(line)}
+    else:
+        return
+    state, physical = port.get("state") or "", port["phys"]
+    if state.lower() in ("down", "init", "initializing") or physical.lower() in ("polling", "linkerrorrecovery"):
+        where = f"{port.get('hca') or 'an adapter'} port {port.get('port') or '?'}"
+        shown = ", ".join(filter(None, (state, physical)))
+        yield Note(**common(line, rank=None), what="port-down", detail=f"{where} is {shown}")
 
 
 def _port_above(line: Line) -> dict[str, str]:

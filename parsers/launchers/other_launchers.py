@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 
 from nccldoctor.events import Event, ProcessExit, TearDown
-from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.base import Line, common, reads
 from nccldoctor.parsers.exit_codes import WORDS, exit_and_signal, number_of, signal_named
 from nccldoctor.parsers.rows import Row, Table, first_fit, needs_of
 from nccldoctor.patterns import lazy
@@ -26,20 +26,15 @@ _CODE_BELOW = ("mpirun", "sglang")
 """Reporters that print the exit code some lines below."""
 
 
-@line_parser
-class OtherLaunchers(LineParser):
+@reads(*_TABLE.literals, needs=(_KILLING, _DEAD_ACTOR, *needs_of(_TABLE.rows)))
+def other_launchers(line: Line) -> Iterator[Event]:
     """One *process-exit* for each process that a parent saw end; the index of a spawned process is a local one."""
-
-    literals = _TABLE.literals
-    needs = (_KILLING, _DEAD_ACTOR, *needs_of(_TABLE.rows))
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        if killed := _KILLING.search(line.body):
-            yield TearDown(**common(line, what="closing-signal", pid=int(killed[1])))
-        if dead := _DEAD_ACTOR.search(line.body):
-            yield _actor(line, line.body[: dead.start()])
-        if fit := first_fit(_TABLE.rows, line.body):
-            yield _exit(line, *fit)
+    if killed := _KILLING.search(line.body):
+        yield TearDown(**common(line, what="closing-signal", pid=int(killed[1])))
+    if dead := _DEAD_ACTOR.search(line.body):
+        yield _actor(line, line.body[: dead.start()])
+    if fit := first_fit(_TABLE.rows, line.body):
+        yield _exit(line, *fit)
 
 
 def _exit(line: Line, row: Row, match: re.Match[str]) -> Event:
@@ -99,27 +94,23 @@ _SHELL = lazy(
 )
 
 
-@line_parser
-class Shell(LineParser):
+@reads(
+    "Killed",
+    "Aborted",
+    "Segmentation fault",
+    "Bus error",
+    "Illegal instruction",
+    "Floating point exception",
+    "Terminated",
+    needs=(_SHELL,),
+)
+def shell(line: Line) -> Iterator[Event]:
     """What a shell prints when a command died by a signal; *Killed* alone is often the host's memory."""
-
-    literals = (
-        "Killed",
-        "Aborted",
-        "Segmentation fault",
-        "Bus error",
-        "Illegal instruction",
-        "Floating point exception",
-        "Terminated",
-    )
-    needs = (_SHELL,)
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        match = _SHELL.search(line.raw) if "line " in line.raw else _SHELL.search(line.body)
-        if match is None:
-            return
-        signal = signal_named(match["signal"] or match["alone"])
-        number = number_of(signal) if signal else None
-        pid = int(match["pid"]) if match["pid"] else None
-        code = 128 + number if number is not None else None
-        yield ProcessExit(**common(line, pid=pid), exitcode=code, signal=signal, reporter="shell")
+    match = _SHELL.search(line.raw) if "line " in line.raw else _SHELL.search(line.body)
+    if match is None:
+        return
+    signal = signal_named(match["signal"] or match["alone"])
+    number = number_of(signal) if signal else None
+    pid = int(match["pid"]) if match["pid"] else None
+    code = 128 + number if number is not None else None
+    yield ProcessExit(**common(line, pid=pid), exitcode=code, signal=signal, reporter="shell")

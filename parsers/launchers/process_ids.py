@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 from nccldoctor.events import Event, ProcessId
-from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.base import Line, common, reads
 from nccldoctor.patterns import lazy
 
 _RANK = r"(?<![\w-])(?P<kind>local[_ -]?|global[_ -]?|world_)?rank\"?\s?[=:#]?\s?(?P<rank>\d{1,7})(?![\d.]\d)"
@@ -44,32 +44,29 @@ _TROUBLE = lazy(r"exit|signal|kill|fail|error|timed out|abort|terminat|=   RANK 
 """Lines about an end, such as the last block of Intel MPI, are read elsewhere; of others they may name a peer."""
 
 
-@line_parser
-class ProcessIds(LineParser):
-    """*process-id* of a rank; a line without one whose writer is known says its own pid."""
+@reads("pid", "PID", "rank ", "process id", sampled=True)
+def process_ids(line: Line) -> Iterator[Event]:
+    """*process-id* of a rank; a line without one whose writer is known says its own pid.
 
-    sampled = True
-    literals = ("pid", "PID", "rank ", "process id")
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        """At most one event for each line."""
-        body = line.raw[:1000]
-        words = body.lower()
-        if not any(map(words.__contains__, _SIGNS)):
-            return
-        hit = _tie(body, words)
-        own = _OWN.match(line.body[:200]) if hit is None and line.mark.rank is not None else None
-        if (hit is None and own is None) or _TROUBLE.search(body):
-            return
-        if hit is not None:
-            number, is_local = int(hit["rank"]), (hit["kind"] or "").lower().startswith("local")
-            rank = line.mark.rank if is_local else number
-            yield ProcessId(
-                **common(line, rank=rank, pid=int(hit["pid"])),
-                local_rank=number if is_local else line.mark.local_rank,
-            )
-        elif own is not None and not _OF_OTHERS.search(body):
-            yield ProcessId(**common(line, pid=int(own["pid"])), local_rank=line.mark.local_rank)
+    At most one event for each line.
+    """
+    body = line.raw[:1000]
+    words = body.lower()
+    if not any(map(words.__contains__, _SIGNS)):
+        return
+    hit = _tie(body, words)
+    own = _OWN.match(line.body[:200]) if hit is None and line.mark.rank is not None else None
+    if (hit is None and own is None) or _TROUBLE.search(body):
+        return
+    if hit is not None:
+        number, is_local = int(hit["rank"]), (hit["kind"] or "").lower().startswith("local")
+        rank = line.mark.rank if is_local else number
+        yield ProcessId(
+            **common(line, rank=rank, pid=int(hit["pid"])),
+            local_rank=number if is_local else line.mark.local_rank,
+        )
+    elif own is not None and not _OF_OTHERS.search(body):
+        yield ProcessId(**common(line, pid=int(own["pid"])), local_rank=line.mark.local_rank)
 
 
 def _tie(body: str, words: str) -> re.Match[str] | None:

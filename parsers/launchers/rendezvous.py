@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nccldoctor.events import Event, RendezvousError
-from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.base import Line, common, reads
 from nccldoctor.parsers.rows import Table, first_fit, needs_of
 from nccldoctor.patterns import lazy
 
@@ -19,27 +19,22 @@ _STACK = 40
 _QUOTED = lazy(r"'([^']{1,200})'")
 
 
-@line_parser
-class Rendezvous(LineParser):
+@reads(*_TABLE.literals, needs=needs_of(_TABLE.rows))
+def rendezvous(line: Line) -> Iterator[Event]:
     """*rendezvous-error*; ``node`` is ``<host>_<pid>_<n>``. After the first node has died, the others fail to reach or
     to shut down the rendezvous: noise.
     """
-
-    literals = _TABLE.literals
-    needs = needs_of(_TABLE.rows)
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        if fit := first_fit(_TABLE.rows, line.body):
-            hit = fit[1]
-            named = hit.groupdict()
-            nodes = _QUOTED.findall(named["removed"])[:64] if "removed" in named else [named.get("node")]
-            for node in nodes or [None]:
-                yield RendezvousError(
-                    **common(line),
-                    message=hit[0][:500],
-                    node=node,
-                    what=_kind_of_loss(line, hit[0]),
-                )
+    if fit := first_fit(_TABLE.rows, line.body):
+        hit = fit[1]
+        named = hit.groupdict()
+        nodes = _QUOTED.findall(named["removed"])[:64] if "removed" in named else [named.get("node")]
+        for node in nodes or [None]:
+            yield RendezvousError(
+                **common(line),
+                message=hit[0][:500],
+                node=node,
+                what=_kind_of_loss(line, hit[0]),
+            )
 
 
 def _kind_of_loss(line: Line, message: str) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from nccldoctor.events import Event, ProcessExit
-from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.base import Line, common, finds
 from nccldoctor.parsers.exit_codes import exit_and_signal
 from nccldoctor.patterns import lazy
 
@@ -15,20 +16,15 @@ _END = lazy(
 )
 
 
-@line_parser
-class SidecarReport(LineParser):
-    """*process-exit* of a rank that could not write its last line itself; without a code where nobody could read it."""
+@finds(_END, "seen by nccldoctor.capture")
+def sidecar_report(line: Line, hit: re.Match[str]) -> Iterator[Event]:
+    """*process-exit* of a rank that could not write its last line itself; without a code where nobody could read it.
 
-    literals = ("seen by nccldoctor.capture",)
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        """The end of the process that the line names."""
-        hit = _END.search(line.body)
-        if hit is None:
-            return
-        number = -int(hit["signal"]) if hit["signal"] else int(hit["code"]) if hit["code"] else None
-        yield ProcessExit(
-            **common(line, pid=int(hit["pid"])),
-            **(exit_and_signal(number) if number is not None else {}),
-            reporter="sidecar",
-        )
+    The end of the process that the line names.
+    """
+    number = -int(hit["signal"]) if hit["signal"] else int(hit["code"]) if hit["code"] else None
+    yield ProcessExit(
+        **common(line, pid=int(hit["pid"])),
+        **(exit_and_signal(number) if number is not None else {}),
+        reporter="sidecar",
+    )

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from nccldoctor.events import Event, ProcessExit
-from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.base import Line, common, reads
 from nccldoctor.parsers.exit_codes import exit_and_signal
 from nccldoctor.parsers.python import tracebacks
 from nccldoctor.parsers.python.exceptions import raised
@@ -33,40 +33,43 @@ _FLAT = lazy(
 _ROW = lazy(r"^\s{0,40}\[\d{1,6}\]:\s*$")
 
 
-@line_parser
-class FailureTable(LineParser):
+def _is_told_elsewhere(line: Line) -> bool:
+    """True of the field that repeats the signal of the exit code above it."""
+    field = _FIELD.search(line.body)
+    return field is not None and field["name"] == "traceback" and field["value"].startswith("Signal ")
+
+
+@reads(
+    "exitcode  : ",
+    "exitcode: ",
+    " exitcode : ",
+    ") received by PID ",
+    needs=(_EXIT,),
+    told_elsewhere=_is_told_elsewhere,
+)
+def failure_table(line: Line) -> Iterator[Event]:
     """One *process-exit* for each row, and the *exception* that a row quotes."""
-
-    literals = ("exitcode  : ", "exitcode: ", " exitcode : ", ") received by PID ")
-    needs = (_EXIT,)
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        match = _EXIT.search(line.body)
-        if match is None:
-            return
-        above, first = _above(line)
-        if flat := _FLAT.search(line.body):
-            above = flat.groupdict()
-        fields: dict[str, Any] = {"pid": int(match["pid"]), "host": above.get("host", line.mark.host), "rank": None}
-        fields["time"] = _table_time(above.get("time", "")) or common(line)["time"]
-        local = None
-        if rank := _RANK.search(above.get("rank", "")):
-            fields["rank"], local = int(rank[1]), int(rank[2])
-        text = " ".join(f"{name}: {above[name]}" for name in ("rank", "host", "time") if name in above)
-        code = None if match["code"] == "<N/A>" else int(match["code"])
-        yield ProcessExit(
-            **common(line, **fields) | {"text": f"{text} {line.body.strip()}".strip()[:500]},
-            **exit_and_signal(code),
-            local_rank=local,
-            first=first,
-            reporter="torchrun",
-        )
-        yield from _quoted_exception(line, {**fields, "local_rank": local})
-
-    def is_told_elsewhere(self, line: Line) -> bool:
-        """True of the field that repeats the signal of the exit code above it."""
-        field = _FIELD.search(line.body)
-        return field is not None and field["name"] == "traceback" and field["value"].startswith("Signal ")
+    match = _EXIT.search(line.body)
+    if match is None:
+        return
+    above, first = _above(line)
+    if flat := _FLAT.search(line.body):
+        above = flat.groupdict()
+    fields: dict[str, Any] = {"pid": int(match["pid"]), "host": above.get("host", line.mark.host), "rank": None}
+    fields["time"] = _table_time(above.get("time", "")) or common(line)["time"]
+    local = None
+    if rank := _RANK.search(above.get("rank", "")):
+        fields["rank"], local = int(rank[1]), int(rank[2])
+    text = " ".join(f"{name}: {above[name]}" for name in ("rank", "host", "time") if name in above)
+    code = None if match["code"] == "<N/A>" else int(match["code"])
+    yield ProcessExit(
+        **common(line, **fields) | {"text": f"{text} {line.body.strip()}".strip()[:500]},
+        **exit_and_signal(code),
+        local_rank=local,
+        first=first,
+        reporter="torchrun",
+    )
+    yield from _quoted_exception(line, {**fields, "local_rank": local})
 
 
 def _above(line: Line) -> tuple[dict[str, str], bool]:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 
 from nccldoctor.events import CommInit, Event, Note
-from nccldoctor.parsers.base import Line, LineParser, line_parser
+from nccldoctor.parsers.base import Line, reads
 from nccldoctor.parsers.nccl.prefix import NcclMessage, message_fields, messages_or_line
 from nccldoctor.patterns import lazy
 
@@ -32,32 +32,36 @@ _BOOTSTRAP = lazy(r"Bootstrap ?: Using [^:\s]{1,40}:(?P<address>\[[^\]]{1,60}\]|
 _TIMINGS = lazy(r"Init timings\b.{0,80}? rank (?P<rank>\d{1,7}) nranks \d{1,7} total (?P<total>[\d.]{1,12})")
 
 
-@line_parser
-class CommunicatorParser(LineParser):
-    """Start, end and identity of communicators."""
+@reads(
+    *_STAGES,
+    "ncclCommInitRank comm ",
+    "Bootstrap : Using",
+    "Bootstrap: Using",
+    "Init timings",
+    needs=(_INIT, _TORN, _BOOTSTRAP, _TIMINGS),
+)
+def communicator(line: Line) -> Iterator[Event]:
+    """Start, end and identity of communicators.
 
-    literals = (*_STAGES, "ncclCommInitRank comm ", "Bootstrap : Using", "Bootstrap: Using", "Init timings")
-    needs = (_INIT, _TORN, _BOOTSTRAP, _TIMINGS)
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        """One event for each INIT line; the rank in it counts inside its communicator."""
-        for message in messages_or_line(line):
-            text = message.message
-            if hit := _INIT.search(text):
-                yield _comm_init(line, message, hit)
-            elif _TORN.search(text):
-                yield CommInit(**message_fields(line, message), what="torn", cuda_dev=message.device)
-            elif hit := _BOOTSTRAP.search(text):
-                yield CommInit(
-                    **message_fields(line, message),
-                    what="bootstrap",
-                    address=hit["address"].strip("[]"),
-                    cuda_dev=message.device,
-                )
-            elif hit := _TIMINGS.search(text):
-                yield Note(
-                    **message_fields(line, message), what="init-timings", group_rank=int(hit["rank"]), detail=text[:300]
-                )
+    One event for each INIT line; the rank in it counts inside its communicator.
+    """
+    for message in messages_or_line(line):
+        text = message.message
+        if hit := _INIT.search(text):
+            yield _comm_init(line, message, hit)
+        elif _TORN.search(text):
+            yield CommInit(**message_fields(line, message), what="torn", cuda_dev=message.device)
+        elif hit := _BOOTSTRAP.search(text):
+            yield CommInit(
+                **message_fields(line, message),
+                what="bootstrap",
+                address=hit["address"].strip("[]"),
+                cuda_dev=message.device,
+            )
+        elif hit := _TIMINGS.search(text):
+            yield Note(
+                **message_fields(line, message), what="init-timings", group_rank=int(hit["rank"]), detail=text[:300]
+            )
 
 
 def _comm_init(line: Line, message: NcclMessage, hit: re.Match[str]) -> CommInit:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nccldoctor.events import Event, IbError, Note
-from nccldoctor.parsers.base import Line, LineParser, line_parser
+from nccldoctor.parsers.base import Line, reads
 from nccldoctor.parsers.nccl.prefix import message_fields, messages_or_line
 from nccldoctor.parsers.rows import Table, first_fit, needs_of
 
@@ -22,26 +22,23 @@ def can_read(text: str) -> bool:
     return fit is not None and "survived" not in fit[0].values
 
 
-@line_parser
-class IbFailover(LineParser):
-    """*ib-error* where no port is left, a note where the transport goes on over another one."""
+@reads(*_TABLE.literals, needs=needs_of(_TABLE.rows))
+def ib_failover(line: Line) -> Iterator[Event]:
+    """*ib-error* where no port is left, a note where the transport goes on over another one.
 
-    literals = _TABLE.literals
-    needs = needs_of(_TABLE.rows)
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        """One event for each message; the line before a failed completion that names its peer says nothing more."""
-        for message in messages_or_line(line):
-            text = message.message
-            fit = first_fit(_TABLE.rows, text)
-            if fit is None or ("Got CQE" in text and _is_repeated_below(line)):
-                continue
-            (row, hit), fields = fit, message_fields(line, message)
-            if "survived" in row.values:
-                yield Note(**fields, what="ib-failover", detail=text.strip()[:300])
-            else:
-                status = row.event_fields(hit, IbError).get("status")
-                yield IbError(**fields, what="completion", status=status, message=hit[0].strip()[:300])
+    One event for each message; the line before a failed completion that names its peer says nothing more.
+    """
+    for message in messages_or_line(line):
+        text = message.message
+        fit = first_fit(_TABLE.rows, text)
+        if fit is None or ("Got CQE" in text and _is_repeated_below(line)):
+            continue
+        (row, hit), fields = fit, message_fields(line, message)
+        if "survived" in row.values:
+            yield Note(**fields, what="ib-failover", detail=text.strip()[:300])
+        else:
+            status = row.event_fields(hit, IbError).get("status")
+            yield IbError(**fields, what="completion", status=status, message=hit[0].strip()[:300])
 
 
 def _is_repeated_below(line: Line) -> bool:

@@ -8,13 +8,14 @@ behind the other, with or without line ends; or Prometheus text. Only finished c
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
 from nccldoctor.events import Event, InspectorRecord, Note
 from nccldoctor.model import Gap, Place, Source
-from nccldoctor.parsers.base import FileParser, Line, LineParser, Parsed, common, file_parser, line_parser
+from nccldoctor.parsers.base import FileParser, Line, Parsed, common, file_parser, finds
 from nccldoctor.parsers.json_stream import objects, whole_number
 from nccldoctor.patterns import lazy
 
@@ -105,26 +106,18 @@ _METRIC = lazy(
 _LABEL = lazy(r'(\w{1,40})="([^"]{0,200})"')
 
 
-@line_parser
-class InspectorMetrics(LineParser):
+@finds(_METRIC, *_METRICS, sampled=True)
+def inspector_metrics(line: Line, hit: re.Match[str]) -> Iterator[Event]:
     """The same as Prometheus text: a *note* for each bandwidth or time, with the communicator it belongs to."""
-
-    sampled = True
-    literals = _METRICS
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        hit = _METRIC.search(line.body)
-        if hit is None:
-            return
-        labels = dict(_LABEL.findall(hit["labels"]))
-        fast = hit["what"].startswith("bus")
-        what = (labels.get("collective") or labels.get("p2p_operation") or "calls", labels.get("message_size", ""))
-        where = labels.get("comm_name") or labels.get("comm_id") or "a communicator"
-        board = labels.get("gpu") or labels.get("gpu_device_id")
-        detail = " ".join(filter(None, what)) + f" in {where}" + (f" on {board}" if board else "")
-        host = labels.get("node") or labels.get("hostname") or line.mark.host
-        yield Note(
-            **common(line, rank=None, host=host),
-            what="inspector-bandwidth" if fast else "inspector-time",
-            detail=f"{detail}: {hit['value']} {'GB/s' if fast else 'microseconds'}"[:300],
-        )
+    labels = dict(_LABEL.findall(hit["labels"]))
+    fast = hit["what"].startswith("bus")
+    what = (labels.get("collective") or labels.get("p2p_operation") or "calls", labels.get("message_size", ""))
+    where = labels.get("comm_name") or labels.get("comm_id") or "a communicator"
+    board = labels.get("gpu") or labels.get("gpu_device_id")
+    detail = " ".join(filter(None, what)) + f" in {where}" + (f" on {board}" if board else "")
+    host = labels.get("node") or labels.get("hostname") or line.mark.host
+    yield Note(
+        **common(line, rank=None, host=host),
+        what="inspector-bandwidth" if fast else "inspector-time",
+        detail=f"{detail}: {hit['value']} {'GB/s' if fast else 'microseconds'}"[:300],
+    )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nccldoctor.events import CollCall, Event, GpuError, NcclWarn, Note, Setting
-from nccldoctor.parsers.base import Line, LineParser, line_parser
+from nccldoctor.parsers.base import Line, reads
 from nccldoctor.parsers.kernel.xid import describe_xid, weight
 from nccldoctor.parsers.nccl.ib_failover import can_read as failover_can_read
 from nccldoctor.parsers.nccl.network import can_read as network_can_read
@@ -33,49 +33,38 @@ _SET_BY = lazy(r"(?P<name>[A-Z][A-Z0-9_]{2,80}) set by environment to (?P<value>
 _DIAG_XID = lazy(r"Xid (?P<xid>\d{1,4}) detected .{0,200}?on host (?P<host>[\w.\-]{1,120}?)\.?(?:\s|$)")
 
 
-@line_parser
-class NcclSettingParser(LineParser):
-    """Variables that NCCL says it read."""
-
-    literals = ("set by environment to",)
-    needs = (_SET_BY,)
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        """The variable and its value, without the full stop that newer releases print."""
-        for message in messages_or_line(line):
-            if hit := _SET_BY.search(message.message):
-                yield Setting(
-                    **message_fields(line, message), name=hit["name"], value=hit["value"].strip().removesuffix(".")
-                )
+@reads("set by environment to", needs=(_SET_BY,))
+def nccl_setting(line: Line) -> Iterator[Event]:
+    """Variables that NCCL says it read. The variable and its value, without the full stop that newer releases print."""
+    for message in messages_or_line(line):
+        if hit := _SET_BY.search(message.message):
+            yield Setting(
+                **message_fields(line, message), name=hit["name"], value=hit["value"].strip().removesuffix(".")
+            )
 
 
-@line_parser
-class NcclWarnParser(LineParser):
-    """Warnings that no parser of a more definite kind reads, and the findings of NCCL's own diagnostics (2.31)."""
+@reads("NCCL WARN", "NCCL ATTN", "NCCL DIAG", ".cu:", general=True)
+def nccl_warn(line: Line) -> Iterator[Event]:
+    """Warnings that no parser of a more definite kind reads, and the findings of NCCL's own diagnostics (2.31).
 
-    general = True
-    literals = ("NCCL WARN", "NCCL ATTN", "NCCL DIAG", ".cu:")
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        """A warning for each WARN or ATTN message that nobody else claims."""
-        for message in messages(line.body):
-            text = message.message
-            if message.level == "DIAG":
-                yield from _diagnostics(line, message)
-            elif text.startswith("HINT:"):
-                yield Note(**message_fields(line, message), what="nccl-hint", detail=text[:300])
-            elif hit := _ADVICE.match(text):
-                yield Note(
-                    **message_fields(line, message), what=(hit.lastgroup or "").replace("_", "-"), detail=text[:300]
-                )
-            elif message.level in ("WARN", "ATTN") and text and not _is_claimed(text):
-                yield NcclWarn(
-                    **message_fields(line, message),
-                    message=text[:500],
-                    file=message.file,
-                    device=message.device,
-                    topic=topic_of(text),
-                )
+    A warning for each WARN or ATTN message that nobody else claims.
+    """
+    for message in messages(line.body):
+        text = message.message
+        if message.level == "DIAG":
+            yield from _diagnostics(line, message)
+        elif text.startswith("HINT:"):
+            yield Note(**message_fields(line, message), what="nccl-hint", detail=text[:300])
+        elif hit := _ADVICE.match(text):
+            yield Note(**message_fields(line, message), what=(hit.lastgroup or "").replace("_", "-"), detail=text[:300])
+        elif message.level in ("WARN", "ATTN") and text and not _is_claimed(text):
+            yield NcclWarn(
+                **message_fields(line, message),
+                message=text[:500],
+                file=message.file,
+                device=message.device,
+                topic=topic_of(text),
+            )
 
 
 _ADVICE = lazy(
@@ -115,40 +104,32 @@ def _diagnostics(line: Line, message: NcclMessage) -> Iterator[Event]:
 _TRAIL = lazy(r"^(?P<at>[\w./+\-]{1,120}:\d{1,6}) -> ?(?P<code>\d)\b(?P<thread> \[[\w ]{1,30}\])?")
 
 
-@line_parser
-class TrailParser(LineParser):
+@reads(".cc:", ".cu:", sampled=True)
+def trail(line: Line) -> Iterator[Event]:
     """*note* for each function of NCCL that an error passed, with the result code in words. The proxy prints it at WARN before 2.4."""
-
-    sampled = True
-    literals = (".cc:", ".cu:")
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        for message in messages(line.body):
-            hit = _TRAIL.match(message.message)
-            if hit and int(hit["code"]) < len(_RESULTS):
-                detail = f"{hit['at']} -> {hit['code']} ({_RESULTS[int(hit['code'])]}){hit['thread'] or ''}"
-                yield Note(**message_fields(line, message), what="nccl-trail", detail=detail)
+    for message in messages(line.body):
+        hit = _TRAIL.match(message.message)
+        if hit and int(hit["code"]) < len(_RESULTS):
+            detail = f"{hit['at']} -> {hit['code']} ({_RESULTS[int(hit['code'])]}){hit['thread'] or ''}"
+            yield Note(**message_fields(line, message), what="nccl-trail", detail=detail)
 
 
-@line_parser
-class CollCallParser(LineParser):
-    """Calls as NCCL logs them when they are made (``NCCL_DEBUG_SUBSYS=COLL``)."""
+@reads(": opCount ", "INFO opCount ", sampled=True)
+def coll_call(line: Line) -> Iterator[Event]:
+    """Calls as NCCL logs them when they are made (``NCCL_DEBUG_SUBSYS=COLL``).
 
-    sampled = True
-    literals = (": opCount ", "INFO opCount ")
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        """One call for each COLL message; ``op_count`` is hexadecimal in the log."""
-        for message in messages(line.body):
-            if hit := _COLL.search(message.message):
-                code = int(hit["dtype"])
-                yield CollCall(
-                    **message_fields(line, message),
-                    op=hit["op"] or "",
-                    op_count=int(hit["count"], 16),
-                    numel=int(hit["n"]),
-                    dtype=_DATATYPES[code] if code < len(_DATATYPES) else str(code),
-                    root=int(hit["root"]),
-                    comm=f"0x{hit['comm']}",
-                    nranks=int(hit["nranks"]) if hit["nranks"] else None,
-                )
+    One call for each COLL message; ``op_count`` is hexadecimal in the log.
+    """
+    for message in messages(line.body):
+        if hit := _COLL.search(message.message):
+            code = int(hit["dtype"])
+            yield CollCall(
+                **message_fields(line, message),
+                op=hit["op"] or "",
+                op_count=int(hit["count"], 16),
+                numel=int(hit["n"]),
+                dtype=_DATATYPES[code] if code < len(_DATATYPES) else str(code),
+                root=int(hit["root"]),
+                comm=f"0x{hit['comm']}",
+                nranks=int(hit["nranks"]) if hit["nranks"] else None,
+            )

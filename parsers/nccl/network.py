@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from nccldoctor.events import Event, IbError
-from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.base import Line, common, reads
 from nccldoctor.parsers.nccl.prefix import NcclMessage, host_part, message_fields, messages_or_line
 from nccldoctor.parsers.nccl.sockets import socket_fields
 from nccldoctor.parsers.rows import Table
@@ -125,22 +125,17 @@ def can_read(text: str) -> bool:
     return ib_fields(text) is not None or socket_fields(text) is not None
 
 
-@line_parser
-class IbParser(LineParser):
+@reads(*_TABLE.literals, needs=(_PROVIDER, _COMPLETION, _ASYNC_EVENT, _STALL, _SPEED, _VERBS, _FABRIC))
+def ib(line: Line) -> Iterator[Event]:
     """InfiniBand, RoCE and libfabric errors."""
-
-    literals = _TABLE.literals
-    needs = (_PROVIDER, _COMPLETION, _ASYNC_EVENT, _STALL, _SPEED, _VERBS, _FABRIC)
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        if (warning := _PROVIDER.search(line.body)) and "err" in warning["what"]:
-            yield IbError(**common(line), what="fabric", message=warning["what"].strip()[:300])
-        for message in messages_or_line(line):
-            fields = ib_fields(message.message)
-            if fields is not None and not _is_provider_probe(message, fields["what"]):
-                about = message_fields(line, message)
-                about["rank"] = quoting_rank(line) if about["rank"] is None else about["rank"]
-                yield IbError(**about, **({"message": message.message[:300]} | fields))
+    if (warning := _PROVIDER.search(line.body)) and "err" in warning["what"]:
+        yield IbError(**common(line), what="fabric", message=warning["what"].strip()[:300])
+    for message in messages_or_line(line):
+        fields = ib_fields(message.message)
+        if fields is not None and not _is_provider_probe(message, fields["what"]):
+            about = message_fields(line, message)
+            about["rank"] = quoting_rank(line) if about["rank"] is None else about["rank"]
+            yield IbError(**about, **({"message": message.message[:300]} | fields))
 
 
 def quoting_rank(line: Line) -> int | None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from nccldoctor.events import Event, ProxyDump
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.base import Line, common, reads
 from nccldoctor.patterns import lazy
 
 _OPERATIONS = 2000
@@ -28,38 +28,33 @@ _OPERATION = lazy(
 _SUB = lazy(r" (?P<peer>\d{1,7}) ?(?P<state>[IRFSGD]?)/\d{1,5}")
 
 
-@line_parser
-class ProxyDumpParser(LineParser):
-    """One event for a dump."""
-
-    literals = ("ACTIVE OPS",)
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        """The dump ends at ``[X]``; without it, and without an operation, it is none."""
-        ops, ended = 0, False
-        waits: set[int] = set()
-        states: Counter[str] = Counter()
-        for below in line.following(_OPERATIONS):
-            if below.body.strip() == "[X]":
-                ended = True
-                break
-            for operation in _OPERATION.finditer(below.body):
-                ops += 1
-                for sub in _SUB.finditer(operation["subs"]):
-                    states[sub["state"] or "-"] += 1
-                    if sub["state"] in ("R", "S"):
-                        waits.add(int(sub["peer"]))
-        if ops or ended:
-            counted = tuple(sorted(states.items()))
-            shown = ", ".join(f"{n} {state}" for state, n in counted)
-            yield ProxyDump(
-                **common(line),
-                what=_reading(states) if ops else "idle",
-                peers=Ranks(waits),
-                ops=ops,
-                states=counted,
-                detail=f"{ops} operations{': ' + shown if shown else ''}",
-            )
+@reads("ACTIVE OPS")
+def proxy_dump(line: Line) -> Iterator[Event]:
+    """One event for a dump. The dump ends at ``[X]``; without it, and without an operation, it is none."""
+    ops, ended = 0, False
+    waits: set[int] = set()
+    states: Counter[str] = Counter()
+    for below in line.following(_OPERATIONS):
+        if below.body.strip() == "[X]":
+            ended = True
+            break
+        for operation in _OPERATION.finditer(below.body):
+            ops += 1
+            for sub in _SUB.finditer(operation["subs"]):
+                states[sub["state"] or "-"] += 1
+                if sub["state"] in ("R", "S"):
+                    waits.add(int(sub["peer"]))
+    if ops or ended:
+        counted = tuple(sorted(states.items()))
+        shown = ", ".join(f"{n} {state}" for state, n in counted)
+        yield ProxyDump(
+            **common(line),
+            what=_reading(states) if ops else "idle",
+            peers=Ranks(waits),
+            ops=ops,
+            states=counted,
+            detail=f"{ops} operations{': ' + shown if shown else ''}",
+        )
 
 
 def _reading(states: Counter[str]) -> str:

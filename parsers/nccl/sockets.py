@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from nccldoctor.events import Event, SocketError
-from nccldoctor.parsers.base import Line, LineParser, line_parser
+from nccldoctor.parsers.base import Line, reads
 from nccldoctor.parsers.nccl.prefix import NcclMessage, host_part, message_fields, messages_or_line
 from nccldoctor.parsers.rows import Table, first_fit, needs_of
 
@@ -40,18 +40,13 @@ def socket_fields(text: str) -> dict[str, Any] | None:
     return fields | {"peer": host_part(fields.get("peer"))}
 
 
-@line_parser
-class SocketParser(LineParser):
+@reads(*_TABLE.literals, needs=needs_of(_TABLE.rows))
+def socket(line: Line) -> Iterator[Event]:
     """Connections of NCCL that closed, broke or never came up."""
-
-    literals = _TABLE.literals
-    needs = needs_of(_TABLE.rows)
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        for message in messages_or_line(line):
-            fields = socket_fields(message.message)
-            if fields is not None and _is_of_nccl(message, fields["how"]):
-                yield SocketError(**message_fields(line, message), **fields)
+    for message in messages_or_line(line):
+        fields = socket_fields(message.message)
+        if fields is not None and _is_of_nccl(message, fields["how"]):
+            yield SocketError(**message_fields(line, message), **fields)
 
 
 def _is_of_nccl(message: NcclMessage, how: str) -> bool:

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 
 from nccldoctor.events import Event, GroupRef, PeerTimeout
-from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.base import Line, common, finds, reads
 from nccldoctor.patterns import lazy
 
 _RANKS_OF_NODE = 8
@@ -46,37 +46,34 @@ _SYMMETRIC = lazy(
 )
 
 
-@line_parser
-class DeepEpTimeouts(LineParser):
+def _is_told_elsewhere(line: Line) -> bool:
+    """True of a peer that came: the same rank prints a line of the one that did not."""
+    hit = _DEEP_EP.search(line.body)
+    signal = _SIGNAL.search(hit["fields"]) if hit else None
+    return signal is not None and _has_come(signal)
+
+
+@reads("DeepEP ", told_elsewhere=_is_told_elsewhere)
+def deep_ep_timeouts(line: Line) -> Iterator[Event]:
     """*peer-timeout*: the rank inside the expert-parallel group that waited, and the peer that it missed where the line tells."""
-
-    literals = ("DeepEP ",)
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        hit = _DEEP_EP.search(line.body)
-        if hit is None:
-            return
-        fields = hit["fields"]
-        signal = _SIGNAL.search(fields)
-        if signal and _has_come(signal):
-            return
-        own, place = _RANK.search(fields), _PLACE.search(fields)
-        words = f"{hit['what']}{hit['where']}"
-        yield PeerTimeout(
-            **common(line),
-            by="DeepEP",
-            group=GroupRef(desc="expert-parallel"),
-            op="DeepEP " + next((op for word, op in _OPERATIONS.items() if word in words), "kernel"),
-            group_rank=int(own["rank"]) if own else _index(place),
-            size=int(own["size"]) if own and own["size"] else None,
-            peer=int(signal["peer"]) if signal else _peer(fields, place),
-        )
-
-    def is_told_elsewhere(self, line: Line) -> bool:
-        """True of a peer that came: the same rank prints a line of the one that did not."""
-        hit = _DEEP_EP.search(line.body)
-        signal = _SIGNAL.search(hit["fields"]) if hit else None
-        return signal is not None and _has_come(signal)
+    hit = _DEEP_EP.search(line.body)
+    if hit is None:
+        return
+    fields = hit["fields"]
+    signal = _SIGNAL.search(fields)
+    if signal and _has_come(signal):
+        return
+    own, place = _RANK.search(fields), _PLACE.search(fields)
+    words = f"{hit['what']}{hit['where']}"
+    yield PeerTimeout(
+        **common(line),
+        by="DeepEP",
+        group=GroupRef(desc="expert-parallel"),
+        op="DeepEP " + next((op for word, op in _OPERATIONS.items() if word in words), "kernel"),
+        group_rank=int(own["rank"]) if own else _index(place),
+        size=int(own["size"]) if own and own["size"] else None,
+        peer=int(signal["peer"]) if signal else _peer(fields, place),
+    )
 
 
 def _has_come(signal: re.Match[str]) -> bool:
@@ -100,20 +97,15 @@ def _peer(fields: str, place: re.Match[str] | None) -> int | None:
     return int(node) * _RANKS_OF_NODE + int(slot)
 
 
-@line_parser
-class SymmetricMemoryTimeouts(LineParser):
+@finds(_SYMMETRIC, "SymmetricMemory::")
+def symmetric_memory_timeouts(line: Line, hit: re.Match[str]) -> Iterator[Event]:
     """*peer-timeout*: a kernel of PyTorch's symmetric memory waited for the signal of one peer."""
-
-    literals = ("SymmetricMemory::",)
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        if hit := _SYMMETRIC.search(line.body):
-            own, peer = int(hit["own"]), int(hit["peer"])
-            yield PeerTimeout(
-                **common(line),
-                by="symmetric memory",
-                group=GroupRef(desc="symmetric-memory"),
-                op=f"symmetric-memory {hit['op']}",
-                group_rank=own,
-                peer=peer,
-            )
+    own, peer = int(hit["own"]), int(hit["peer"])
+    yield PeerTimeout(
+        **common(line),
+        by="symmetric memory",
+        group=GroupRef(desc="symmetric-memory"),
+        op=f"symmetric-memory {hit['op']}",
+        group_rank=own,
+        peer=peer,
+    )

@@ -21,7 +21,7 @@ from nccldoctor.events import (
     ProcessId,
 )
 from nccldoctor.model.operations import op_type
-from nccldoctor.parsers.base import Line, LineParser, common, line_parser, ranks_in
+from nccldoctor.parsers.base import Line, common, finds, ranks_in, reads
 from nccldoctor.parsers.line_prefix.timestamps import MONTHS, printed_time
 from nccldoctor.patterns import lazy
 
@@ -62,41 +62,32 @@ def own_fields(line: Line) -> dict[str, Any]:
     return fields
 
 
-@line_parser
-class HcclProcess(LineParser):
+@finds(_PROCESS, ", RankID:")
+def hccl_process(line: Line, head: re.Match[str]) -> Iterator[Event]:
     """*process-id*: the rank of a process, from the line that torch_npu puts above each error."""
-
-    literals = (", RankID:",)
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        if head := _PROCESS.search(line.body):
-            yield ProcessId(**common(line, rank=int(head["rank"]), pid=int(head["pid"])))
+    yield ProcessId(**common(line, rank=int(head["rank"]), pid=int(head["pid"])))
 
 
-@line_parser
-class HcclTimeouts(LineParser):
+@reads(
+    "the Notify register times out",
+    "the Notify register waits for execution",
+    "Task run failed, base information is",
+    "fftsplus task timeout",
+    "notify wait timeout occurred",
+)
+def hccl_timeouts(line: Line) -> Iterator[Event]:
     """*peer-timeout*: the peer that did not answer, the call, the group, and the rank inside it."""
-
-    literals = (
-        "the Notify register times out",
-        "the Notify register waits for execution",
-        "Task run failed, base information is",
-        "fftsplus task timeout",
-        "notify wait timeout occurred",
-    )
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        text = line.body
-        for below in line.following(_BELOW):
-            is_part = "Task run failed, " in below.body and "base information is" not in below.body
-            if (
-                (_PID.search(below.body) and not is_part)
-                or "Possible Cause" in below.body
-                or "raceBack (most recent" in below.body
-            ):
-                break
-            text += f" {below.body.strip()}"
-        yield PeerTimeout(**own_fields(line) | _call_fields(text), by="HCCL")
+    text = line.body
+    for below in line.following(_BELOW):
+        is_part = "Task run failed, " in below.body and "base information is" not in below.body
+        if (
+            (_PID.search(below.body) and not is_part)
+            or "Possible Cause" in below.body
+            or "raceBack (most recent" in below.body
+        ):
+            break
+        text += f" {below.body.strip()}"
+    yield PeerTimeout(**own_fields(line) | _call_fields(text), by="HCCL")
 
 
 def _call_fields(text: str) -> dict[str, Any]:
@@ -127,22 +118,18 @@ _LOCATION = lazy(
 )
 
 
-@line_parser
-class HcclClusterFaults(LineParser):
+@reads("List of unconnected ranks", "Heartbeat Lost Occurred")
+def hccl_cluster_faults(line: Line) -> Iterator[Event]:
     """Ranks that did not connect to the root, and devices that sent no heartbeat."""
-
-    literals = ("List of unconnected ranks", "Heartbeat Lost Occurred")
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        if hit := _UNCONNECTED.search(line.body):
-            missing = ranks_in(hit["ranks"])
-            yield AbsenceReport(**own_fields(line), by="HCCL", what="set-up", call="communicator", missing=missing)
-        elif lost := _LOCATION.search(line.body):
-            fields = common(line, rank=None, pid=None)
-            if lost["month"] in MONTHS:
-                fields["time"] = printed_time({k: lost[k] for k in ("month", "day", "hms", "year")}) or fields["time"]
-            host, device = lost["host"] or lost["server"], lost["device"] or lost["id"]
-            yield ProcessExit(**fields | {"host": host, "local_rank": int(device)}, reporter="hccl")
+    if hit := _UNCONNECTED.search(line.body):
+        missing = ranks_in(hit["ranks"])
+        yield AbsenceReport(**own_fields(line), by="HCCL", what="set-up", call="communicator", missing=missing)
+    elif lost := _LOCATION.search(line.body):
+        fields = common(line, rank=None, pid=None)
+        if lost["month"] in MONTHS:
+            fields["time"] = printed_time({k: lost[k] for k in ("month", "day", "hms", "year")}) or fields["time"]
+        host, device = lost["host"] or lost["server"], lost["device"] or lost["id"]
+        yield ProcessExit(**fields | {"host": host, "local_rank": int(device)}, reporter="hccl")
 
 
 _DIFFERS = lazy(
@@ -158,19 +145,12 @@ _ASPECTS = {"count": "size", "dataType": "dtype", "datatype": "dtype"} | dict.fr
 )
 
 
-@line_parser
-class HcclMismatches(LineParser):
+@finds(_DIFFERS, "are inconsistent between ranks", "CMD information ")
+def hccl_mismatches(line: Line, hit: re.Match[str]) -> Iterator[Event]:
     """*collective-mismatch*: two ranks pass other arguments to one call."""
-
-    literals = ("are inconsistent between ranks", "CMD information ")
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        if hit := _DIFFERS.search(line.body):
-            name, left, right = (
-                next(value for end in ("", "2", "3", "4") if (value := hit[part + end]) is not None)
-                for part in ("name", "left", "right")
-            )
-            aspect = next((known for word, known in _ASPECTS.items() if word in name), "parameters")
-            yield CollectiveMismatch(
-                **own_fields(line), left=f"{name} {left}", right=f"{name} {right}", aspects=(aspect,)
-            )
+    name, left, right = (
+        next(value for end in ("", "2", "3", "4") if (value := hit[part + end]) is not None)
+        for part in ("name", "left", "right")
+    )
+    aspect = next((known for word, known in _ASPECTS.items() if word in name), "parameters")
+    yield CollectiveMismatch(**own_fields(line), left=f"{name} {left}", right=f"{name} {right}", aspects=(aspect,))

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from nccldoctor.events import AbsenceReport, AbsenceWarning, Event, ExceptionRaised
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.parsers.base import Line, LineParser, common, line_parser, ranks_in
+from nccldoctor.parsers.base import Line, common, line_parser, ranks_in, reads
 from nccldoctor.parsers.rows import Row, RowParser
 from nccldoctor.patterns import lazy
 
@@ -26,27 +26,23 @@ _MOST = 1024
 """Lines below the head of a block that are read; it has one row for each missing rank."""
 
 
-@line_parser
-class HorovodStalls(LineParser):
+@reads("[missing ranks:", "[ready ranks:", "Missing ranks:", "Stalled ranks:")
+def horovod_stalls(line: Line) -> Iterator[Event]:
     """One *absence* for each row: the missing ranks, and a tensor that the others wait for."""
-
-    literals = ("[missing ranks:", "[ready ranks:", "Missing ranks:", "Stalled ranks:")
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        for hit in _TENSOR.finditer(line.body):
-            is_missing = hit["what"] == "missing"
-            ready = ranks_in((hit["ready"] if is_missing else hit["ranks"]) or "")
-            yield AbsenceWarning(
-                **common(line),
-                by="Horovod",
-                what="collective",
-                call=_tensor(hit["call"]),
-                missing=ranks_in(hit["ranks"]) if is_missing else Ranks(),
-                reached=ready,
-                arrived=len(ready) or None,
-            )
-        if _HEAD.search(line.body) and any(_WAITED.search(above.body) for above in (line, *line.preceding(4))):
-            yield from _rows_below(line)
+    for hit in _TENSOR.finditer(line.body):
+        is_missing = hit["what"] == "missing"
+        ready = ranks_in((hit["ready"] if is_missing else hit["ranks"]) or "")
+        yield AbsenceWarning(
+            **common(line),
+            by="Horovod",
+            what="collective",
+            call=_tensor(hit["call"]),
+            missing=ranks_in(hit["ranks"]) if is_missing else Ranks(),
+            reached=ready,
+            arrived=len(ready) or None,
+        )
+    if _HEAD.search(line.body) and any(_WAITED.search(above.body) for above in (line, *line.preceding(4))):
+        yield from _rows_below(line)
 
 
 @line_parser

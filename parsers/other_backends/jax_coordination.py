@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from nccldoctor.events import AbsenceReport, Event, Phase, ProcessExit, TearDown
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.base import Line, common, reads
 from nccldoctor.patterns import lazy
 
 _TASK = r"(?:/job:[\w.-]{1,80}/replica:\d{1,7}/task:)?(?P<task>\d{1,7})"
@@ -35,27 +35,23 @@ _SENTENCES = 4
 """Lines of a message before the names at most."""
 
 
-@line_parser
-class JaxBarriers(LineParser):
+@reads("Barrier timed out. ")
+def jax_barriers(line: Line) -> Iterator[Event]:
     """*absence-report* of a barrier that timed out, with the tasks that it lists; at most 20 of them are printed."""
-
-    literals = ("Barrier timed out. ",)
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        text = _whole_report(line)
-        hit = _BARRIER.search(text)
-        if hit is None:
-            return
-        yield AbsenceReport(
-            **common(line),
-            by="JAX",
-            what="set-up" if _SET_UP.search(hit["id"]) else "barrier",
-            call=hit["id"],
-            missing=_listed(text),
-            reached=Ranks([int(hit["first"])] if hit["first"] else []),
-            arrived=int(hit["arrived"]) if hit["arrived"] else None,
-            size=int(hit["size"]) if hit["size"] else None,
-        )
+    text = _whole_report(line)
+    hit = _BARRIER.search(text)
+    if hit is None:
+        return
+    yield AbsenceReport(
+        **common(line),
+        by="JAX",
+        what="set-up" if _SET_UP.search(hit["id"]) else "barrier",
+        call=hit["id"],
+        missing=_listed(text),
+        reached=Ranks([int(hit["first"])] if hit["first"] else []),
+        arrived=int(hit["arrived"]) if hit["arrived"] else None,
+        size=int(hit["size"]) if hit["size"] else None,
+    )
 
 
 def _whole_report(line: Line) -> str:
@@ -82,43 +78,35 @@ def _listed(text: str) -> Ranks:
     return Ranks(tasks)
 
 
-@line_parser
-class JaxHeartbeats(LineParser):
+@reads(" heartbeat timeout. This indicates", _UNHEALTHY)
+def jax_heartbeats(line: Line) -> Iterator[Event]:
     """*process-exit* of each task that sends no heartbeats any more; how it ended, nobody knows."""
-
-    literals = (" heartbeat timeout. This indicates", _UNHEALTHY)
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        tasks = [hit["task"] for hit in _BEAT.finditer(line.body)]
-        if _UNHEALTHY in line.body:
-            for below in line.following(_MOST):
-                name = _NAME.match(below.body.strip())
-                if name is None:
-                    break
-                tasks.append(name["task"])
-        for task in sorted({int(task) for task in tasks}):
-            yield ProcessExit(**common(line, rank=task, pid=None), reporter="jax")
+    tasks = [hit["task"] for hit in _BEAT.finditer(line.body)]
+    if _UNHEALTHY in line.body:
+        for below in line.following(_MOST):
+            name = _NAME.match(below.body.strip())
+            if name is None:
+                break
+            tasks.append(name["task"])
+    for task in sorted({int(task) for task in tasks}):
+        yield ProcessExit(**common(line, rank=task, pid=None), reporter="jax")
 
 
-@line_parser
-class JaxProcess(LineParser):
+@reads(
+    "Connecting to JAX distributed service on",
+    "Terminating process because the JAX distributed service",
+    "CoordinationService/RegisterTask",
+)
+def jax_process(line: Line) -> Iterator[Event]:
     """A process that connects to the service, cannot register, or ends itself because something else is gone."""
-
-    literals = (
-        "Connecting to JAX distributed service on",
-        "Terminating process because the JAX distributed service",
-        "CoordinationService/RegisterTask",
-    )
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        if "Connecting to JAX" in line.body:
-            yield Phase(**common(line), what="starting", detail="connects to the JAX distributed service")
-        elif "Terminating process" in line.body:
-            if _LEADER_LOST in line.body:
-                yield AbsenceReport(**common(line), by="JAX", what="leader", call="coordination service")
-            yield TearDown(**common(line), what="process-down", detail=line.body.rpartition("absl::Status: ")[2][:300])
-        elif any("DEADLINE_EXCEEDED" in above.body for above in (line, *line.preceding(3))):
-            above = next((a for a in line.preceding(3) if "DEADLINE_EXCEEDED" in a.body), line)
-            yield AbsenceReport(
-                **common(line, time=line.mark.time or above.mark.time), by="JAX", what="set-up", call="RegisterTask"
-            )
+    if "Connecting to JAX" in line.body:
+        yield Phase(**common(line), what="starting", detail="connects to the JAX distributed service")
+    elif "Terminating process" in line.body:
+        if _LEADER_LOST in line.body:
+            yield AbsenceReport(**common(line), by="JAX", what="leader", call="coordination service")
+        yield TearDown(**common(line), what="process-down", detail=line.body.rpartition("absl::Status: ")[2][:300])
+    elif any("DEADLINE_EXCEEDED" in above.body for above in (line, *line.preceding(3))):
+        above = next((a for a in line.preceding(3) if "DEADLINE_EXCEEDED" in a.body), line)
+        yield AbsenceReport(
+            **common(line, time=line.mark.time or above.mark.time), by="JAX", what="set-up", call="RegisterTask"
+        )

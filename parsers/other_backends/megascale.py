@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nccldoctor.events import AbsenceReport, Event, GpuError, SocketError
-from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.base import Line, common, line_parser, reads
 from nccldoctor.parsers.rows import Row, RowParser
 from nccldoctor.patterns import lazy
 
@@ -23,18 +23,14 @@ _BELOW = 6
 _CALLS = {"input": "the data input", "program": "a program that differs between hosts", "": "a graph"}
 
 
-@line_parser
-class Megascale(LineParser):
+@reads("Megascale hang detected: ", "Megascale detects a hang")
+def megascale(line: Line) -> Iterator[Event]:
     """*gpu-error* or *socket-error* with the hosts that the digest names, else *absence-report*."""
-
-    literals = ("Megascale hang detected: ", "Megascale detects a hang")
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        if hit := _WAITS.search(line.body):
-            yield AbsenceReport(**common(line), by="Megascale", what="collective", call=f"launch {hit['launch']}")
-        elif "detects a hang" in line.body:
-            cause = _CAUSE.search(line.body)
-            yield from _digest(line, (cause.lastgroup if cause else "") or "")
+    if hit := _WAITS.search(line.body):
+        yield AbsenceReport(**common(line), by="Megascale", what="collective", call=f"launch {hit['launch']}")
+    elif "detects a hang" in line.body:
+        cause = _CAUSE.search(line.body)
+        yield from _digest(line, (cause.lastgroup if cause else "") or "")
 
 
 def _digest(line: Line, cause: str) -> Iterator[Event]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nccldoctor.events import Event, ExceptionRaised, SocketError
-from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.base import Line, common, line_parser, reads
 from nccldoctor.parsers.rows import Row, RowParser
 from nccldoctor.patterns import lazy
 
@@ -19,22 +19,18 @@ _LOCAL_PID = lazy(r"\bLocal PID: {1,8}(?P<pid>\d{1,10})")
 _PEER = lazy(r"\bPeer host: {1,8}(?P<peer>[\w.-]{1,200})")
 
 
-@line_parser
-class LostPeer(LineParser):
+@reads(_LOST)
+def lost_peer(line: Line) -> Iterator[Event]:
     """*socket-error*, an echo: the peer ended first, and the process that says so is its victim."""
-
-    literals = (_LOST,)
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        told: dict[str, str] = {}
-        for below in line.following(_BELOW):
-            for pattern in (_LOCAL_HOST, _LOCAL_PID, _PEER):
-                if hit := pattern.search(below.body):
-                    told |= hit.groupdict()
-            if "peer" in told:
-                break
-        own = {"host": told.get("host", line.mark.host), "pid": int(told["pid"]) if "pid" in told else line.mark.pid}
-        yield SocketError(**common(line) | own, peer=told.get("peer"), message=_LOST, how="closed", echo=True)
+    told: dict[str, str] = {}
+    for below in line.following(_BELOW):
+        for pattern in (_LOCAL_HOST, _LOCAL_PID, _PEER):
+            if hit := pattern.search(below.body):
+                told |= hit.groupdict()
+        if "peer" in told:
+            break
+    own = {"host": told.get("host", line.mark.host), "pid": int(told["pid"]) if "pid" in told else line.mark.pid}
+    yield SocketError(**common(line) | own, peer=told.get("peer"), message=_LOST, how="closed", echo=True)
 
 
 @line_parser

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nccldoctor.events import Event, ExceptionRaised
-from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.base import Line, common, reads
 from nccldoctor.patterns import lazy
 
 _ABOVE = 12
@@ -23,23 +23,21 @@ _ECHOES = frozenset({"MPI_ERR_PROC_FAILED", "MPI_ERR_PROC_FAILED_PENDING", "MPI_
 """Errors that report the end of a peer."""
 
 
-@line_parser
-class MpiErrors(LineParser):
-    """*exception* of the rank whose call failed; ``frame`` is the call of MPI."""
+@reads("*** MPI_ERRORS_ARE_FATAL (")
+def mpi_errors(line: Line) -> Iterator[Event]:
+    """*exception* of the rank whose call failed; ``frame`` is the call of MPI.
 
-    literals = ("*** MPI_ERRORS_ARE_FATAL (",)
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        """The lines above that one process printed belong to its message."""
-        speaker = _SPEAKER.search(line.body)
-        own = speaker["speaker"] if speaker else "*** "
-        said = "\n".join(above.body[:400] for above in line.preceding(_ABOVE) if own in above.body)
-        call, process, error = _CALL.search(said), _PROCESS.search(said), _ERROR.search(said)
-        kind = error["type"] if error else "MPI error"
-        yield ExceptionRaised(
-            **common(line, rank=int(process["rank"]) if process else line.mark.rank),
-            type=kind,
-            message=error["message"].strip() if error else "",
-            frame=call["call"] if call else None,
-            origin="echo" if kind in _ECHOES else "own",
-        )
+    The lines above that one process printed belong to its message.
+    """
+    speaker = _SPEAKER.search(line.body)
+    own = speaker["speaker"] if speaker else "*** "
+    said = "\n".join(above.body[:400] for above in line.preceding(_ABOVE) if own in above.body)
+    call, process, error = _CALL.search(said), _PROCESS.search(said), _ERROR.search(said)
+    kind = error["type"] if error else "MPI error"
+    yield ExceptionRaised(
+        **common(line, rank=int(process["rank"]) if process else line.mark.rank),
+        type=kind,
+        message=error["message"].strip() if error else "",
+        frame=call["call"] if call else None,
+        origin="echo" if kind in _ECHOES else "own",
+    )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nccldoctor.events import Event, IbError, SocketError
-from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.base import Line, common, reads
 from nccldoctor.parsers.nccl.sockets import how_of
 from nccldoctor.patterns import lazy
 
@@ -27,23 +27,18 @@ _STATUS = {
 """The completion status (``ibv_wc_status``) that a syndrome of the adapter stands for (rdma-core ``providers/mlx5/cq.c``)."""
 
 
-@line_parser
-class UcxErrors(LineParser):
+@reads(" (synd 0x", "ERROR connect(fd=", needs=(_COMPLETION, _CONNECT))
+def ucx_errors(line: Line) -> Iterator[Event]:
     """*ib-error* of a completion that failed, *socket-error* of a connection that never came up."""
-
-    literals = (" (synd 0x", "ERROR connect(fd=")
-    needs = (_COMPLETION, _CONNECT)
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        if hit := _COMPLETION.search(line.body):
-            yield IbError(
-                **common(line),
-                what="completion",
-                status=_STATUS.get(int(hit["syndrome"], 16)),
-                vendor_err=int(hit["vendor"], 16),
-                hca=hit["hca"],
-                port=int(hit["port"]) if hit["port"] else None,
-                message=hit["message"],
-            )
-        elif hit := _CONNECT.search(line.body):
-            yield SocketError(**common(line), peer=hit["peer"], message=hit["message"], how=how_of(hit["message"]))
+    if hit := _COMPLETION.search(line.body):
+        yield IbError(
+            **common(line),
+            what="completion",
+            status=_STATUS.get(int(hit["syndrome"], 16)),
+            vendor_err=int(hit["vendor"], 16),
+            hca=hit["hca"],
+            port=int(hit["port"]) if hit["port"] else None,
+            message=hit["message"],
+        )
+    elif hit := _CONNECT.search(line.body):
+        yield SocketError(**common(line), peer=hit["peer"], message=hit["message"], how=how_of(hit["message"]))

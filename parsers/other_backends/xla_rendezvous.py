@@ -6,11 +6,12 @@ Sources: XLA ``service/rendezvous.cc``, 2024 to 2026.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 from nccldoctor.events import AbsenceReport, AbsenceWarning, Event
-from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.base import Line, common, finds
 from nccldoctor.parsers.event_details import waiting_device
 from nccldoctor.patterns import lazy
 
@@ -24,19 +25,14 @@ _EXPECTED = lazy(
 _ALL = lazy(r"All (?P<size>\d{1,7}) threads joined the rendezvous")
 
 
-@line_parser
-class XlaRendezvous(LineParser):
+@finds(_WAITS, "This thread has been waiting for `", "Termination timeout for `")
+def xla_rendezvous(line: Line, hit: re.Match[str]) -> Iterator[Event]:
     """*absence-warning* after the first limit and *absence-report* after the last one, at which the process ends itself."""
-
-    literals = ("This thread has been waiting for `", "Termination timeout for `")
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        if hit := _WAITS.search(line.body):
-            kind = AbsenceReport if hit["begin"].startswith("Term") else AbsenceWarning
-            call, seconds = hit["call"].partition(";")[0].partition(" for rank ")[0][:120], int(hit["seconds"])
-            here = waiting_device(hit["call"])
-            told = {"reached": here} | _counts(line.body)
-            yield kind(**common(line), by="XLA", what="collective", call=call, seconds=seconds, **told)
+    kind = AbsenceReport if hit["begin"].startswith("Term") else AbsenceWarning
+    call, seconds = hit["call"].partition(";")[0].partition(" for rank ")[0][:120], int(hit["seconds"])
+    here = waiting_device(hit["call"])
+    told = {"reached": here} | _counts(line.body)
+    yield kind(**common(line), by="XLA", what="collective", call=call, seconds=seconds, **told)
 
 
 def _counts(text: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from nccldoctor.events import Event, FailedStack, NcclError, Note, TearDown, WorkStatus
-from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.base import Line, common, line_parser, reads
 from nccldoctor.parsers.process_group.nccl_error import code_and_last_error
 from nccldoctor.parsers.process_group.prefix import grouped, member
 from nccldoctor.parsers.process_group.watchdog import member_around, work_fields
@@ -41,16 +41,11 @@ def _exception_below(line: Line) -> str:
     return below.body if below is not None and "what():" in below.body else ""
 
 
-@line_parser
-class ExitWithoutDestroy(LineParser):
+@reads("group has NOT been destroyed", "destroy_process_group() was not", general=True)
+def exit_without_destroy(line: Line) -> Iterable[Event]:
     """A process left its groups open as it ended. It says so on any way out, so it shows neither a good end nor a bad one."""
-
-    general = True
-    literals = ("group has NOT been destroyed", "destroy_process_group() was not")
-
-    def parse(self, line: Line) -> Iterable[Event]:
-        if "arning" in line.body or "WARNING" in line.body or "process group has" in line.body:
-            yield Note(**common(line), what="exit-without-destroy", detail="the program ended with its groups open")
+    if "arning" in line.body or "WARNING" in line.body or "process group has" in line.body:
+        yield Note(**common(line), what="exit-without-destroy", detail="the program ended with its groups open")
 
 
 _ASYNC = lazy(
@@ -62,30 +57,28 @@ _REMOTE = lazy(r"remote error detected from rank: (\d{1,7})")
 _CODE = lazy(r"\bnccl(?:[A-Z][a-z]{1,20}){1,4}(?:Error|Usage|Argument)\b|\bncclInProgress\b")
 
 
-@line_parser
-class CommunicatorErrors(LineParser):
-    """Errors that a communicator, or another rank through the store, reports to the watchdog."""
+@reads(
+    "following async exception",
+    "found async exception",
+    "Received NCCL errors for",
+    "NCCLABORTEDCOMM",
+    "remote error detected from",
+    general=True,
+)
+def communicator_errors(line: Line) -> Iterable[Event]:
+    """Errors that a communicator, or another rank through the store, reports to the watchdog.
 
-    general = True
-    literals = (
-        "following async exception",
-        "found async exception",
-        "Received NCCL errors for",
-        "NCCLABORTEDCOMM",
-        "remote error detected from",
-    )
-
-    def parse(self, line: Line) -> Iterable[Event]:
-        """An asynchronous error with NCCL's code from the next lines, or the rank that another one named."""
-        body = line.body
-        m = _ABORTED.search(body) or _REMOTE.search(body)
-        if m:
-            what = "aborted-comm" if "ABORTED" in m[0] else "remote-error"
-            yield Note(**grouped(line, body[: m.start()]), what=what, detail=f"rank {m[m.lastindex or 1]}")
-            return
-        m = _ASYNC.search(body)
-        if m:
-            yield from _async_error(line, m)
+    An asynchronous error with NCCL's code from the next lines, or the rank that another one named.
+    """
+    body = line.body
+    m = _ABORTED.search(body) or _REMOTE.search(body)
+    if m:
+        what = "aborted-comm" if "ABORTED" in m[0] else "remote-error"
+        yield Note(**grouped(line, body[: m.start()]), what=what, detail=f"rank {m[m.lastindex or 1]}")
+        return
+    m = _ASYNC.search(body)
+    if m:
+        yield from _async_error(line, m)
 
 
 def _async_error(line: Line, m: re.Match[str]) -> Iterator[Event]:
@@ -114,24 +107,21 @@ def _async_error(line: Line, m: re.Match[str]) -> Iterator[Event]:
 _FRAME = lazy(r"#(\d{1,4}) (.{1,300}?) from (\S.{0,400}?):(\d{1,7})\s*$")
 
 
-@line_parser
-class FailedCallStack(LineParser):
-    """The Python stack of the call that failed, which the recorder had kept."""
+@reads("Stack trace of the failed collective", general=True)
+def failed_call_stack(line: Line) -> Iterable[Event]:
+    """The Python stack of the call that failed, which the recorder had kept.
 
-    general = True
-    literals = ("Stack trace of the failed collective",)
-
-    def parse(self, line: Line) -> Iterable[Event]:
-        """The frames on the next lines, as long as they count up."""
-        if "collective not found" in line.body:
-            yield Note(
-                **common(line), what="recorder-off", detail="the stack of the failed call is not in the flight recorder"
-            )
-            return
-        frames: list[str] = []
-        for other in line.following(200):
-            m = _FRAME.search(other.body)
-            if m is None or int(m[1]) != len(frames):
-                break
-            frames.append(f"{m[2]} ({m[3]}:{m[4]})")
-        yield FailedStack(**common(line), frames=tuple(frames))
+    The frames on the next lines, as long as they count up.
+    """
+    if "collective not found" in line.body:
+        yield Note(
+            **common(line), what="recorder-off", detail="the stack of the failed call is not in the flight recorder"
+        )
+        return
+    frames: list[str] = []
+    for other in line.following(200):
+        m = _FRAME.search(other.body)
+        if m is None or int(m[1]) != len(frames):
+            break
+        frames.append(f"{m[2]} ({m[3]}:{m[4]})")
+    yield FailedStack(**common(line), frames=tuple(frames))

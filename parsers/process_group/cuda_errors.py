@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 
 from nccldoctor.events import CudaError, Event
-from nccldoctor.parsers.base import Line, LineParser, line_parser
+from nccldoctor.parsers.base import Line, reads
 from nccldoctor.parsers.nccl.prefix import NcclMessage, message_fields, messages
 from nccldoctor.parsers.nccl.topics import topic_of_cuda_error
 from nccldoctor.parsers.process_group.prefix import member
@@ -51,35 +51,33 @@ def is_software(text: str) -> bool:
     return not any(part in low for part in HARDWARE)
 
 
-@line_parser
-class CudaErrorParser(LineParser):
-    """One event for each line that quotes a CUDA error."""
+@reads(
+    "CUDA error: ",
+    "CUDA driver error: ",
+    "Cuda failure",
+    "CUDA failure",
+    "cuda runtime error (",
+    "CUDA_ERROR_",
+    needs=(_NCCL, _TORCH),
+)
+def cuda_error(line: Line) -> Iterator[Event]:
+    """One event for each line that quotes a CUDA error.
 
-    literals = (
-        "CUDA error: ",
-        "CUDA driver error: ",
-        "Cuda failure",
-        "CUDA failure",
-        "cuda runtime error (",
-        "CUDA_ERROR_",
+    The first error of the line; what a process says while it ends is none.
+    """
+    hit = _NCCL.search(line.body) or _TORCH.search(line.body)
+    if hit is None:
+        return
+    groups = hit.groupdict()
+    text = (groups["text"] or groups.get("old") or groups.get("driver") or "").strip().rstrip(".")
+    if not text or any(part in text.lower() for part in _CLEAN_UP):
+        return
+    candidates = messages(line.body)
+    message = next((m for m in candidates if hit[0][:40] in m.message), NcclMessage("", line.body))
+    group, rank = member(line.body[: hit.start()])
+    yield CudaError(
+        **message_fields(line, message, group=group, group_rank=rank),
+        message=text,
+        software=is_software(text),
+        topic=topic_of_cuda_error(text, message.file),
     )
-    needs = (_NCCL, _TORCH)
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        """The first error of the line; what a process says while it ends is none."""
-        hit = _NCCL.search(line.body) or _TORCH.search(line.body)
-        if hit is None:
-            return
-        groups = hit.groupdict()
-        text = (groups["text"] or groups.get("old") or groups.get("driver") or "").strip().rstrip(".")
-        if not text or any(part in text.lower() for part in _CLEAN_UP):
-            return
-        candidates = messages(line.body)
-        message = next((m for m in candidates if hit[0][:40] in m.message), NcclMessage("", line.body))
-        group, rank = member(line.body[: hit.start()])
-        yield CudaError(
-            **message_fields(line, message, group=group, group_rank=rank),
-            message=text,
-            software=is_software(text),
-            topic=topic_of_cuda_error(text, message.file),
-        )

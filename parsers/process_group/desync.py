@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from nccldoctor.events import DesyncReport, Event, Note
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.parsers.base import Line, LineParser, common, line_parser, ranks_in
+from nccldoctor.parsers.base import Line, common, ranks_in, reads
 from nccldoctor.parsers.process_group.prefix import member
 from nccldoctor.patterns import lazy
 
@@ -51,51 +51,47 @@ def laggards(text: str) -> Ranks:
     return out
 
 
-@line_parser
-class DesyncReports(LineParser):
-    """The report, from its first line to the end of its snapshot."""
+@reads(
+    "] Timeout at collective: ",
+    "DESYNC_DEBUG report",
+    "Store is down while",
+    "lagging ranks that caused",
+    "ranks that caused the desync",
+)
+def desync_reports(line: Line) -> Iterable[Event]:
+    """The report, from its first line to the end of its snapshot.
 
-    literals = (
-        "] Timeout at collective: ",
-        "DESYNC_DEBUG report",
-        "Store is down while",
-        "lagging ranks that caused",
-        "ranks that caused the desync",
+    One report for each ``Timeout at collective``; a copy that lost that line begins at the sentence about the
+    ranks.
+    """
+    if _FAILED.search(line.body):
+        yield Note(**common(line), what="desync-failed", detail=line.body.strip()[:300])
+        if last := _LAST_ITEM.search(line.body):
+            yield DesyncReport(**common(line, group_rank=int(last[1])), op=last[3], seq=int(last[2]))
+        return
+    at = _AT.search(line.body)
+    if at is None and any(_AT.search(x.body) for x in line.preceding(2)):
+        return
+    text = "\n".join([line.body, *_rest(line)])
+    if at is None and not _NEVER.search(text) and not _BEHIND.search(text):
+        return
+    head = next((x for x in (line, *line.preceding(3)) if x.mark.file is not None or x.mark.rank is not None), line)
+    group, inside = member(head.body)
+    yield DesyncReport(
+        **common(line, rank=head.mark.rank, time=head.mark.time, group=group, group_rank=int(at[1]) if at else inside),
+        laggards=laggards(text),
+        snapshot=text[:4_000],
+        op=at[2] if at else None,
+        seq=int(at[3]) if at else None,
     )
 
-    def parse(self, line: Line) -> Iterable[Event]:
-        """One report for each ``Timeout at collective``; a copy that lost that line begins at the sentence about the
-        ranks.
-        """
-        if _FAILED.search(line.body):
-            yield Note(**common(line), what="desync-failed", detail=line.body.strip()[:300])
-            if last := _LAST_ITEM.search(line.body):
-                yield DesyncReport(**common(line, group_rank=int(last[1])), op=last[3], seq=int(last[2]))
-            return
-        at = _AT.search(line.body)
-        if at is None and any(_AT.search(x.body) for x in line.preceding(2)):
-            return
-        text = "\n".join([line.body, *self._rest(line)])
-        if at is None and not _NEVER.search(text) and not _BEHIND.search(text):
-            return
-        head = next((x for x in (line, *line.preceding(3)) if x.mark.file is not None or x.mark.rank is not None), line)
-        group, inside = member(head.body)
-        yield DesyncReport(
-            **common(
-                line, rank=head.mark.rank, time=head.mark.time, group=group, group_rank=int(at[1]) if at else inside
-            ),
-            laggards=laggards(text),
-            snapshot=text[:4_000],
-            op=at[2] if at else None,
-            seq=int(at[3]) if at else None,
-        )
 
-    def _rest(self, line: Line) -> Iterator[str]:
-        """The lines of the report behind its first one: indented, without a writer of their own, without a gap."""
-        number = line.place.line or 0
-        for other in line.following(_LINES):
-            begins = other.mark.file is not None or _AT.search(other.body)
-            if begins or (other.place.line or 0) - number > 1 or not _PART.search(other.body):
-                return
-            number = other.place.line or 0
-            yield other.body
+def _rest(line: Line) -> Iterator[str]:
+    """The lines of the report behind its first one: indented, without a writer of their own, without a gap."""
+    number = line.place.line or 0
+    for other in line.following(_LINES):
+        begins = other.mark.file is not None or _AT.search(other.body)
+        if begins or (other.place.line or 0) - number > 1 or not _PART.search(other.body):
+            return
+        number = other.place.line or 0
+        yield other.body

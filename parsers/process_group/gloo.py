@@ -6,10 +6,11 @@ built into torch 1.8 to 2.13. A receive that timed out is no broken connection: 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from nccldoctor.events import Event, SocketError
-from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.base import Line, common, finds
 from nccldoctor.parsers.nccl.sockets import how_of
 from nccldoctor.patterns import lazy
 
@@ -23,22 +24,16 @@ _LOST = lazy(
 _REMOTE = lazy(rf"remote=(?P<to>{_PEER.format('ip')})")
 
 
-@line_parser
-class GlooParser(LineParser):
-    """*socket-error*, always an echo: Gloo names the address of the peer that is gone, not why it went."""
+@finds(_LOST, "gloo/transport/", "Gloo connectFullMesh failed")
+def gloo(line: Line, hit: re.Match[str]) -> Iterator[Event]:
+    """*socket-error*, always an echo: Gloo names the address of the peer that is gone, not why it went.
 
-    literals = ("gloo/transport/", "Gloo connectFullMesh failed")
-    needs = (_LOST,)
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        """One event for a line; a mesh that did not come up names the peer it tried last."""
-        hit = _LOST.search(line.body)
-        if hit is None:
-            return
-        peer = hit["peer"] or hit["peer2"]
-        if hit["mesh"] and (tried := _REMOTE.search(hit["mesh"])):
-            peer = tried["ip"]
-        mesh = "".join(hit["mesh"].partition("[none]")[:2]) if hit["mesh"] else ""  # the last word of gloo
-        how = "closed" if hit["closed"] else "setup" if hit["mesh"] else how_of(hit["why"])
-        message = f"Gloo connectFullMesh failed with {mesh}" if mesh else hit[0].partition("] ")[2]
-        yield SocketError(**common(line), peer=peer, echo=True, how=how, message=message[:300])
+    One event for a line; a mesh that did not come up names the peer it tried last.
+    """
+    peer = hit["peer"] or hit["peer2"]
+    if hit["mesh"] and (tried := _REMOTE.search(hit["mesh"])):
+        peer = tried["ip"]
+    mesh = "".join(hit["mesh"].partition("[none]")[:2]) if hit["mesh"] else ""  # the last word of gloo
+    how = "closed" if hit["closed"] else "setup" if hit["mesh"] else how_of(hit["why"])
+    message = f"Gloo connectFullMesh failed with {mesh}" if mesh else hit[0].partition("] ")[2]
+    yield SocketError(**common(line), peer=peer, echo=True, how=how, message=message[:300])

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from nccldoctor.events import Event, GroupRef, Note
-from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.base import Line, common, line_parser, reads
 from nccldoctor.parsers.process_group.prefix import grouped, member
 from nccldoctor.parsers.rows import RowParser, Table
 from nccldoctor.patterns import lazy
@@ -38,20 +38,16 @@ class GroupMessages(RowParser):
         return grouped(line, line.body[: hit.start()])
 
 
-@line_parser
-class GroupOptions(LineParser):
+@reads("NCCL initialization options")
+def group_options(line: Line) -> Iterable[Event]:
     """The options of a new group; ``detail`` holds ``size=``, ``global_rank=``, ``timeout_ms=`` and ``name=`` as far as
     they are told.
     """
-
-    literals = ("NCCL initialization options",)
-
-    def parse(self, line: Line) -> Iterable[Event]:
-        options = {name: m[1] for name, p in _FIELDS.items() if (m := p.search(line.body))}
-        if not options:
-            return
-        group, group_rank = member(line.body)
-        rank = int(options["global_rank"]) if "global_rank" in options else line.mark.rank
-        group = group or (GroupRef(uid=options["name"]) if "name" in options else None)
-        detail = " ".join(f"{name}={value}" for name, value in options.items())
-        yield Note(**common(line, rank=rank, group=group, group_rank=group_rank), what="group-options", detail=detail)
+    options = {name: m[1] for name, p in _FIELDS.items() if (m := p.search(line.body))}
+    if not options:
+        return
+    group, group_rank = member(line.body)
+    rank = int(options["global_rank"]) if "global_rank" in options else line.mark.rank
+    group = group or (GroupRef(uid=options["name"]) if "name" in options else None)
+    detail = " ".join(f"{name}={value}" for name, value in options.items())
+    yield Note(**common(line, rank=rank, group=group, group_rank=group_rank), what="group-options", detail=detail)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from nccldoctor.events import Event, MonitoredBarrier
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.parsers.base import Line, LineParser, common, line_parser, ranks_in
+from nccldoctor.parsers.base import Line, common, ranks_in, reads
 from nccldoctor.parsers.process_group.mismatch import Fingerprint, fingerprints
 from nccldoctor.patterns import lazy
 
@@ -26,31 +26,27 @@ _TIMED_OUT = lazy(r"Rank (?P<rank>\d{1,7}) timed out in monitoredBarrier after (
 _PROCESSED = lazy(r"Successfully processed ranks: (?P<ranks>\d[\d, ]{0,60000})")
 
 
-@line_parser
-class MonitoredBarriers(LineParser):
+@reads("onitoredBarrier", "Monitored Barrier encountered")
+def monitored_barriers(line: Line) -> Iterator[Event]:
     """All ranks are those inside the group. Who *successfully reached* it is a victim; who *timed out* is the rank that
     checks the others.
     """
-
-    literals = ("onitoredBarrier", "Monitored Barrier encountered")
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        if _GUARD in line.body:
-            yield from _guarded(line)
-        elif match := _FAILED.search(line.body):
-            if not any(_GUARD in above.body for above in line.preceding(2)):
-                yield _missing(line, match, Fingerprint())
-        elif match := _REACHED.search(line.body):
-            rank = int(match["rank"])
-            yield MonitoredBarrier(**common(line, group_rank=rank), reached=Ranks([rank]))
-        elif match := _TIMED_OUT.search(line.body):
-            reached = Ranks()
-            for text in (line.body, *(below.body for below in line.following(2))):
-                if processed := _PROCESSED.search(text):
-                    reached = ranks_in(processed["ranks"])
-                    break
-            ms = int(match["ms"])
-            yield MonitoredBarrier(**common(line, group_rank=int(match["rank"])), reached=reached, timeout_ms=ms)
+    if _GUARD in line.body:
+        yield from _guarded(line)
+    elif match := _FAILED.search(line.body):
+        if not any(_GUARD in above.body for above in line.preceding(2)):
+            yield _missing(line, match, Fingerprint())
+    elif match := _REACHED.search(line.body):
+        rank = int(match["rank"])
+        yield MonitoredBarrier(**common(line, group_rank=rank), reached=Ranks([rank]))
+    elif match := _TIMED_OUT.search(line.body):
+        reached = Ranks()
+        for text in (line.body, *(below.body for below in line.following(2))):
+            if processed := _PROCESSED.search(text):
+                reached = ranks_in(processed["ranks"])
+                break
+        ms = int(match["ms"])
+        yield MonitoredBarrier(**common(line, group_rank=int(match["rank"])), reached=reached, timeout_ms=ms)
 
 
 def _missing(line: Line, match: re.Match[str], call: Fingerprint) -> Event:

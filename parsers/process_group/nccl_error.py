@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nccldoctor.events import Event, NcclError
-from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.base import Line, common, reads
 from nccldoctor.parsers.nccl.topics import topic_of
 from nccldoctor.parsers.rows import Table
 from nccldoctor.patterns import lazy
@@ -39,36 +39,31 @@ _CODE = lazy(
 _REPORTER = lazy(r"\bRank (\d{1,7})\] [^\[\]]{0,200}$")
 
 
-@line_parser
-class NcclErrors(LineParser):
+@reads(*_TABLE.literals, needs=(_BEGINS, _HEADLESS))
+def nccl_errors(line: Line) -> Iterator[Event]:
     """``last_error`` is the last warning of that process and may be older. ``ncclRemoteError`` (before NCCL 2.13
     ``ncclSystemError``) says that a peer or the network went away: who prints it is a victim.
     """
-
-    literals = _TABLE.literals
-    needs = (_BEGINS, _HEADLESS)
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        match = _BEGINS.search(line.body) or (None if _has_head(line) else _HEADLESS.search(line.body))
-        if match is None or _is_told(line) or _is_repeated(line, match[0]):
-            return
-        code, last = code_and_last_error(line)
-        if last is None and (added := _LAST.search(line.body)):
-            last = added["last"]
-        here = _CODE.search(match[0])
-        if code is None:
-            code = here[0] if here else code_of_words(match[0])
-        if code is None and "timeout in" in match[0]:
-            code = "ncclTimeout"
-        inside = _REPORTER.search(line.body[: match.start()])
-        group_rank = int(inside[1]) if inside else None
-        yield NcclError(
-            **common(line, group_rank=group_rank),
-            code=code,
-            message=match[0].strip()[:_MESSAGE],
-            last_error=last,
-            topic=topic_of(last or ""),
-        )
+    match = _BEGINS.search(line.body) or (None if _has_head(line) else _HEADLESS.search(line.body))
+    if match is None or _is_told(line) or _is_repeated(line, match[0]):
+        return
+    code, last = code_and_last_error(line)
+    if last is None and (added := _LAST.search(line.body)):
+        last = added["last"]
+    here = _CODE.search(match[0])
+    if code is None:
+        code = here[0] if here else code_of_words(match[0])
+    if code is None and "timeout in" in match[0]:
+        code = "ncclTimeout"
+    inside = _REPORTER.search(line.body[: match.start()])
+    group_rank = int(inside[1]) if inside else None
+    yield NcclError(
+        **common(line, group_rank=group_rank),
+        code=code,
+        message=match[0].strip()[:_MESSAGE],
+        last_error=last,
+        topic=topic_of(last or ""),
+    )
 
 
 def code_of_words(text: str) -> str | None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from nccldoctor.events import BlockingWaitTimeout, CallTimeout, CollectiveTimeout, Event, GroupRef
-from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.base import Line, common, reads
 from nccldoctor.parsers.process_group.prefix import PATTERN, group_of, member
 from nccldoctor.patterns import lazy
 
@@ -98,23 +98,21 @@ def _is_cut_follow_up(text: str) -> bool:
     return len(begun) > _TELLING and any(phrase.startswith(begun) for phrase in _BEHIND)
 
 
-@line_parser
-class WatchdogTimeouts(LineParser):
-    """The watchdog's, or a blocking wait's, timeout: also inside the exception that repeats it."""
+@reads("aught collective op", "CCL(SeqNum=", "CCL(OpType=", " ProcessGroupNCCL.cpp:", needs=(_CAUGHT, _WAITED))
+def watchdog_timeouts(line: Line) -> Iterable[Event]:
+    """The watchdog's, or a blocking wait's, timeout: also inside the exception that repeats it.
 
-    literals = ("aught collective op", "CCL(SeqNum=", "CCL(OpType=", " ProcessGroupNCCL.cpp:")
-    needs = (_CAUGHT, _WAITED)
+    A record with all its fields, or with those that were not cut off.
+    """
+    body = line.body
+    if m := _CAUGHT.search(body):
+        is_watchdog = "Watchdog" in body[max(0, m.start() - 20) : m.start() + 9]
+        yield _timeout_event(line, CollectiveTimeout if is_watchdog else BlockingWaitTimeout, m.start())
+    elif (m := _WAITED.search(body)) and _ECHO.search(body):
+        yield _timeout_event(line, BlockingWaitTimeout, m.start())
 
-    def parse(self, line: Line) -> Iterable[Event]:
-        """A record with all its fields, or with those that were not cut off."""
-        body = line.body
-        if m := _CAUGHT.search(body):
-            is_watchdog = "Watchdog" in body[max(0, m.start() - 20) : m.start() + 9]
-            yield self._timeout_event(line, CollectiveTimeout if is_watchdog else BlockingWaitTimeout, m.start())
-        elif (m := _WAITED.search(body)) and _ECHO.search(body):
-            yield self._timeout_event(line, BlockingWaitTimeout, m.start())
 
-    def _timeout_event(self, line: Line, cls: type[CallTimeout], at: int) -> Event:
-        fields = work_fields(line.body[at : at + _SPAN])
-        group, group_rank = member_around(line, line.body[:at], fields["seq"])
-        return cls(**common(line, group=group, group_rank=group_rank), **fields)
+def _timeout_event(line: Line, cls: type[CallTimeout], at: int) -> Event:
+    fields = work_fields(line.body[at : at + _SPAN])
+    group, group_rank = member_around(line, line.body[:at], fields["seq"])
+    return cls(**common(line, group=group, group_rank=group_rank), **fields)

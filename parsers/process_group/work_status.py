@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from nccldoctor.events import Event, WorkStatus
-from nccldoctor.parsers.base import Line, LineParser, line_parser
+from nccldoctor.parsers.base import Line, reads
 from nccldoctor.parsers.process_group.prefix import grouped
 from nccldoctor.patterns import lazy
 
@@ -42,20 +42,23 @@ def _is_cut(text: str, completed: int | None, failed: int | None) -> bool:
     return completed < failed - 1 and str(failed - 1).startswith(str(completed))
 
 
-@line_parser
-class WorkCounters(LineParser):
-    """The counters of the group whose call failed; in some builds also a periodic report."""
+@reads(
+    "detected by watchdog at",
+    "Timeout at NCCL work",
+    "Work update periodically",
+    " ProcessGroupNCCL.cpp:",
+    needs=(_FAILED, lazy("periodically")),
+)
+def work_counters(line: Line) -> Iterable[Event]:
+    """The counters of the group whose call failed; in some builds also a periodic report.
 
-    literals = ("detected by watchdog at", "Timeout at NCCL work", "Work update periodically", " ProcessGroupNCCL.cpp:")
-    needs = (_FAILED, lazy("periodically"))
-
-    def parse(self, line: Line) -> Iterable[Event]:
-        """The counters; a record that is cut before them still tells which call failed."""
-        failed = _FAILED.search(line.body)
-        if failed is None and "periodically" not in line.body:
-            return
-        failed_seq = int(failed[1]) if failed else None
-        counts = counters(line.body)
-        if _is_cut(line.body, counts["last_completed"], failed_seq):
-            counts["last_completed"] = None
-        yield WorkStatus(**grouped(line, line.body), failed=failed_seq, **counts)
+    The counters; a record that is cut before them still tells which call failed.
+    """
+    failed = _FAILED.search(line.body)
+    if failed is None and "periodically" not in line.body:
+        return
+    failed_seq = int(failed[1]) if failed else None
+    counts = counters(line.body)
+    if _is_cut(line.body, counts["last_completed"], failed_seq):
+        counts["last_completed"] = None
+    yield WorkStatus(**grouped(line, line.body), failed=failed_seq, **counts)

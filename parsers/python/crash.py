@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from nccldoctor.events import Event, ProcessExit, TearDown
-from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.base import Line, common, reads
 from nccldoctor.parsers.exit_codes import WORDS, exit_and_signal, signal_named
 from nccldoctor.parsers.rows import Row, first_fit, needs_of
 from nccldoctor.patterns import lazy
@@ -41,38 +41,36 @@ _SENT = ("SIGTERM", "SIGINT", "SIGHUP")
 """Signals that others send: not what went wrong in this process."""
 
 
-@line_parser
-class Crashes(LineParser):
+@reads(
+    "uncaught exception of type",
+    "Unhandled exception: ",
+    "Fatal Python error: ",
+    *(literal for row in _CRASHED for literal in row.literals),
+    needs=(_TERMINATE, _FATAL, *needs_of(_CRASHED)),
+)
+def crashes(line: Line) -> Iterator[Event]:
     """An abort by ``terminate`` is *tear-down*: its reason is elsewhere (libstdc++'s wording is read with the
     watchdog's). A segmentation fault, a bus error or a broken heap is this process's own end: *process-exit* with
     reporter ``process``.
     """
-
-    literals = (
-        *("uncaught exception of type", "Unhandled exception: ", "Fatal Python error: "),
-        *(literal for row in _CRASHED for literal in row.literals),
-    )
-    needs = (_TERMINATE, _FATAL, *needs_of(_CRASHED))
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        if match := _TERMINATE.search(line.body):
-            yield TearDown(**common(line, what="terminate-called", detail=_reason(line, match)[:500]))
-        elif match := _FATAL.search(line.body):
-            signal = signal_named(match["signal"] or "")
-            if signal in ("SIGABRT", None):
-                yield TearDown(**common(line, what="fatal-python-error", detail=match["what"].strip()))
-            else:
-                yield _crash(line, signal)
-        elif fit := first_fit(_CRASHED, line.body):
-            row, match = fit
-            own = row.values.get("signal")
-            signal = own or signal_named(match["signal"])
-            if signal == "SIGABRT" and own is None:
-                yield TearDown(**common(line, what="terminate-called", detail=signal))
-            elif signal in _SENT and own is None:
-                yield TearDown(**common(line, what="death-signal", detail=signal))
-            elif signal is not None:
-                yield _crash(line, signal)
+    if match := _TERMINATE.search(line.body):
+        yield TearDown(**common(line, what="terminate-called", detail=_reason(line, match)[:500]))
+    elif match := _FATAL.search(line.body):
+        signal = signal_named(match["signal"] or "")
+        if signal in ("SIGABRT", None):
+            yield TearDown(**common(line, what="fatal-python-error", detail=match["what"].strip()))
+        else:
+            yield _crash(line, signal)
+    elif fit := first_fit(_CRASHED, line.body):
+        row, match = fit
+        own = row.values.get("signal")
+        signal = own or signal_named(match["signal"])
+        if signal == "SIGABRT" and own is None:
+            yield TearDown(**common(line, what="terminate-called", detail=signal))
+        elif signal in _SENT and own is None:
+            yield TearDown(**common(line, what="death-signal", detail=signal))
+        elif signal is not None:
+            yield _crash(line, signal)
 
 
 def _reason(line: Line, match: re.Match[str]) -> str:

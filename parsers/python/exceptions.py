@@ -8,7 +8,7 @@ from typing import Any
 
 from nccldoctor.events import Event, ExceptionRaised, Note
 from nccldoctor.model.recorded_calls import Frame
-from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.base import Line, common, reads
 from nccldoctor.parsers.exit_codes import exit_and_signal
 from nccldoctor.parsers.python import tracebacks
 from nccldoctor.parsers.python.secondary_exceptions import is_echo, origin
@@ -68,45 +68,43 @@ _POINTS_ELSEWHERE = lazy(
 (``paddle/fluid/platform/init.cc``)."""
 
 
-@line_parser
-class Exceptions(LineParser):
+def _is_told_elsewhere(line: Line) -> bool:
+    """True of the first and the last line of a traceback whose exception the logger's line above it tells."""
+    if tracebacks.is_header(line):
+        return _is_told_above(line, tracebacks.read_traceback(line))
+    if tracebacks.exception_in(line.body.strip()) is None:
+        return False
+    header = next(filter(tracebacks.is_header, line.preceding(_DEEPEST)), None)
+    if header is None:
+        return False
+    traceback = tracebacks.read_traceback(header)
+    return traceback.line.place == line.place and _is_told_above(header, traceback)
+
+
+@reads(
+    tracebacks.HEADER,
+    "Error: ",
+    "Exception: ",
+    "Error:",
+    "Exception:",
+    "Interrupt",
+    "Expired: ",
+    _UNREDUCED,
+    needs=(tracebacks.NAMED_LINE, _NAMED, lazy(re.escape(tracebacks.HEADER)), lazy(_UNREDUCED)),
+    told_elsewhere=_is_told_elsewhere,
+)
+def exceptions(line: Line) -> Iterator[Event]:
     """Tracebacks end in one *exception* each; the place is that of the line that names it."""
-
-    literals = (
-        tracebacks.HEADER,
-        "Error: ",
-        "Exception: ",
-        "Error:",
-        "Exception:",
-        "Interrupt",
-        "Expired: ",
-        _UNREDUCED,
-    )
-    needs = (tracebacks.NAMED_LINE, _NAMED, lazy(re.escape(tracebacks.HEADER)), lazy(_UNREDUCED))
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        if tracebacks.is_header(line):
-            yield from _traceback(line)
-            return
-        if tracebacks.exception_in(line.body.strip()) is None:
-            found = list(_logged_exception(line))
-        elif tracebacks.count_open_before(line) or _POINTS_ELSEWHERE.search(line.body):
-            return
-        else:
-            found = list(_cut_traceback(line))
-        yield from found or _torn_message(line)
-
-    def is_told_elsewhere(self, line: Line) -> bool:
-        """True of the first and the last line of a traceback whose exception the logger's line above it tells."""
-        if tracebacks.is_header(line):
-            return _is_told_above(line, tracebacks.read_traceback(line))
-        if tracebacks.exception_in(line.body.strip()) is None:
-            return False
-        header = next(filter(tracebacks.is_header, line.preceding(_DEEPEST)), None)
-        if header is None:
-            return False
-        traceback = tracebacks.read_traceback(header)
-        return traceback.line.place == line.place and _is_told_above(header, traceback)
+    if tracebacks.is_header(line):
+        yield from _traceback(line)
+        return
+    if tracebacks.exception_in(line.body.strip()) is None:
+        found = list(_logged_exception(line))
+    elif tracebacks.count_open_before(line) or _POINTS_ELSEWHERE.search(line.body):
+        return
+    else:
+        found = list(_cut_traceback(line))
+    yield from found or _torn_message(line)
 
 
 def raised(traceback: Raised, header: Line, causes: Iterable[tuple[str, str]] = (), **more: Any) -> ExceptionRaised:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nccldoctor.events import Event, Note, OutOfMemory
-from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.base import Line, common, reads
 from nccldoctor.parsers.rows import Table, needs_of
 from nccldoctor.patterns import lazy
 
@@ -31,25 +31,20 @@ _HOST = lazy(
 _TABLE = Table(__file__)
 
 
-@line_parser
-class Memory(LineParser):
+@reads(*_TABLE.literals, needs=(_DEVICE, _HOST, *needs_of(_TABLE.rows)))
+def memory(line: Line) -> Iterator[Event]:
     """*out-of-memory* of a device or of the host; *note* for shared memory, file descriptors, disks and processes. A
     data-loader worker that was killed by SIGKILL is taken for a victim of the host's memory: nothing else kills it so.
     """
-
-    literals = _TABLE.literals
-    needs = (_DEVICE, _HOST, *needs_of(_TABLE.rows))
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        body = line.body
-        if "ibv_" in body:
-            return  # a limit on locked memory: the transport's business
-        if _DEVICE.search(body):
-            gpu = _GPU.search(body)
-            yield OutOfMemory(**common(line), scope="device", device=int(gpu[1]) if gpu else None)
-        elif (match := _HOST.search(body)) and "oom-kill" not in body:
-            worker = match["worker"]
-            pid = int(worker) if worker else line.mark.pid
-            yield OutOfMemory(**common(line, pid=pid), scope="host", process="DataLoader worker" if worker else None)
-        elif what := _TABLE.first(body):
-            yield Note(**common(line), what=what, detail=body.strip()[:300])
+    body = line.body
+    if "ibv_" in body:
+        return  # a limit on locked memory: the transport's business
+    if _DEVICE.search(body):
+        gpu = _GPU.search(body)
+        yield OutOfMemory(**common(line), scope="device", device=int(gpu[1]) if gpu else None)
+    elif (match := _HOST.search(body)) and "oom-kill" not in body:
+        worker = match["worker"]
+        pid = int(worker) if worker else line.mark.pid
+        yield OutOfMemory(**common(line, pid=pid), scope="host", process="DataLoader worker" if worker else None)
+    elif what := _TABLE.first(body):
+        yield Note(**common(line), what=what, detail=body.strip()[:300])

@@ -13,7 +13,7 @@ from typing import Any
 
 from nccldoctor.events import Event, RasStatus
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.base import Line, common, reads
 from nccldoctor.parsers.json_stream import whole_number
 from nccldoctor.parsers.line_prefix.timestamps import iso_time
 from nccldoctor.parsers.nccl.prefix import host_part
@@ -38,36 +38,32 @@ _CULPRIT = lazy(
 _NODE = lazy(r"^\s{1,8}Node (?P<host>\S{1,120}) running process(?:es)? (?P<pids>\d[\d,\- ]{0,400})")
 
 
-@line_parser
-class RasMonitor(LineParser):
+@reads(
+    "PEER_NEW",
+    "PEER_DEAD",
+    "PEER_CONNECT",
+    "RAS declaring peer",
+    "The outlier node",
+    '"LIFECYCLE"',
+    " of communicator 0x",
+)
+def ras_monitor(line: Line) -> Iterator[Event]:
     """``what`` is the name of the event (*NEW*, *DEAD*, *CONNECTING* …), or *OUTLIER* for a node."""
-
-    literals = (
-        "PEER_NEW",
-        "PEER_DEAD",
-        "PEER_CONNECT",
-        "RAS declaring peer",
-        "The outlier node",
-        '"LIFECYCLE"',
-        " of communicator 0x",
-    )
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        body = line.body[:8_000]
-        if "The outlier node" in body:
-            yield from _outliers(line)
-        elif '"event"' in body and "{" in body:
-            yield from _lifecycle_event(line, body[body.index("{") :])
-        elif hit := _CULPRIT.search(body):
-            yield _culprit(line, hit)
-        elif hit := _TEXT.search(body):
-            host = hit["host"] or host_part(hit["peer"])
-            pid = int(hit["pid"]) if hit["pid"] else None
-            yield RasStatus(
-                **common(line, rank=None, host=host, pid=pid),
-                what=hit["what"] or "DEAD",
-                detail=(hit["text"] or hit[0])[:300],
-            )
+    body = line.body[:8_000]
+    if "The outlier node" in body:
+        yield from _outliers(line)
+    elif '"event"' in body and "{" in body:
+        yield from _lifecycle_event(line, body[body.index("{") :])
+    elif hit := _CULPRIT.search(body):
+        yield _culprit(line, hit)
+    elif hit := _TEXT.search(body):
+        host = hit["host"] or host_part(hit["peer"])
+        pid = int(hit["pid"]) if hit["pid"] else None
+        yield RasStatus(
+            **common(line, rank=None, host=host, pid=pid),
+            what=hit["what"] or "DEAD",
+            detail=(hit["text"] or hit[0])[:300],
+        )
 
 
 def _culprit(line: Line, hit: re.Match[str]) -> RasStatus:

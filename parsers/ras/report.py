@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nccldoctor.events import Event, RasStatus
-from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.base import Line, common, reads
 from nccldoctor.parsers.ras.blocks import BLOCK_HEAD, block_events
 from nccldoctor.parsers.rows import Table
 from nccldoctor.patterns import lazy
@@ -33,36 +33,33 @@ _ROW = lazy(
 _TOTAL = lazy(r"^\s*\d{1,7}(?:\s+\d{1,9}){2,5}\s*$")
 
 
-@line_parser
-class RasParser(LineParser):
-    """One event for each row of the table, each block below *Errors*."""
+@reads(*Table(__file__).literals)
+def ras(line: Line) -> Iterator[Event]:
+    """One event for each row of the table, each block below *Errors*.
 
-    literals = Table(__file__).literals
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        """Table rows stand alone; a block ends at the next blank line. Heads of one word are found by the line below
-        them.
-        """
-        body = line.body
-        if "(total)" in body:
-            yield from _all_gpus(line)
-        elif hit := _ROW.search(body[:300]):
-            size = f"{hit['comms']} communicator(s) of {hit['size']} ranks, {hit['status']}"
-            yield RasStatus(
-                **common(line, rank=None),
-                what=hit["errors"],
-                detail=f"group {hit['group']}: {size}",
-                nranks=int(hit["size"]),
-                table=int(hit["group"]),
-            )
-        elif hit := BLOCK_HEAD.search(body[:300]):
-            if hit["group"]:
-                yield from block_events(line, hit)
-        elif _SECOND.search(body[:300]):
-            above = next(line.preceding(1), None)
-            first = BLOCK_HEAD.search(above.body[:300]) if above else None
-            if above and first and not first["group"]:
-                yield from block_events(above, first)
+    Table rows stand alone; a block ends at the next blank line. Heads of one word are found by the line below
+    them.
+    """
+    body = line.body
+    if "(total)" in body:
+        yield from _all_gpus(line)
+    elif hit := _ROW.search(body[:300]):
+        size = f"{hit['comms']} communicator(s) of {hit['size']} ranks, {hit['status']}"
+        yield RasStatus(
+            **common(line, rank=None),
+            what=hit["errors"],
+            detail=f"group {hit['group']}: {size}",
+            nranks=int(hit["size"]),
+            table=int(hit["group"]),
+        )
+    elif hit := BLOCK_HEAD.search(body[:300]):
+        if hit["group"]:
+            yield from block_events(line, hit)
+    elif _SECOND.search(body[:300]):
+        above = next(line.preceding(1), None)
+        first = BLOCK_HEAD.search(above.body[:300]) if above else None
+        if above and first and not first["group"]:
+            yield from block_events(above, first)
 
 
 def _all_gpus(line: Line) -> Iterator[RasStatus]:

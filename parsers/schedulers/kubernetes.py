@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from nccldoctor.events import Event, ProcessExit, SchedulerEvent
-from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.base import Line, common, reads
 from nccldoctor.parsers.exit_codes import exit_and_signal
 from nccldoctor.parsers.rows import Table, first_fit, needs_of
 from nccldoctor.patterns import lazy
@@ -34,21 +34,16 @@ def _pod_of(line: Line) -> dict[str, Any]:
     return {"pod": pod, "host": pod} if pod else {}
 
 
-@line_parser
-class Kubernetes(LineParser):
+@reads(*_TABLE.literals, needs=(_EXIT_CODE, *needs_of(_TABLE.rows)))
+def kubernetes(line: Line) -> Iterator[Event]:
     """*scheduler* with the reason, *process-exit* for a container's exit code that is not 0."""
-
-    literals = _TABLE.literals
-    needs = (_EXIT_CODE, *needs_of(_TABLE.rows))
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        if fit := first_fit(_TABLE.rows, line.body):
-            row, hit = fit
-            event = row.event or SchedulerEvent
-            fields = common(line, detail=line.body.strip()[:300]) | _pod_of(line) | row.event_fields(hit, event)
-            if event is SchedulerEvent:
-                fields["by"] = "kubernetes"
-            yield event(**fields)
-        if (match := _EXIT_CODE.search(line.body)) and int(match["code"]):
-            own = {"pod": match["pod"], "host": match["pod"]} if match["pod"] else {}
-            yield ProcessExit(**common(line) | own, **exit_and_signal(int(match["code"])), reporter="kubernetes")
+    if fit := first_fit(_TABLE.rows, line.body):
+        row, hit = fit
+        event = row.event or SchedulerEvent
+        fields = common(line, detail=line.body.strip()[:300]) | _pod_of(line) | row.event_fields(hit, event)
+        if event is SchedulerEvent:
+            fields["by"] = "kubernetes"
+        yield event(**fields)
+    if (match := _EXIT_CODE.search(line.body)) and int(match["code"]):
+        own = {"pod": match["pod"], "host": match["pod"]} if match["pod"] else {}
+        yield ProcessExit(**common(line) | own, **exit_and_signal(int(match["code"])), reporter="kubernetes")

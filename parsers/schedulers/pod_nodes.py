@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nccldoctor.events import Event, Note
-from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.base import Line, common, reads
 from nccldoctor.parsers.rows import Table, first_fit
 from nccldoctor.patterns import lazy
 
@@ -25,24 +25,20 @@ _ABOVE = 400
 """Lines of metadata and of the specification above ``nodeName``."""
 
 
-@line_parser
-class PodNodes(LineParser):
+@reads(*_TABLE.literals, "NOMINATED NODE", "Namespace:  ", "nodeName")
+def pod_nodes(line: Line) -> Iterator[Event]:
     """*note* ``pod-on-node`` with the pod and its node as host, for each pod that a line or a table names."""
-
-    literals = (*_TABLE.literals, "NOMINATED NODE", "Namespace:  ", "nodeName")
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        if fit := first_fit(_TABLE.rows, line.body):
-            yield _note(line, fit[1]["pod"], fit[1]["host"])
-        elif "NOMINATED NODE" in line.body:
-            yield from _of_list(line)
-        elif line.body.startswith("Namespace:"):
-            yield from _of_description(line)
-        elif spec := _SPEC.match(line.body):
-            above = (hit for other in line.preceding(_ABOVE) if (hit := _METADATA.match(other.body)))
-            pod = next((hit["pod"] for hit in above if hit["indent"] == spec["indent"]), None)
-            if pod is not None:
-                yield _note(line, pod, spec["host"])
+    if fit := first_fit(_TABLE.rows, line.body):
+        yield _note(line, fit[1]["pod"], fit[1]["host"])
+    elif "NOMINATED NODE" in line.body:
+        yield from _of_list(line)
+    elif line.body.startswith("Namespace:"):
+        yield from _of_description(line)
+    elif spec := _SPEC.match(line.body):
+        above = (hit for other in line.preceding(_ABOVE) if (hit := _METADATA.match(other.body)))
+        pod = next((hit["pod"] for hit in above if hit["indent"] == spec["indent"]), None)
+        if pod is not None:
+            yield _note(line, pod, spec["host"])
 
 
 def _note(line: Line, pod: str, node: str) -> Note:

@@ -15,7 +15,7 @@ from typing import Any
 from nccldoctor.events import Event, Note, ProcessExit, RendezvousError, SchedulerEvent
 from nccldoctor.model.errors import NccldoctorError
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.base import Line, common, reads
 from nccldoctor.parsers.exit_codes import exit_and_signal, signal_named
 from nccldoctor.parsers.rows import Table, first_fit, needs_of
 from nccldoctor.patterns import lazy
@@ -59,44 +59,41 @@ _STATE = lazy(
 _SLURM = "slurm"
 
 
-@line_parser
-class Scheduler(LineParser):
+@reads(
+    *_TABLE.literals,
+    *(word for row in _REASONS for word in row.literals),
+    needs=(_TASK, _LAUNCH, _CANCELLED, _STATE, _JOB_STATE, _DRAINED, *needs_of(_TABLE.rows), *needs_of(_REASONS)),
+)
+def scheduler(line: Line) -> Iterator[Event]:
     """*scheduler* for what was done to the job, *process-exit* for each task of ``srun``. A step that is cancelled
     right after a task failed is tear-down, not a cause.
     """
-
-    literals = (*_TABLE.literals, *(word for row in _REASONS for word in row.literals))
-    needs = (_TASK, _LAUNCH, _CANCELLED, _STATE, _JOB_STATE, _DRAINED, *needs_of(_TABLE.rows), *needs_of(_REASONS))
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        body = line.raw  # "srun:" looks like a prefix and may have been peeled off
-        if match := _TASK.search(body):
-            yield from _tasks(line, match)
-        elif match := _LAUNCH.search(body):
-            tasks = str(_task_set(match["tasks"]))
-            yield Note(**_common(line, host=match["host"], rank=None, pid=None), what="tasks-on-host", detail=tasks)
-        elif match := _CANCELLED.search(body):
-            why = match["why"].strip()
-            what = _reason(why) or "cancelled"
-            fields: dict[str, Any] = {"host": match["host"], "time": _iso_time(match["time"]) or _common(line)["time"]}
-            detail = f"{match['what'].lower()} {why}".strip()
-            job, _, step = match["job"].partition(".")
-            yield SchedulerEvent(
-                **_common(line, **fields), by=_SLURM, what=what, job=job, job_step=step or None, detail=detail
-            )
-        elif match := _STATE.search(body) or _JOB_STATE.search(body):
-            job = _job(match["job"]) if "job" in match.re.groupindex else _job_above(line)
-            yield SchedulerEvent(
-                **_common(line), by=_SLURM, what=_STATES[match["state"]], job=job, detail=match["state"]
-            )
-        elif _DRAINED.search(line.body):
-            yield from _drained_nodes(line)
-        elif fit := first_fit((*_TABLE.rows, *_REASONS), body):
-            row, match = fit
-            event = row.event or SchedulerEvent
-            told = "message" if event is RendezvousError else "detail"
-            who = {"by": _SLURM} if event is SchedulerEvent else {}
-            yield event(**_common(line, **{told: body.strip()[:300]}) | who | row.event_fields(match, event))
+    body = line.raw  # "srun:" looks like a prefix and may have been peeled off
+    if match := _TASK.search(body):
+        yield from _tasks(line, match)
+    elif match := _LAUNCH.search(body):
+        tasks = str(_task_set(match["tasks"]))
+        yield Note(**_common(line, host=match["host"], rank=None, pid=None), what="tasks-on-host", detail=tasks)
+    elif match := _CANCELLED.search(body):
+        why = match["why"].strip()
+        what = _reason(why) or "cancelled"
+        fields: dict[str, Any] = {"host": match["host"], "time": _iso_time(match["time"]) or _common(line)["time"]}
+        detail = f"{match['what'].lower()} {why}".strip()
+        job, _, step = match["job"].partition(".")
+        yield SchedulerEvent(
+            **_common(line, **fields), by=_SLURM, what=what, job=job, job_step=step or None, detail=detail
+        )
+    elif match := _STATE.search(body) or _JOB_STATE.search(body):
+        job = _job(match["job"]) if "job" in match.re.groupindex else _job_above(line)
+        yield SchedulerEvent(**_common(line), by=_SLURM, what=_STATES[match["state"]], job=job, detail=match["state"])
+    elif _DRAINED.search(line.body):
+        yield from _drained_nodes(line)
+    elif fit := first_fit((*_TABLE.rows, *_REASONS), body):
+        row, match = fit
+        event = row.event or SchedulerEvent
+        told = "message" if event is RendezvousError else "detail"
+        who = {"by": _SLURM} if event is SchedulerEvent else {}
+        yield event(**_common(line, **{told: body.strip()[:300]}) | who | row.event_fields(match, event))
 
 
 def _reason(text: str) -> str | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nccldoctor.events import Event, Note, Setting
-from nccldoctor.parsers.base import Line, LineParser, Need, common, line_parser
+from nccldoctor.parsers.base import Line, Need, common, reads
 from nccldoctor.parsers.rows import Table, needs_of
 from nccldoctor.patterns import lazy
 
@@ -26,22 +26,17 @@ _SET_TO = lazy(r"^[:\s]{0,4}(?:[Ss]et to|[Ii]ncreased? to|=) (?P<value>[\w.]{1,2
 _TABLE = Table(__file__)
 
 
-@line_parser
-class AdviceParser(LineParser):
+@reads(*_TABLE.literals, needs=(_ADVISED, *needs_of(_TABLE.rows)))
+def advice(line: Line) -> Iterator[Event]:
     """Variables and remedies that a note recommends: ``detail`` is ``NCCL_TIMEOUT=1200000`` or the remedy's name."""
-
-    literals = _TABLE.literals
-    needs = (_ADVISED, *needs_of(_TABLE.rows))
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        if line.mark.is_logged:
-            return
-        details = [str(row.values["what"]) for row in _TABLE.rows if row.first_match(line.body[:2000])]
-        for match in _ADVISED.finditer(line.body[:4000]):
-            value = match["value"] or (setting["value"] if (setting := _SET_TO.search(match["rest"])) else "")
-            details.append(f"{match['name']}={value}" if value else match["name"])
-        for detail in list(dict.fromkeys(details))[:_MOST]:
-            yield Note(**common(line), what="advice", detail=detail)
+    if line.mark.is_logged:
+        return
+    details = [str(row.values["what"]) for row in _TABLE.rows if row.first_match(line.body[:2000])]
+    for match in _ADVISED.finditer(line.body[:4000]):
+        value = match["value"] or (setting["value"] if (setting := _SET_TO.search(match["rest"])) else "")
+        details.append(f"{match['name']}={value}" if value else match["name"])
+    for detail in list(dict.fromkeys(details))[:_MOST]:
+        yield Note(**common(line), what="advice", detail=detail)
 
 
 _VARIABLE = r"(?:(?:TORCH_)?NCCL|GLOO|TORCH)_[A-Z0-9_]{2,60}"
@@ -52,19 +47,14 @@ _READING = lazy(
 )
 
 
-@line_parser
-class ReadsParser(LineParser):
+@reads("environ.get(", "getenv(", "environ[", "${NCCL_", "$NCCL_", "${TORCH_NCCL_", "$TORCH_NCCL_", needs=(_READING,))
+def variables_read(line: Line) -> Iterator[Event]:
     """Places where the job's own code reads a variable: such a variable is not without effect, whoever else
     ignores it.
     """
-
-    literals = ("environ.get(", "getenv(", "environ[", "${NCCL_", "$NCCL_", "${TORCH_NCCL_", "$TORCH_NCCL_")
-    needs = (_READING,)
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        names = [match["name"] or match["shell"] for match in _READING.finditer(line.body[:4000])]
-        for name in list(dict.fromkeys(names))[:_MOST]:
-            yield Note(**common(line), what="reads-variable", detail=name)
+    names = [match["name"] or match["shell"] for match in _READING.finditer(line.body[:4000])]
+    for name in list(dict.fromkeys(names))[:_MOST]:
+        yield Note(**common(line), what="reads-variable", detail=name)
 
 
 _OPTIONS = (
@@ -86,20 +76,19 @@ _SPECIFIED = "was specified"
 """What loggers say of an option that is set."""
 
 
-@line_parser
-class CodeOptionParser(LineParser):
-    """Options of DistributedDataParallel, and ``device_id`` of the process group, where code or a note sets them."""
+@reads(
+    *tuple(f"{name}=" for name in _OPTIONS), needs=(Need((), _OPTION, is_unlogged=True), Need((_SPECIFIED,), _OPTION))
+)
+def code_option(line: Line) -> Iterator[Event]:
+    """Options of DistributedDataParallel, and ``device_id`` of the process group, where code or a note sets them.
 
-    literals = tuple(f"{name}=" for name in _OPTIONS)
-    needs = (Need((), _OPTION, is_unlogged=True), Need((_SPECIFIED,), _OPTION))
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        """Each option once; lines of loggers count only where they warn of an option that is set."""
-        body = line.body[:4000]
-        if (line.mark.is_logged and _SPECIFIED not in body) or "keyword argument" in body:
-            return
-        seen: set[str] = set()
-        for match in _OPTION.finditer(body):
-            if match["name"] not in seen:
-                seen.add(match["name"])
-                yield Setting(**common(line), name=match["name"], value=match["value"])
+    Each option once; lines of loggers count only where they warn of an option that is set.
+    """
+    body = line.body[:4000]
+    if (line.mark.is_logged and _SPECIFIED not in body) or "keyword argument" in body:
+        return
+    seen: set[str] = set()
+    for match in _OPTION.finditer(body):
+        if match["name"] not in seen:
+            seen.add(match["name"])
+            yield Setting(**common(line), name=match["name"], value=match["value"])

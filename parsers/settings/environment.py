@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nccldoctor.events import Event, Setting
-from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.base import Line, common, reads
 from nccldoctor.parsers.rows import Table
 from nccldoctor.parsers.settings.assignments import MOST, NEEDS, assignments
 from nccldoctor.words.secrets import MASK, is_secret, masked
@@ -25,21 +25,18 @@ def shown_value(name: str, value: str) -> str:
     return MASK if is_secret(name) else masked(text)[:300]
 
 
-@line_parser
-class EnvironmentParser(LineParser):
-    """One event for each variable that a line sets."""
+@reads(*Table(__file__).literals, needs=NEEDS)
+def environment(line: Line) -> Iterator[Event]:
+    """One event for each variable that a line sets.
 
-    literals = Table(__file__).literals
-    needs = NEEDS
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        """Each variable once per line, in order; the value is empty where the line says only that it is set."""
-        seen: set[str] = set()
-        for name, value in assignments(line):
-            if name in seen:
-                continue
-            seen.add(name)
-            shown = shown_value(name, value)
-            yield Setting(**common(line, text=f"{name}={shown}"), name=name, value=shown)
-            if len(seen) == MOST:
-                return
+    Each variable once per line, in order; the value is empty where the line says only that it is set.
+    """
+    seen: set[str] = set()
+    for name, value in assignments(line):
+        if name in seen:
+            continue
+        seen.add(name)
+        shown = shown_value(name, value)
+        yield Setting(**common(line, text=f"{name}={shown}"), name=name, value=shown)
+        if len(seen) == MOST:
+            return

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 
 from nccldoctor.events import Event, Setting
-from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.base import Line, common, reads
 from nccldoctor.parsers.rows import Table
 from nccldoctor.patterns import lazy
 
@@ -74,41 +74,38 @@ def _readable(expression: str) -> str:
     return expression.strip()
 
 
-@line_parser
-class TimeoutParser(LineParser):
-    """One event for each limit that a line sets, in seconds where it can be read."""
+@reads(*Table(__file__).literals, needs=(_CALL, _DEFAULT, _OPTION))
+def timeout(line: Line) -> Iterator[Event]:
+    """One event for each limit that a line sets, in seconds where it can be read.
 
-    literals = Table(__file__).literals
-    needs = (_CALL, _DEFAULT, _OPTION)
+    Calls may run over several lines; the first ``timeout=`` before their end counts.
+    """
+    body = line.body
+    if body.lstrip().startswith("#") and "SBATCH" not in body[:12]:
+        return
+    if hit := _CALL.search(body):
+        value = _of_call(line, hit.end())
+        if value is not None:
+            yield _setting(line, f"{hit['name']}(timeout=)", _readable(value))
+    if hit := _DEFAULT.search(body):
+        yield _setting(line, "_DEFAULT_PG_TIMEOUT", _readable(hit["value"]))
+    for hit in _OPTION.finditer(body):
+        name = hit["name"]
+        name = "--ddp_timeout" if name.startswith("ddp") else "--" + name.replace("_", "-")
+        yield _setting(line, name, hit["value"])
 
-    def parse(self, line: Line) -> Iterator[Event]:
-        """Calls may run over several lines; the first ``timeout=`` before their end counts."""
-        body = line.body
-        if body.lstrip().startswith("#") and "SBATCH" not in body[:12]:
-            return
-        if hit := _CALL.search(body):
-            value = self._of_call(line, hit.end())
-            if value is not None:
-                yield self._setting(line, f"{hit['name']}(timeout=)", _readable(value))
-        if hit := _DEFAULT.search(body):
-            yield self._setting(line, "_DEFAULT_PG_TIMEOUT", _readable(hit["value"]))
-        for hit in _OPTION.finditer(body):
-            name = hit["name"]
-            name = "--ddp_timeout" if name.startswith("ddp") else "--" + name.replace("_", "-")
-            yield self._setting(line, name, hit["value"])
 
-    @staticmethod
-    def _of_call(line: Line, start: int) -> str | None:
-        rest = line.body[start:]
-        depth = 1
-        for text in (rest, *(below.body for below in line.following(_CALL_LINES))):
-            if hit := _ARGUMENT.search(text):
-                return hit["value"]
-            depth += text.count("(") - text.count(")")
-            if depth <= 0:
-                return None
-        return None
+def _of_call(line: Line, start: int) -> str | None:
+    rest = line.body[start:]
+    depth = 1
+    for text in (rest, *(below.body for below in line.following(_CALL_LINES))):
+        if hit := _ARGUMENT.search(text):
+            return hit["value"]
+        depth += text.count("(") - text.count(")")
+        if depth <= 0:
+            return None
+    return None
 
-    @staticmethod
-    def _setting(line: Line, name: str, value: str) -> Setting:
-        return Setting(**common(line), name=name, value=value[:200])
+
+def _setting(line: Line, name: str, value: str) -> Setting:
+    return Setting(**common(line), name=name, value=value[:200])

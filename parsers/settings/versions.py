@@ -9,26 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nccldoctor.events import Event, Version
-from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.base import Line, common, reads
 from nccldoctor.parsers.rows import Table, needs_of
 
 _TABLE = Table(__file__)
 
 
-@line_parser
-class VersionParser(LineParser):
-    """At most one event of each program for a line."""
-
-    literals = _TABLE.literals
-    needs = needs_of(_TABLE.rows)
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        """The first version of each program that the line names."""
-        seen: set[str] = set()
-        for row in _TABLE.rows:
-            program = row.values["of"]
-            if program not in seen and (hit := row.first_match(line.body)):
-                seen.add(program)
-                groups = hit.groupdict()
-                version = groups.get("version") or groups["tuple"].replace(" ", "").replace(",", ".")
-                yield Version(**common(line), of=program, version=version)
+@reads(*_TABLE.literals, needs=needs_of(_TABLE.rows))
+def version(line: Line) -> Iterator[Event]:
+    """At most one event of each program for a line. The first version of each program that the line names."""
+    seen: set[str] = set()
+    for row in _TABLE.rows:
+        program = row.values["of"]
+        if program not in seen and (hit := row.first_match(line.body)):
+            seen.add(program)
+            groups = hit.groupdict()
+            version = groups.get("version") or groups["tuple"].replace(" ", "").replace(",", ".")
+            yield Version(**common(line), of=program, version=version)

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from itertools import chain
 
 from nccldoctor.events import Event, Note, Phase
-from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.base import Line, common, line_parser, reads
 from nccldoctor.parsers.rows import RowParser, Table, first_fit, needs_of
 from nccldoctor.patterns import lazy
 
@@ -51,44 +51,37 @@ class WorldSizeParser(RowParser):
         return line.raw[: self.longest]
 
 
-@line_parser
-class LaunchSizes(LineParser):
+@reads("Starting elastic_operator", "--nproc_per_node", "--nproc-per-node", needs=(lazy("launch configs"), _PROCESSES))
+def launch_sizes(line: Line) -> Iterable[Event]:
     """*note* with processes times nodes, of torchrun's launch configs or its command line.
 
     A range of nodes (``1:4``), or no word on the nodes, tells what the job has at least.
     """
-
-    literals = ("Starting elastic_operator", "--nproc_per_node", "--nproc-per-node")
-    needs = (lazy("launch configs"), _PROCESSES)
-
-    def parse(self, line: Line) -> Iterable[Event]:
-        is_told = "launch configs" in line.body
-        if is_told:
-            found = chain.from_iterable(_CONFIG.finditer(near.body) for near in line.following(12))
-            words = {hit["name"]: int(hit["value"]) for hit in found}
-            processes, least, most = (words.get(name) for name in ("nproc_per_node", "min_nodes", "max_nodes"))
-        else:
-            count, nodes = _PROCESSES.search(line.body), _NODES.search(line.body)
-            processes = int(count[1]) if count else None
-            least = int(nodes["least"]) if nodes else None
-            most = int(nodes["most"] or nodes["least"]) if nodes else None
-        if processes is None or processes * (least or 1) >= MOST_RANKS:
-            return
-        what = "least-size" if least is None or least != most else "job-size" if is_told else "world-size"
-        yield Note(**common(line, what=what, detail=str(processes * max(1, least or 1))))
+    is_told = "launch configs" in line.body
+    if is_told:
+        found = chain.from_iterable(_CONFIG.finditer(near.body) for near in line.following(12))
+        words = {hit["name"]: int(hit["value"]) for hit in found}
+        processes, least, most = (words.get(name) for name in ("nproc_per_node", "min_nodes", "max_nodes"))
+    else:
+        count, nodes = _PROCESSES.search(line.body), _NODES.search(line.body)
+        processes = int(count[1]) if count else None
+        least = int(nodes["least"]) if nodes else None
+        most = int(nodes["most"] or nodes["least"]) if nodes else None
+    if processes is None or processes * (least or 1) >= MOST_RANKS:
+        return
+    what = "least-size" if least is None or least != most else "job-size" if is_told else "world-size"
+    yield Note(**common(line, what=what, detail=str(processes * max(1, least or 1))))
 
 
-@line_parser
-class AccelerateState(LineParser):
-    """What ``logger.info(accelerator.state)`` prints of each process: *phase* ``ready`` with its rank, and *note* ``job-size``."""
+@reads("Distributed environment: ")
+def accelerate_state(line: Line) -> Iterable[Event]:
+    """What ``logger.info(accelerator.state)`` prints of each process: *phase* ``ready`` with its rank, and *note* ``job-size``.
 
-    literals = ("Distributed environment: ",)
-
-    def parse(self, line: Line) -> Iterable[Event]:
-        """The size and the rank stand in the two lines that follow."""
-        found = [hit for near in line.following(2) if (hit := _STATE.match(near.body.strip())) is not None]
-        sizes = [int(hit["value"]) for hit in found if hit["size"]]
-        ranks = [int(hit["value"]) for hit in found if not hit["size"]]
-        if sizes and ranks and ranks[0] < sizes[0] < MOST_RANKS:
-            yield Phase(**common(line, rank=ranks[0], what="ready"))
-            yield Note(**common(line, rank=ranks[0], what="job-size", detail=str(sizes[0])))
+    The size and the rank stand in the two lines that follow.
+    """
+    found = [hit for near in line.following(2) if (hit := _STATE.match(near.body.strip())) is not None]
+    sizes = [int(hit["value"]) for hit in found if hit["size"]]
+    ranks = [int(hit["value"]) for hit in found if not hit["size"]]
+    if sizes and ranks and ranks[0] < sizes[0] < MOST_RANKS:
+        yield Phase(**common(line, rank=ranks[0], what="ready"))
+        yield Note(**common(line, rank=ranks[0], what="job-size", detail=str(sizes[0])))

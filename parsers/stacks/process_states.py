@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import takewhile
 
 from nccldoctor.events import Event, ProcessState
-from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.base import Line, common, reads
 from nccldoctor.parsers.stacks.owner import owner_of
 from nccldoctor.patterns import lazy
 from nccldoctor.words.kernel_waits import telling_function
@@ -26,31 +26,28 @@ _COMMANDS = ("COMMAND", "CMD", "ARGS", "COMM")
 _PYTHON = lazy(r"\bpython[\d.]*\b|torchrun|\.py\b")
 
 
-@line_parser
-class ProcessTableParser(LineParser):
-    """``ps`` and ``top``: the processes of Python, and any other that is stopped, blocked or gone."""
+@reads("PID", needs=(lazy(rf"(?:{'|'.join(_COMMANDS)})\s*$"),))
+def process_table(line: Line) -> Iterator[Event]:
+    """``ps`` and ``top``: the processes of Python, and any other that is stopped, blocked or gone.
 
-    literals = ("PID",)
-    needs = (lazy(rf"(?:{'|'.join(_COMMANDS)})\s*$"),)
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        """One event for each row below a head with the columns PID and state."""
-        head = line.body.split()
-        state = next((head.index(name) for name in _COLUMNS if name in head), None)
-        if "PID" not in head or state is None or head[-1] not in _COMMANDS:
-            return
-        wait = head.index("WCHAN") if "WCHAN" in head else None
-        rows = _table_rows(line, len(head), head.index("PID"))
-        below = (other.body for other in line.following(_KERNEL_DEPTH))
-        in_kernel = telling_function(below) if len(rows) == 1 else None
-        for row, cells in rows:
-            letter, command = cells[state][:1], cells[-1].strip()
-            waits_in = cells[wait] if wait is not None and cells[wait] not in ("-", "0") else None
-            waits_in = in_kernel or waits_in
-            seen = "stopped" if waits_in == "do_signal_stop" else _state(letter)
-            if seen and (_PYTHON.search(command) or (seen not in ("running", "sleeping") and command[0] != "[")):
-                fields = common(row, pid=int(cells[head.index("PID")]))
-                yield ProcessState(**fields, state=seen, waits_in=waits_in, command=command[:300], tool="ps")
+    One event for each row below a head with the columns PID and state.
+    """
+    head = line.body.split()
+    state = next((head.index(name) for name in _COLUMNS if name in head), None)
+    if "PID" not in head or state is None or head[-1] not in _COMMANDS:
+        return
+    wait = head.index("WCHAN") if "WCHAN" in head else None
+    rows = _table_rows(line, len(head), head.index("PID"))
+    below = (other.body for other in line.following(_KERNEL_DEPTH))
+    in_kernel = telling_function(below) if len(rows) == 1 else None
+    for row, cells in rows:
+        letter, command = cells[state][:1], cells[-1].strip()
+        waits_in = cells[wait] if wait is not None and cells[wait] not in ("-", "0") else None
+        waits_in = in_kernel or waits_in
+        seen = "stopped" if waits_in == "do_signal_stop" else _state(letter)
+        if seen and (_PYTHON.search(command) or (seen not in ("running", "sleeping") and command[0] != "[")):
+            fields = common(row, pid=int(cells[head.index("PID")]))
+            yield ProcessState(**fields, state=seen, waits_in=waits_in, command=command[:300], tool="ps")
 
 
 def _table_rows(line: Line, columns: int, pid: int) -> list[tuple[Line, list[str]]]:
@@ -71,19 +68,14 @@ _STATUS = lazy(r"^State:\s{1,8}(?P<letter>[A-Za-z]) \(")
 _STATUS_PID = lazy(r"^Pid:\s{1,8}(?P<pid>\d{1,10})$")
 
 
-@line_parser
-class ProcStatusParser(LineParser):
+@reads("State:\t", "State:  ", needs=(_STATUS,))
+def proc_status(line: Line) -> Iterator[Event]:
     """``/proc/PID/status``: the line *State* and the *Pid* below it."""
-
-    literals = ("State:\t", "State:  ")
-    needs = (_STATUS,)
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        hit = _STATUS.search(line.body)
-        pids = (_STATUS_PID.search(below.body) for below in line.following(6))
-        pid = next((int(found["pid"]) for found in pids if found), None)
-        if hit and pid is not None and (state := _state(hit["letter"])):
-            yield ProcessState(**common(line, pid=pid), state=state, tool="proc")
+    hit = _STATUS.search(line.body)
+    pids = (_STATUS_PID.search(below.body) for below in line.following(6))
+    pid = next((int(found["pid"]) for found in pids if found), None)
+    if hit and pid is not None and (state := _state(hit["letter"])):
+        yield ProcessState(**common(line, pid=pid), state=state, tool="proc")
 
 
 _STOPPED = lazy(r"unexpected waitpid result \w{1,30}\(Pid\((?P<pid>\d{1,10})\), SIG(?:STOP|TSTP|TTIN|TTOU)\b")
@@ -103,25 +95,25 @@ def _is_refused(line: Line) -> bool:
 _ZOMBIE = lazy(r"process (?P<pid>\d{1,10}) is a zombie - the process has already terminated")
 
 
-@line_parser
-class ToolErrorParser(LineParser):
+@reads(
+    "unexpected waitpid result",
+    "Failed to get process executable name",
+    "ptrace: No such process",
+    "is a zombie - the process",
+    "given process id is not running",
+    "Failed to open process ",
+    needs=(_STOPPED, _GONE, _ZOMBIE),
+)
+def tool_error(line: Line) -> Iterator[Event]:
     """The error of a stack tool instead of a stack: the process is stopped, gone, or a zombie."""
-
-    literals = (
-        *("unexpected waitpid result", "Failed to get process executable name", "ptrace: No such process"),
-        *("is a zombie - the process", "given process id is not running", "Failed to open process "),
-    )
-    needs = (_STOPPED, _GONE, _ZOMBIE)
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        for state, pattern in (("stopped", _STOPPED), ("gone", _GONE), ("zombie", _ZOMBIE)):
-            hit = pattern.search(line.body)
-            if hit is None:
-                continue
-            if state == "gone" and _is_refused(line):
-                return  # the process may well run
-            fields = owner_of(line, 12).stack_fields(line)
-            if "pid" in hit.re.groupindex:
-                fields["pid"] = int(hit["pid"])
-            yield ProcessState(**fields, state=state, tool="stack tool")
-            return
+    for state, pattern in (("stopped", _STOPPED), ("gone", _GONE), ("zombie", _ZOMBIE)):
+        hit = pattern.search(line.body)
+        if hit is None:
+            continue
+        if state == "gone" and _is_refused(line):
+            return  # the process may well run
+        fields = owner_of(line, 12).stack_fields(line)
+        if "pid" in hit.re.groupindex:
+            fields["pid"] = int(hit["pid"])
+        yield ProcessState(**fields, state=state, tool="stack tool")
+        return

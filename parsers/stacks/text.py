@@ -9,10 +9,11 @@ pthread, not of the system.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from nccldoctor.events import Event, Stack
-from nccldoctor.parsers.base import Line, LineParser, line_parser
+from nccldoctor.parsers.base import Line, finds, reads
 from nccldoctor.parsers.stacks import frames as sf
 from nccldoctor.parsers.stacks.owner import FAR, NEAR, owner_of
 from nccldoctor.patterns import lazy
@@ -27,105 +28,91 @@ _FAULTHANDLER = lazy(
 )
 
 
-@line_parser
-class PySpyParser(LineParser):
-    """``py-spy dump``, with or without ``--native``, ``--locals`` and ``--subprocesses``."""
+@finds(_PYSPY, " (idle)", " (active)", " (active+gil)", " (idle+gil)")
+def py_spy(line: Line, hit: re.Match[str]) -> Iterator[Event]:
+    """``py-spy dump``, with or without ``--native``, ``--locals`` and ``--subprocesses``.
 
-    literals = (" (idle)", " (active)", " (active+gil)", " (idle+gil)")
-    needs = (_PYSPY,)
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        """One stack for each thread with frames; that of a data loader's worker is no main thread of a rank."""
-        hit = _PYSPY.search(line.body)
-        if hit is None:
-            return
-        frames = sf.collect(line, sf.pyspy_frame)
-        if not frames:
-            return
-        named_other = hit["name"] not in (None, "MainThread")
-        above = owner_of(line, NEAR if named_other else FAR)
-        main = hit["name"] == "MainThread" or (
-            hit["name"] is None and above.pid is not None and hit["id"] == str(above.pid)
-        )
-        is_helper = (above.is_helper and not sf.is_spawned_rank(frames)) or sf.is_helper_process(frames)
-        yield Stack(
-            **above.stack_fields(line),
-            thread=hit["name"],
-            ident=hit["id"],
-            frames=frames,
-            main=main and not is_helper,
-            helper=main and is_helper,
-            state=hit["state"],
-            tool="py-spy",
-        )
+    One stack for each thread with frames; that of a data loader's worker is no main thread of a rank.
+    """
+    frames = sf.collect(line, sf.pyspy_frame)
+    if not frames:
+        return
+    named_other = hit["name"] not in (None, "MainThread")
+    above = owner_of(line, NEAR if named_other else FAR)
+    main = hit["name"] == "MainThread" or (
+        hit["name"] is None and above.pid is not None and hit["id"] == str(above.pid)
+    )
+    is_helper = (above.is_helper and not sf.is_spawned_rank(frames)) or sf.is_helper_process(frames)
+    yield Stack(
+        **above.stack_fields(line),
+        thread=hit["name"],
+        ident=hit["id"],
+        frames=frames,
+        main=main and not is_helper,
+        helper=main and is_helper,
+        state=hit["state"],
+        tool="py-spy",
+    )
 
 
-@line_parser
-class FaulthandlerParser(LineParser):
-    """CPython's ``faulthandler``: by signal, by timer, or as the last words of a crash."""
+@finds(_FAULTHANDLER, "Current thread 0x", "Thread 0x", "Stack (most recent call first)")
+def faulthandler(line: Line, hit: re.Match[str]) -> Iterator[Event]:
+    """CPython's ``faulthandler``: by signal, by timer, or as the last words of a crash.
 
-    literals = ("Current thread 0x", "Thread 0x", "Stack (most recent call first)")
-    needs = (_FAULTHANDLER,)
+    One stack for each thread; the main thread rests on ``<module>``, or is cut off and printed last.
+    """
+    frames = sf.collect(line, sf.faulthandler_frame)
+    if not frames:
+        return
+    main = frames[-1].startswith("<module> ") or (
+        not sf.is_started_by_threading(frames)
+        and not sf.is_helper_name(hit["name"] or "")
+        and not _has_thread_below(line, len(frames))
+    )
+    above = owner_of(line, FAR if main else NEAR)
+    is_helper = main and sf.is_helper_process(frames)
+    yield Stack(
+        **above.stack_fields(line),
+        thread=hit["name"],
+        ident=hit["id"],
+        frames=frames,
+        main=main and not is_helper,
+        helper=is_helper,
+        tool="faulthandler",
+    )
 
-    def parse(self, line: Line) -> Iterator[Event]:
-        """One stack for each thread; the main thread rests on ``<module>``, or is cut off and printed last."""
-        hit = _FAULTHANDLER.search(line.body)
-        if hit is None:
-            return
-        frames = sf.collect(line, sf.faulthandler_frame)
-        if not frames:
-            return
-        main = frames[-1].startswith("<module> ") or (
-            not sf.is_started_by_threading(frames)
-            and not sf.is_helper_name(hit["name"] or "")
-            and not self._has_thread_below(line, len(frames))
-        )
-        above = owner_of(line, FAR if main else NEAR)
-        is_helper = main and sf.is_helper_process(frames)
-        yield Stack(
-            **above.stack_fields(line),
-            thread=hit["name"],
-            ident=hit["id"],
-            frames=frames,
-            main=main and not is_helper,
-            helper=is_helper,
-            tool="faulthandler",
-        )
 
-    @staticmethod
-    def _has_thread_below(line: Line, depth: int) -> bool:
-        """True when the same dump goes on with another thread."""
-        for number, below in enumerate(line.following(depth + 8)):
-            if _FAULTHANDLER.search(below.body):
-                return True
-            if number >= depth and below.body.strip() and not sf.is_inside_dump(below.body):
-                return False
-        return False
+def _has_thread_below(line: Line, depth: int) -> bool:
+    """True when the same dump goes on with another thread."""
+    for number, below in enumerate(line.following(depth + 8)):
+        if _FAULTHANDLER.search(below.body):
+            return True
+        if number >= depth and below.body.strip() and not sf.is_inside_dump(below.body):
+            return False
+    return False
 
 
 _PYTHON_THREAD = lazy(r"^# Thread \d{1,20}$")
 
 
-@line_parser
-class FormattedStackParser(LineParser):
-    """What ``traceback.format_stack`` prints below ``# Thread 140213``, outermost frame first: Ray's stacks without py-spy."""
+@reads("# Thread ")
+def formatted_stack(line: Line) -> Iterator[Event]:
+    """What ``traceback.format_stack`` prints below ``# Thread 140213``, outermost frame first: Ray's stacks without py-spy.
 
-    literals = ("# Thread ",)
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        """One stack for each thread; the main thread rests on ``<module>``."""
-        if _PYTHON_THREAD.search(line.body) is None:
-            return
-        frames = tuple(reversed(sf.collect(line, sf.faulthandler_frame)))
-        if not frames:
-            return
-        main = any(frame.startswith("<module> ") for frame in frames) and not sf.is_started_by_threading(frames)
-        is_helper = main and sf.is_helper_process(frames)
-        yield Stack(
-            **owner_of(line, FAR if main else NEAR).stack_fields(line),
-            thread=None,
-            frames=frames,
-            main=main and not is_helper,
-            helper=is_helper,
-            tool="traceback",
-        )
+    One stack for each thread; the main thread rests on ``<module>``.
+    """
+    if _PYTHON_THREAD.search(line.body) is None:
+        return
+    frames = tuple(reversed(sf.collect(line, sf.faulthandler_frame)))
+    if not frames:
+        return
+    main = any(frame.startswith("<module> ") for frame in frames) and not sf.is_started_by_threading(frames)
+    is_helper = main and sf.is_helper_process(frames)
+    yield Stack(
+        **owner_of(line, FAR if main else NEAR).stack_fields(line),
+        thread=None,
+        frames=frames,
+        main=main and not is_helper,
+        helper=is_helper,
+        tool="traceback",
+    )

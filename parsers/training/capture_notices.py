@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from nccldoctor.events import CaptureNotice, Event
-from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.base import Line, common, finds
 from nccldoctor.patterns import lazy
 
 _SAYS = lazy(
@@ -13,13 +14,10 @@ _SAYS = lazy(
 )
 
 
-@line_parser
-class CaptureNotices(LineParser):
-    """*capture*: the rank is under capture, or it asks all ranks for their stacks."""
+@finds(_SAYS, "nccldoctor.capture ")
+def capture_notices(line: Line, hit: re.Match[str]) -> Iterator[Event]:
+    """*capture*: the rank is under capture, or it asks all ranks for their stacks.
 
-    literals = ("nccldoctor.capture ",)
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        """The look, and how long the others have."""
-        if (hit := _SAYS.search(line.body)) is not None:
-            yield CaptureNotice(**common(line), look=hit["look"], within_s=int(hit["s"]) if hit["s"] else None)
+    The look, and how long the others have.
+    """
+    yield CaptureNotice(**common(line), look=hit["look"], within_s=int(hit["s"]) if hit["s"] else None)

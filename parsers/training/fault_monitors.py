@@ -16,7 +16,7 @@ from typing import Any
 from nccldoctor.events import AbsenceReport, Event, SlowReport
 from nccldoctor.model.errors import NccldoctorError
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.base import Line, common, finds, line_parser
 from nccldoctor.parsers.rows import RowParser, Table
 from nccldoctor.patterns import lazy
 
@@ -65,20 +65,15 @@ class FaultMonitor(RowParser):
         return fields | {_READ[group][0]: _READ[group][1](hit[group]) for group in held}
 
 
-@line_parser
-class StragglerJson(LineParser):
-    """*slow-report* of the JSON that FlagScale writes beside its text, on one line or one number a line."""
+@finds(_LISTED, '"straggler_ranks"')
+def straggler_json(line: Line, hit: re.Match[str]) -> Iterator[Event]:
+    """*slow-report* of the JSON that FlagScale writes beside its text, on one line or one number a line.
 
-    literals = ('"straggler_ranks"',)
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        """The numbers up to the bracket that closes the list."""
-        hit = _LISTED.search(line.body)
-        if hit is None:
-            return
-        text, below = hit["listed"], line.following(_RANKS)
-        while "]" not in text and (row := next(below, None)) is not None:
-            text += f"{row.body.strip()} "
-        slow = _spans(text.partition("]")[0])
-        if slow:
-            yield SlowReport(**common(line, rank=None), by="FlagScale", slow=slow)
+    The numbers up to the bracket that closes the list.
+    """
+    text, below = hit["listed"], line.following(_RANKS)
+    while "]" not in text and (row := next(below, None)) is not None:
+        text += f"{row.body.strip()} "
+    slow = _spans(text.partition("]")[0])
+    if slow:
+        yield SlowReport(**common(line, rank=None), by="FlagScale", slow=slow)

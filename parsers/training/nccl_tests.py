@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from nccldoctor.events import Event, NcclError, Note, Phase, ProcessId
-from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.base import Line, common, reads
 from nccldoctor.parsers.nccl.topics import topic_of
 from nccldoctor.parsers.process_group.nccl_error import code_of_words
 from nccldoctor.patterns import lazy
@@ -29,35 +29,29 @@ _TOO_SLOW = lazy(r"Avg bus bandwidth {0,12}: [\d.e+-]{1,20} FAILED")
 _TRACE = lazy(r"\.\. (?P<host>[\w.-]{1,200}) pid (?P<pid>\d{1,10}): Test failure ")
 
 
-@line_parser
-class NcclTests(LineParser):
+@reads("Test NCCL failure", ": Test failure ", " Pid ", "Out of bounds values")
+def nccl_tests(line: Line) -> Iterator[Event]:
     """*process-id* for each rank of the table of devices, *nccl-error* for a failure, with the process of the next line.
 
     The check of the sums ends the run: a *phase*, or a *note* where sums are wrong or the links too slow.
     """
-
-    literals = ("Test NCCL failure", ": Test failure ", " Pid ", "Out of bounds values")
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        body = line.body[:2_000]
-        if hit := _DEVICE.search(body):
-            yield ProcessId(**common(line, rank=int(hit["rank"]), pid=int(hit["pid"]), host=hit["host"]))
-        elif hit := _FAILURE.search(body.rstrip()):
-            trace = next((found for below in line.following(1) if (found := _TRACE.search(below.body))), None)
-            last = (hit["last"] or "").strip() or None
-            yield NcclError(
-                **common(line, host=hit["host"], pid=int(trace["pid"]) if trace else None),
-                code=code_of_words(hit["text"]),
-                message=hit["text"].strip(" /"),
-                last_error=last,
-                topic=topic_of(last or ""),
-            )
-        elif hit := _SUMS.search(body):
-            yield _result(line, hit)
-        elif hit := _TRACE.search(body):
-            yield Note(
-                **common(line, host=hit["host"], pid=int(hit["pid"])), what="nccl-tests-trace", detail=hit[0][:200]
-            )
+    body = line.body[:2_000]
+    if hit := _DEVICE.search(body):
+        yield ProcessId(**common(line, rank=int(hit["rank"]), pid=int(hit["pid"]), host=hit["host"]))
+    elif hit := _FAILURE.search(body.rstrip()):
+        trace = next((found for below in line.following(1) if (found := _TRACE.search(below.body))), None)
+        last = (hit["last"] or "").strip() or None
+        yield NcclError(
+            **common(line, host=hit["host"], pid=int(trace["pid"]) if trace else None),
+            code=code_of_words(hit["text"]),
+            message=hit["text"].strip(" /"),
+            last_error=last,
+            topic=topic_of(last or ""),
+        )
+    elif hit := _SUMS.search(body):
+        yield _result(line, hit)
+    elif hit := _TRACE.search(body):
+        yield Note(**common(line, host=hit["host"], pid=int(hit["pid"])), what="nccl-tests-trace", detail=hit[0][:200])
 
 
 def _result(line: Line, hit: re.Match[str]) -> Event:

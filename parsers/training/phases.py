@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 
 from nccldoctor.events import Event, Phase
-from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.base import Line, common, reads
 from nccldoctor.parsers.rows import Table, first_fit
 from nccldoctor.parsers.training.write_ups import is_of_person
 from nccldoctor.patterns import lazy
@@ -48,32 +48,26 @@ def seconds_taken(text: str) -> float | None:
 _AT_BARRIER = lazy(r"\b(?:waiting (?:at|in|for)|reached|entering) (?:the |a )?(?:\w+ )?barrier\b")
 
 
-@line_parser
-class Phases(LineParser):
+@reads(*tuple(dict.fromkeys(literal for row in _DONE + _DOING for literal in row.literals)), sampled=True)
+def phases(line: Line) -> Iterable[Event]:
     """A sentence about what the rank does now, or has just done (``detail`` then begins ``done: ``).
 
-    Where it waits for others at a barrier, ``detail`` begins ``waits: ``. Of a large file only its ends and the surroundings of trouble
-    matter here.
+    Where it waits for others at a barrier, ``detail`` begins ``waits: ``. Of a large file only its ends and the
+    surroundings of trouble matter here. The first phase that the line speaks of.
     """
-
-    sampled = True
-    literals = tuple(dict.fromkeys(literal for row in _DONE + _DOING for literal in row.literals))
-
-    def parse(self, line: Line) -> Iterable[Event]:
-        """The first phase that the line speaks of."""
-        body = line.body[:4_000]
-        if line.mark.is_native or _CODE.search(body) or is_of_person(body):
-            return
-        for front, rows in (("done: ", _DONE), ("", _DOING)):
-            if fit := first_fit(rows, body):
-                row, hit = fit
-                if row.values["what"] == "finished" and _NO_GOOD_END.search(body, hit.start()):
-                    return
-                front = front or ("waits: " if _AT_BARRIER.search(body) else "")
-                detail = front + body[hit.start() :].strip()[:300]
-                took = seconds_taken(detail) if front == "done: " else None
-                yield Phase(**common(line), what=row.values["what"], detail=detail, seconds=took)
+    body = line.body[:4_000]
+    if line.mark.is_native or _CODE.search(body) or is_of_person(body):
+        return
+    for front, rows in (("done: ", _DONE), ("", _DOING)):
+        if fit := first_fit(rows, body):
+            row, hit = fit
+            if row.values["what"] == "finished" and _NO_GOOD_END.search(body, hit.start()):
                 return
+            front = front or ("waits: " if _AT_BARRIER.search(body) else "")
+            detail = front + body[hit.start() :].strip()[:300]
+            took = seconds_taken(detail) if front == "done: " else None
+            yield Phase(**common(line), what=row.values["what"], detail=detail, seconds=took)
+            return
 
 
 _EPOCH = lazy(
@@ -82,16 +76,13 @@ _EPOCH = lazy(
 )
 
 
-@line_parser
-class EpochOver(LineParser):
-    """The end of an epoch. The word is common in healthy logs, so it is looked for in parts of a large file only."""
+@reads("poch ", "poch=", "poch:", sampled=True)
+def epoch_over(line: Line) -> Iterable[Event]:
+    """The end of an epoch. The word is common in healthy logs, so it is looked for in parts of a large file only.
 
-    sampled = True
-    literals = ("poch ", "poch=", "poch:")
-
-    def parse(self, line: Line) -> Iterable[Event]:
-        """One sentence that says so."""
-        m = _EPOCH.search(line.body[:2_000])
-        if m:
-            detail = line.body[m.start() :].strip()[:300]
-            yield Phase(**common(line), what="epoch-end", detail=detail, seconds=seconds_taken(detail))
+    One sentence that says so.
+    """
+    m = _EPOCH.search(line.body[:2_000])
+    if m:
+        detail = line.body[m.start() :].strip()[:300]
+        yield Phase(**common(line), what="epoch-end", detail=detail, seconds=seconds_taken(detail))

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from nccldoctor.parsers.base import LineParser
 from nccldoctor.parsers.kernel import driver, events, prefix
 
-XID, SXID = driver.XidParser(), driver.SxidParser()
-OOM, STUCK, OTHER = events.OomKillParser(), events.StuckTaskParser(), events.KernelEventParser()
+XID, SXID = driver.xid, driver.sxid
+OOM, STUCK, OTHER = events.oom_kill, events.stuck_task, events.KernelEventParser()
 PARSERS: tuple[LineParser, ...] = (XID, SXID, OOM, STUCK, OTHER)
 
 

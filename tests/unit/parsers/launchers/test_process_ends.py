@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nccldoctor.events import ProcessExit, TearDown
-from nccldoctor.parsers.launchers.other_launchers import OtherLaunchers
-from nccldoctor.parsers.python.crash import Crashes
+from nccldoctor.parsers.launchers.other_launchers import other_launchers
+from nccldoctor.parsers.python.crash import crashes
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from nccldoctor.parsers.python.crash import Crashes
     ],
 )
 def test_terminate_is_tear_down_with_its_reason(text: str, detail: str) -> None:
-    (event,) = events_of(Crashes(), text)
+    (event,) = events_of(crashes, text)
     assert isinstance(event, TearDown)
     assert (event.what, event.detail) == ("terminate-called", detail)
 
@@ -44,7 +44,7 @@ def test_terminate_is_tear_down_with_its_reason(text: str, detail: str) -> None:
     ],
 )
 def test_a_crash_is_the_processes_own_end(text: str, signal: str) -> None:
-    (event,) = events_of(Crashes(), text)
+    (event,) = events_of(crashes, text)
     assert isinstance(event, ProcessExit)
     assert (event.signal, event.reporter) == (signal, "process")
 
@@ -53,7 +53,7 @@ def test_a_crash_is_the_processes_own_end(text: str, signal: str) -> None:
     "text", ["Fatal Python error: Aborted", "*** SIGTERM received by PID 7 (TID 9) ***", "*** SIGABRT (@0x3e8) ***"]
 )
 def test_aborts_and_orders_to_stop_are_consequences(text: str) -> None:
-    assert [e.kind for e in events_of(Crashes(), text)] == ["tear-down"]
+    assert [e.kind for e in events_of(crashes, text)] == ["tear-down"]
 
 
 @pytest.mark.parametrize(
@@ -88,14 +88,14 @@ def test_aborts_and_orders_to_stop_are_consequences(text: str) -> None:
     ],
 )
 def test_what_parents_say(text: str, expected: tuple[object, ...]) -> None:
-    (event,) = events_of(OtherLaunchers(), text)
+    (event,) = events_of(other_launchers, text)
     assert isinstance(event, ProcessExit)
     assert (event.reporter, event.rank, event.local_rank, event.exitcode, event.signal, event.pid) == expected
 
 
 def test_deepspeed_stops_the_others() -> None:
     (event,) = events_of(
-        OtherLaunchers(), "[2026-01-01 12:00:00,000] [INFO] [launch.py:319:sigkill_handler] Killing subprocess 4711"
+        other_launchers, "[2026-01-01 12:00:00,000] [INFO] [launch.py:319:sigkill_handler] Killing subprocess 4711"
     )
     assert isinstance(event, TearDown)
     assert (event.what, event.pid) == ("closing-signal", 4711)
@@ -103,22 +103,22 @@ def test_deepspeed_stops_the_others() -> None:
 
 def test_other_exits_are_no_events() -> None:
     assert (
-        events_of(OtherLaunchers(), "thread pool exits with return code = ok\nthe run terminated with code review")
+        events_of(other_launchers, "thread pool exits with return code = ok\nthe run terminated with code review")
         == []
     )
     assert (
-        events_of(OtherLaunchers(), "CalledProcessError: Command '['ninja', '-v']' returned non-zero exit status 1.")
+        events_of(other_launchers, "CalledProcessError: Command '['ninja', '-v']' returned non-zero exit status 1.")
         == []
     )
-    assert events_of(Crashes(), "Signal: strong\nSIGNAL 5\nwe caught signal early") == []
+    assert events_of(crashes, "Signal: strong\nSIGNAL 5\nwe caught signal early") == []
 
 
 @given(
     st.lists(
-        st.one_of(st.sampled_from(list(Crashes.literals + OtherLaunchers.literals)), st.text(max_size=40)), max_size=10
+        st.one_of(st.sampled_from(list(crashes.literals + other_launchers.literals)), st.text(max_size=40)), max_size=10
     )
 )
 @settings(max_examples=40, deadline=None)
 def test_never_raises(pieces: list[str]) -> None:
-    events_of(Crashes(), "".join(pieces))
-    events_of(OtherLaunchers(), "".join(pieces))
+    events_of(crashes, "".join(pieces))
+    events_of(other_launchers, "".join(pieces))

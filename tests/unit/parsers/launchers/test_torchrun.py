@@ -13,9 +13,9 @@ from nccldoctor.events import ExceptionRaised, Note, ProcessExit, TearDown
 from nccldoctor.model import Source, SourceKind
 from nccldoctor.parsers.exit_codes import number_of, signal_named, signal_of
 from nccldoctor.parsers.launchers.torchrun import Agent
-from nccldoctor.parsers.launchers.torchrun_failures import FailureTable
+from nccldoctor.parsers.launchers.torchrun_failures import failure_table
 from nccldoctor.parsers.python.error_file import ErrorFile
-from nccldoctor.parsers.python.exceptions import Exceptions
+from nccldoctor.parsers.python.exceptions import exceptions
 
 AGENT = "E0216 19:31:03.849000 375028 torch/distributed/elastic/multiprocessing/api.py:1003] "
 FAILED = AGENT + "failed (exitcode: -9) local_rank: 3 (pid: 375041) of binary: /opt/venv/bin/python3.11\n"
@@ -55,7 +55,7 @@ Root Cause (first observed failure):
 
 
 def test_rows_carry_the_global_rank_and_the_root_cause_is_first() -> None:
-    closed, quoted, root = events_of(FailureTable(), TABLE)
+    closed, quoted, root = events_of(failure_table, TABLE)
     assert isinstance(closed, ProcessExit)
     assert isinstance(root, ProcessExit)
     assert (closed.rank, closed.local_rank, closed.exitcode, closed.signal, closed.first) == (
@@ -78,7 +78,7 @@ def test_rows_carry_the_global_rank_and_the_root_cause_is_first() -> None:
 
 
 def test_a_tracebacks_in_the_table_is_told_once_and_the_launchers_own_is_an_echo() -> None:
-    (launcher,) = events_of(Exceptions(), TABLE)
+    (launcher,) = events_of(exceptions, TABLE)
     assert isinstance(launcher, ExceptionRaised)
     assert (launcher.type.rpartition(".")[2], launcher.origin) == ("ChildFailedError", "echo")
 
@@ -91,9 +91,9 @@ def test_chained_exceptions_in_a_row_belong_to_its_rank() -> None:
         "  ValueError: bad sample\n"
     )
     text = TABLE.replace(first, chained)
-    found = [e for e in events_of(FailureTable(), text) if isinstance(e, ExceptionRaised)]
+    found = [e for e in events_of(failure_table, text) if isinstance(e, ExceptionRaised)]
     assert [(e.rank, e.type, e.origin) for e in found] == [(8, "KeyError", "own"), (8, "ValueError", "own")]
-    assert [e.type.rpartition(".")[2] for e in events_of(Exceptions(), text) if isinstance(e, ExceptionRaised)] == [
+    assert [e.type.rpartition(".")[2] for e in events_of(exceptions, text) if isinstance(e, ExceptionRaised)] == [
         "ChildFailedError"
     ]
 
@@ -114,7 +114,7 @@ def test_table_of_1_9() -> None:
         "  time: 2021-08-02_11:45:43\n  rank: 0 (local_rank: 0)\n  exitcode: -6 (pid: 4109)\n  error_file: <N/A>\n"
         '  msg: "Process failed with exitcode 1"\n'
     )
-    root, error, other = events_of(FailureTable(), text)
+    root, error, other = events_of(failure_table, text)
     assert isinstance(root, ProcessExit)
     assert isinstance(other, ProcessExit)
     assert isinstance(error, ExceptionRaised)
@@ -199,7 +199,7 @@ def test_signals() -> None:
     st.binary(max_size=200),
 )
 def test_never_raises(lines: list[str], content: bytes) -> None:
-    events_of(FailureTable(), "\n".join(lines))
+    events_of(failure_table, "\n".join(lines))
     events_of(Agent(), "\n".join(lines))
     ErrorFile().parse(source(), content)
     ErrorFile().parse(source(), b'{"message":' + content)

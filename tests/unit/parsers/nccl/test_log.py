@@ -14,12 +14,12 @@ from nccldoctor.parsers.nccl import communicators, log, network, sockets
 from nccldoctor.parsers.nccl.prefix import messages
 
 PARSERS: tuple[LineParser, ...] = (
-    communicators.CommunicatorParser(),
-    log.NcclSettingParser(),
-    log.NcclWarnParser(),
-    log.CollCallParser(),
-    network.IbParser(),
-    sockets.SocketParser(),
+    communicators.communicator,
+    log.nccl_setting,
+    log.nccl_warn,
+    log.coll_call,
+    network.ib,
+    sockets.socket,
 )
 
 

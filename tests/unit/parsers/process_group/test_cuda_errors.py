@@ -7,10 +7,10 @@ from builders.logs.log_reading import events_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nccldoctor.parsers.nccl.log import NcclWarnParser
-from nccldoctor.parsers.process_group.cuda_errors import CudaErrorParser, is_software
+from nccldoctor.parsers.nccl.log import nccl_warn
+from nccldoctor.parsers.process_group.cuda_errors import cuda_error, is_software
 
-PARSER = CudaErrorParser()
+PARSER = cuda_error
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_advice_and_clean_up_are_no_errors():
 
 def test_nccl_warning_is_told_once():
     text = "n1:7:8 [3] enqueue.cc:1204 NCCL WARN Cuda failure 700 'an illegal memory access was encountered'"
-    assert not events_of(NcclWarnParser(), text)
+    assert not events_of(nccl_warn, text)
 
 
 @given(st.text(max_size=150), st.sampled_from(PARSER.literals), st.text(max_size=150))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from nccldoctor.events import CollectiveMismatch, MonitoredBarrier
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.process_group.mismatch import Mismatches
-from nccldoctor.parsers.process_group.monitored_barrier import MonitoredBarriers
+from nccldoctor.parsers.process_group.monitored_barrier import monitored_barriers
 
 OPTIONS = "TensorDeviceTypes=TensorOptions(dtype=float (default), device=cpu, layout=Strided (default)))"
 HEAD = "Detected mismatch between collectives on ranks. "
@@ -30,7 +30,7 @@ def mismatch(text: str) -> CollectiveMismatch:
 
 
 def barrier(text: str) -> MonitoredBarrier:
-    (event,) = events_of(MonitoredBarriers(), text)
+    (event,) = events_of(monitored_barriers, text)
     assert isinstance(event, MonitoredBarrier)
     return event
 
@@ -173,7 +173,7 @@ def test_the_wrappers_barrier_carries_its_call_and_is_told_once() -> None:
 @given(
     st.lists(
         st.one_of(
-            st.sampled_from([*Mismatches.literals, *MonitoredBarriers.literals, call(1, 2, "X", "3")]),
+            st.sampled_from([*Mismatches.literals, *monitored_barriers.literals, call(1, 2, "X", "3")]),
             st.text(max_size=30),
         ),
         max_size=8,
@@ -182,4 +182,4 @@ def test_the_wrappers_barrier_carries_its_call_and_is_told_once() -> None:
 @settings(max_examples=40, deadline=None)
 def test_never_raises(pieces: list[str]) -> None:
     events_of(Mismatches(), "".join(pieces))
-    events_of(MonitoredBarriers(), "".join(pieces))
+    events_of(monitored_barriers, "".join(pieces))

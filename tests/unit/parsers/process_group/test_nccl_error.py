@@ -8,7 +8,7 @@ from builders.logs.log_reading import events_of, parsed
 
 from nccldoctor.events import NcclError
 from nccldoctor.parsers import registry
-from nccldoctor.parsers.process_group.nccl_error import NcclErrors
+from nccldoctor.parsers.process_group.nccl_error import nccl_errors
 
 ENDED = (
     "Process group watchdog thread terminated with exception: "
@@ -24,7 +24,7 @@ BLOCK = f"[rank5]:[E131 18:20:55.347690682 ProcessGroupNCCL.cpp:1895] {PREFIX}{E
 
 
 def found(text: str) -> list[NcclError]:
-    return [e for e in events_of(NcclErrors(), text) if isinstance(e, NcclError)]
+    return [e for e in events_of(nccl_errors, text) if isinstance(e, NcclError)]
 
 
 def test_block_with_its_last_error_and_the_what_of_the_same_process_once() -> None:

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nccldoctor.events import ExceptionRaised, Note
-from nccldoctor.parsers.python.exceptions import Exceptions
+from nccldoctor.parsers.python.exceptions import exceptions
 
-PARSER = Exceptions()
+PARSER = exceptions
 
 
 def raised(text: str) -> list[ExceptionRaised]:

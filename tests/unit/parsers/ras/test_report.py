@@ -17,7 +17,7 @@ from nccldoctor.parsers.flight_recorder import analyser_output
 from nccldoctor.parsers.ras import report
 from nccldoctor.parsers.ras.report_json import RasJsonParser
 
-RAS, FR = report.RasParser(), analyser_output.FrAnalysisParser()
+RAS, FR = report.ras, analyser_output.FrAnalysisParser()
 PARSERS: tuple[LineParser, ...] = (RAS, FR)
 
 

@@ -1,4 +1,4 @@
-"""Schedulers, shells and Kubernetes: what was done to the job, and whose task ended how."""
+"""Schedulers, shells and kubernetes: what was done to the job, and whose task ended how."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nccldoctor.events import ProcessExit, SchedulerEvent
-from nccldoctor.parsers.launchers.other_launchers import Shell
-from nccldoctor.parsers.schedulers.kubernetes import Kubernetes
-from nccldoctor.parsers.schedulers.slurm import Scheduler
+from nccldoctor.parsers.launchers.other_launchers import shell
+from nccldoctor.parsers.schedulers.kubernetes import kubernetes
+from nccldoctor.parsers.schedulers.slurm import scheduler
 
 
 def exits(text: str) -> list[tuple[int | None, int | None, str | None, str | None]]:
-    return [(e.task, e.exitcode, e.signal, e.host) for e in events_of(Scheduler(), text) if isinstance(e, ProcessExit)]
+    return [(e.task, e.exitcode, e.signal, e.host) for e in events_of(scheduler, text) if isinstance(e, ProcessExit)]
 
 
 def scheduled(text: str) -> list[tuple[str, str | None, str | None]]:
-    return [(e.what, e.job, e.host) for e in events_of(Scheduler(), text) if isinstance(e, SchedulerEvent)]
+    return [(e.what, e.job, e.host) for e in events_of(scheduler, text) if isinstance(e, SchedulerEvent)]
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_what_was_done(text: str, expected: tuple[object, ...]) -> None:
 
 def test_time_of_a_cancellation() -> None:
     (event,) = events_of(
-        Scheduler(), "slurmstepd: error: *** JOB 44 ON n3 CANCELLED AT 2026-03-08T00:51:30 DUE TO TIME LIMIT ***"
+        scheduler, "slurmstepd: error: *** JOB 44 ON n3 CANCELLED AT 2026-03-08T00:51:30 DUE TO TIME LIMIT ***"
     )
     assert event.time == datetime(2026, 3, 8, 0, 51, 30)
 
@@ -93,7 +93,7 @@ def test_time_of_a_cancellation() -> None:
     ],
 )
 def test_shells(text: str, expected: list[tuple[object, ...]]) -> None:
-    found = [(e.pid, e.signal, e.exitcode) for e in events_of(Shell(), text) if isinstance(e, ProcessExit)]
+    found = [(e.pid, e.signal, e.exitcode) for e in events_of(shell, text) if isinstance(e, ProcessExit)]
     assert found == expected
 
 
@@ -115,17 +115,17 @@ def test_shells(text: str, expected: list[tuple[object, ...]]) -> None:
 def test_kubernetes(text: str, expected: list[object]) -> None:
     found = [
         e.what if isinstance(e, SchedulerEvent) else e.exitcode
-        for e in events_of(Kubernetes(), text)
+        for e in events_of(kubernetes, text)
         if isinstance(e, SchedulerEvent | ProcessExit)
     ]
     assert found == expected
 
 
-LITERALS = [*Scheduler.literals, *Shell.literals, *Kubernetes.literals, "srun: error: n: tasks 0-", "99999999,"]
+LITERALS = [*scheduler.literals, *shell.literals, *kubernetes.literals, "srun: error: n: tasks 0-", "99999999,"]
 
 
 @given(st.lists(st.one_of(st.sampled_from(LITERALS), st.text(max_size=30)), max_size=8))
 @settings(max_examples=40, deadline=None)
 def test_never_raises(pieces: list[str]) -> None:
-    for parser in (Scheduler(), Shell(), Kubernetes()):
+    for parser in (scheduler, shell, kubernetes):
         events_of(parser, "".join(pieces))

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from nccldoctor.parsers.base import LineParser
 from nccldoctor.parsers.settings import environment, timeouts, versions
 
-ENV, LIMIT, VERSION = environment.EnvironmentParser(), timeouts.TimeoutParser(), versions.VersionParser()
+ENV, LIMIT, VERSION = environment.environment, timeouts.timeout, versions.version
 PARSERS: tuple[LineParser, ...] = (ENV, LIMIT, VERSION)
 
 

@@ -16,8 +16,8 @@ from nccldoctor.parsers.process_group import debug_server
 from nccldoctor.parsers.stacks import native, text
 from nccldoctor.parsers.stacks.pyspy_json import PySpyJsonParser
 
-PYSPY, FAULT, GDB = text.PySpyParser(), text.FaulthandlerParser(), native.GdbParser()
-PARSERS: tuple[LineParser, ...] = (PYSPY, FAULT, GDB, native.PystackParser(), debug_server.DebugServerParser())
+PYSPY, FAULT, GDB = text.py_spy, text.faulthandler, native.gdb
+PARSERS: tuple[LineParser, ...] = (PYSPY, FAULT, GDB, native.pystack, debug_server.debug_server)
 
 
 def source(size: int) -> Source:
