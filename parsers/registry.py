@@ -1,7 +1,8 @@
-"""Finds every parser: a module in the folder of a family registers its own.
+"""Finds every parser: a module, or a file of rows, in the folder of a family.
 
-A parser needs no list: a module that stands in a family's folder is imported here, and its decorators do the rest. An
-installed package adds parsers of its own with an entry point of the group ``nccldoctor.parsers`` that names their module.
+A parser needs no list: a module that stands in a family's folder is imported here, and its decorators do the rest; the parsers of
+``family/source_rows.toml`` are registered as those of a module ``family.source``. An installed package adds parsers of its own with an
+entry point of the group ``nccldoctor.parsers`` that names their module.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ import logging
 import pkgutil
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 
 from nccldoctor import parsers
 from nccldoctor.model import Gap
 from nccldoctor.parsers.base import FILE_PARSERS, LINE_PARSERS, FileParser, LineParser
+from nccldoctor.parsers.rows import add_rows
 from nccldoctor.plugins import entry_points_of
 
 ENTRY_POINTS = "nccldoctor.parsers"
@@ -24,8 +27,16 @@ _LOG = logging.getLogger("nccldoctor")
 @cache
 def load_parsers() -> tuple[Gap, ...]:
     """Import every module of every family, then those of other packages; one gap for each of these that failed."""
-    for module in sorted(pkgutil.walk_packages(parsers.__path__, f"{parsers.__name__}."), key=lambda entry: entry.name):
-        import_module(module.name)
+    modules = {module.name: None for module in pkgutil.walk_packages(parsers.__path__, f"{parsers.__name__}.")}
+    rows = {
+        f"{parsers.__name__}.{path.parent.name}.{path.stem.removesuffix('_rows')}": path
+        for path in Path(parsers.__path__[0]).glob("*/*_rows.toml")
+    }
+    for name in sorted(modules | rows):
+        if name in modules:
+            import_module(name)
+        if name in rows:
+            add_rows(rows[name], name)
     gaps = []
     for point in entry_points_of(ENTRY_POINTS):
         try:

@@ -1,21 +1,78 @@
-"""Log formats as tables: a row holds what offers a line, the pattern, and the event that it gives."""
+r"""Log formats as tables: a row holds what offers a line, the pattern, and the event that it gives.
+
+A source of lines needs no code where a file ``SOURCE_rows.toml`` in the folder of a family says it all. It has one section for each
+of its parsers::
+
+    [lost-peer]  # the name of the parser; besides its rows what RowParser has: event, longest, raw, general, sampled …
+    event = 'socket-error'
+    rows = [
+      {literal = 'peer is gone', how = 'closed', pattern = 'peer is gone', near = {below = 9, patterns = ['Peer: (?P<peer>\S{1,80})']}},
+    ]
+
+Where a row needs more than patterns, it names a function that is decorated with :func:`for_rows`.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
-from nccldoctor.events import KINDS, Event, Note
-from nccldoctor.parsers.base import Line, LineParser, Need, common
+from nccldoctor.events import KINDS, Event, GroupRef, Note
+from nccldoctor.parsers.base import LINE_PARSERS, Line, LineParser, Need, common, ranks_in
 from nccldoctor.patterns import lazy
 
-_TYPES = {"int": int, "float": float}
+_TYPES: dict[str, Callable[[str], Any]] = {"int": int, "float": float, "Ranks": ranks_in}
 _LONGEST = 300
+_PLACEHOLDER = lazy(r"\{(?P<group>\w+)(?::(?P<reader>\w+))?(?:\|(?P<other>[^{}]*))?\}")
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {}
+"""The functions that rows name."""
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def for_rows(function: _F) -> _F:
+    """Register a function under its name, which tables write: ``make = 'xid'``, ``fields = 'kernel_line'``, ``'{device:board}'``."""
+    assert FUNCTIONS.setdefault(function.__name__, function) is function, f"two functions {function.__name__}"
+    return function
+
+
+class Near:
+    """Lines around a hit that belong to it: their groups join those of the row's pattern, the nearest line first.
+
+    ``above`` or ``below`` is how many lines of the same writer are looked at, up to the one that has the group ``until``. Where
+    ``beside`` is set, only lines that hold the text of that group count. ``must``: without a match there is no event.
+    """
+
+    def __init__(
+        self,
+        patterns: Iterable[str],
+        above: int = 0,
+        below: int = 0,
+        until: str = "",
+        beside: str = "",
+        must: bool = False,
+    ) -> None:
+        self.patterns = tuple(map(lazy, patterns))
+        self.above, self.below, self.until, self.beside, self.must = above, below, until, beside, must
+
+    def groups(self, line: Line, own: Mapping[str, str]) -> dict[str, str] | None:
+        """What these lines say; None where they must say something and do not."""
+        found: dict[str, str] = {}
+        hits = 0
+        for other in line.preceding(self.above) if self.above else line.following(self.below):
+            for pattern in self.patterns if own.get(self.beside, "") in other.body else ():
+                if hit := pattern.search(other.body):
+                    hits += 1
+                    found = _groups(hit) | found
+            if self.until in found:
+                break
+        return None if self.must and not hits else found
 
 
 class Row:
@@ -23,17 +80,35 @@ class Row:
 
     The line is looked at where it holds ``literal`` (or one of several). A group of the pattern that is named like a
     field of the event fills it, as a number where the field is one. ``values`` are further fields: a value, a text
-    with groups in braces (``"{a} ranks"``), or a function of the match. Without ``event`` (a kind, or its name) the
-    row gives what most rows of its table give. A row without a literal is looked for wherever its parser is offered a
-    line.
+    with groups in braces (``"{a} ranks"``; ``{match}`` is all that matched, ``{rest}`` the line from there on, ``{line}`` the whole
+    line), also read by a function (``"{device:board}"``), or else another text (``"{test|a test} failed"``). Without ``event``
+    (a kind, or its name) the row gives what most rows of its table give. A row without a literal is looked for wherever
+    its parser is offered a line.
+
+    ``also`` are patterns for the same line, whose groups join; so do those of lines :class:`Near` it. ``choose`` takes a field by
+    a group: ``{origin = {by = 'type', MPI_ERR_REVOKED = 'echo', else = 'own'}}``. ``make`` names a function of the line and the
+    match that gives the events instead.
     """
 
     def __init__(
-        self, literal: str | Iterable[str], pattern: str, event: type[Event] | str | None = None, **values: Any
+        self,
+        literal: str | Iterable[str],
+        pattern: str,
+        event: type[Event] | str | None = None,
+        *,
+        also: Iterable[str] = (),
+        near: Mapping[str, Any] | Iterable[Mapping[str, Any]] = (),
+        choose: Mapping[str, Mapping[str, Any]] | None = None,
+        make: str = "",
+        **values: Any,
     ) -> None:
         self.literals = ((literal,) if literal else ()) if isinstance(literal, str) else tuple(literal)
         self.pattern = lazy(pattern)
         self.event = KINDS[event] if isinstance(event, str) else event
+        self.also = tuple(map(lazy, also))
+        self.near = tuple(Near(**one) for one in ([near] if isinstance(near, Mapping) else near))
+        self.choose = choose or {}
+        self.make = make
         self.values: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value for name, value in values.items()
         }
@@ -44,12 +119,38 @@ class Row:
             return None
         return self.pattern.search(text)
 
-    def event_fields(self, hit: re.Match[str], event: type[Event]) -> dict[str, Any]:
-        """The fields of ``event`` that the match and this row give; groups that took no part leave theirs out."""
+    def event_fields(self, hit: re.Match[str], event: type[Event], line: Line | None = None) -> dict[str, Any] | None:
+        """The fields of ``event`` that the match and this row give; groups that took no part leave theirs out.
+
+        None where a line that must stand near ``line`` does not.
+        """
+        groups = self._groups_around(hit, line)
+        if groups is None:
+            return None
         types = _field_types(event.kind)
-        groups = hit.groupdict()
-        of_groups = {name: types[name](text) for name, text in groups.items() if text is not None and name in types}
-        return of_groups | {name: _filled(value, hit) for name, value in self.values.items()}
+        fields = {name: types[name](text) for name, text in groups.items() if name in types}
+        whole = groups | {"match": hit[0], "rest": hit.string[hit.start() :], "line": hit.string}
+        for name, value in self.values.items():
+            if (filled := _filled(value, whole, types.get(name, _short))) is not None:
+                fields[name] = filled
+        for name, cases in self.choose.items():
+            if (case := cases.get(groups.get(cases["by"], ""), cases.get("else"))) is not None:
+                fields[name] = case
+        return fields
+
+    def _groups_around(self, hit: re.Match[str], line: Line | None) -> dict[str, str] | None:
+        groups = _groups(hit)
+        for pattern in self.also:
+            groups = (_groups(more) if (more := pattern.search(hit.string)) else {}) | groups
+        for near in self.near if line is not None else ():
+            if (around := near.groups(line, groups)) is None:
+                return None
+            groups = around | groups
+        return groups
+
+
+def _groups(hit: re.Match[str]) -> dict[str, str]:
+    return {name: text for name, text in hit.groupdict().items() if text is not None}
 
 
 class Table:
@@ -96,10 +197,16 @@ def _field_types(kind: str) -> dict[str, Any]:
     }
 
 
-def _filled(value: Any, hit: re.Match[str]) -> Any:
-    if callable(value):
-        return value(hit)
-    return value.format_map(hit.groupdict()) if isinstance(value, str) and "{" in value else value
+def _filled(value: Any, groups: Mapping[str, str], read: Callable[[str], Any]) -> Any:
+    """A value with its groups; None where it is nothing but a group that is missing."""
+    if isinstance(value, dict):
+        return GroupRef(**{name: _filled(part, groups, read) for name, part in value.items()})
+    if not isinstance(value, str) or "{" not in value:
+        return value
+    if alone := _PLACEHOLDER.fullmatch(value):
+        text = groups.get(alone["group"], alone["other"])
+        return None if text is None else FUNCTIONS[alone["reader"]](text) if alone["reader"] else read(text)
+    return _PLACEHOLDER.sub(lambda hit: str(_filled(hit[0], groups, str) or ""), value)
 
 
 def _short(text: str) -> str:
@@ -109,37 +216,68 @@ def _short(text: str) -> str:
 class RowParser(LineParser):
     """Gives one event for a line: that of the first of its ``rows`` that fits.
 
-    A subclass with a ``parse`` of its own says itself what it ``needs``.
     ``event`` is the kind that rows give unless they name another. Its ``detail``, where it has one, is all that the
     pattern matched, unless the row or :meth:`row_fields` says otherwise. Only the first ``longest`` characters of a
-    line are looked at, where that is set.
+    line are looked at, where that is set; with ``raw`` the line as it is, with all that stands before the message.
+    ``fields`` names the function of the line and the match that gives the common fields, or None where this is no event; the
+    ones in ``without`` are not those of whoever wrote the line. ``pieces`` names the function that cuts a line into texts, each
+    with the function that gives its common fields: every piece may give an event. ``told`` names the function for
+    :meth:`is_told_elsewhere`.
     """
 
     rows: ClassVar[tuple[Row, ...]]
     event: ClassVar[type[Event]] = Note
     longest: ClassVar[int | None] = None
+    raw: ClassVar[bool] = False
+    without: ClassVar[tuple[str, ...]] = ()
+    fields: ClassVar[str] = ""
+    pieces: ClassVar[str] = ""
+    told: ClassVar[str] = ""
 
     def __init_subclass__(cls) -> None:
         """The literals are those of the rows, behind such as the class names for wordings that are no rows."""
         own = cls.__dict__.get("literals", ())
         cls.literals = tuple(dict.fromkeys((*own, *(literal for row in cls.rows for literal in row.literals))))
-        if "parse" not in cls.__dict__ and "needs" not in cls.__dict__:
+        if "needs" not in cls.__dict__:
             cls.needs = needs_of(cls.rows)
 
-    def parse(self, line: Line) -> Iterable[Event]:
-        text = self.searched_text(line)
-        if fit := first_fit(self.rows, text):
-            row, hit = fit
-            event = row.event or self.event
-            fields = self.row_fields(line, hit) | row.event_fields(hit, event)
-            if "detail" in _field_types(event.kind):
-                fields.setdefault("detail", _short(hit[0]))
-            yield event(**fields)
+    def parse(self, line: Line) -> Iterator[Event]:
+        for text, fields in FUNCTIONS[self.pieces](line) if self.pieces else [(self._text(line), self.row_fields)]:
+            if fit := first_fit(self.rows, text):
+                row, hit = fit
+                if row.make:
+                    yield from FUNCTIONS[row.make](line, hit)
+                    continue
+                event = row.event or self.event
+                told, known = row.event_fields(hit, event, line), fields(line, hit)
+                if told is not None and known is not None:
+                    known |= dict.fromkeys(self.without) | told
+                    if "detail" in _field_types(event.kind):
+                        known.setdefault("detail", _short(hit[0]))
+                    yield event(**known)
 
-    def searched_text(self, line: Line) -> str:
+    def _text(self, line: Line) -> str:
         """The part of a line that the patterns are looked for in."""
-        return line.body[: self.longest]
+        return (line.raw if self.raw else line.body)[: self.longest]
 
-    def row_fields(self, line: Line, hit: re.Match[str]) -> dict[str, Any]:
-        """The fields that every row gives; those of the row override them."""
-        return common(line)
+    def row_fields(self, line: Line, hit: re.Match[str]) -> dict[str, Any] | None:
+        """The fields that every row gives; those of the row override them. None where this is no event."""
+        fields: dict[str, Any] | None = FUNCTIONS[self.fields](line, hit) if self.fields else common(line)
+        return fields
+
+    def is_told_elsewhere(self, line: Line) -> bool:
+        return bool(self.told) and FUNCTIONS[self.told](line)
+
+
+def add_rows(path: Path, module: str) -> None:
+    """Register the parsers of a file of rows, one for each of its sections, as those of ``module``.
+
+    What a section has under ``each`` every row has that does not say otherwise.
+    """
+    for name, about in read_table(path).items():
+        each = {"literal": ""} | about.pop("each", {})
+        rows = tuple(Row(**(each | row)) for row in about.pop("rows"))
+        own = {key: tuple(value) if isinstance(value, list) else value for key, value in about.items()}
+        if "event" in own:
+            own["event"] = KINDS[own["event"]]
+        LINE_PARSERS.append(type(name, (RowParser,), own | {"rows": rows, "__module__": module})())

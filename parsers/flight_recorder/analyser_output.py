@@ -30,16 +30,16 @@ class FrAnalysisParser(RowParser):
 
     event = FrAnalysis
     rows = (
-        Row("=== FR Trace", r"^=== FR Trace(?: NCCL)? ===", what="tables", detail=lambda hit: hit.string.strip()[:120]),
+        Row("=== FR Trace", r"^=== FR Trace(?: NCCL)? ===", what="tables", also=[r"^\s*(?P<detail>.{1,120})"]),
         Row("Not all ranks joining", r"Not all ranks joining collective[,:]? sequence number: (?P<seq>\d{1,19})", what="ranks-missing"),
         Row("Input/output mismatch in the",
             r"Input/output mismatch in the collective sequence number: (?P<seq>\d{1,19})", what="mismatch"),
         Row("Collective sequence number:", r"Collective sequence number: (?P<seq>\d{1,19}) has errors", what="mismatch"),
         Row("We cannot decide what's wrong",
             r"We cannot decide what's wrong with this collective entry.{0,120}?ranks \(?(?P<lost>[\d,\s{}()]{0,400})",
-            what="cannot-decide", missing=lambda hit: ranks_in(hit["lost"])),
+            what="cannot-decide", missing="{lost}"),
         Row("Missing dump files from ranks", r"Missing dump files from ranks (?P<lost>\{[\d,\s]{0,4000}\})",
-            what="dumps-missing", missing=lambda hit: ranks_in(hit["lost"])),
+            what="dumps-missing", missing="{lost}"),
         Row("No errors found for this collective entry", r"No errors found for this collective entry", what="no-errors"),
         Row("Too many mismatches", r"Too many mismatches.{0,160}", what="too-many"),
     )  # fmt: skip

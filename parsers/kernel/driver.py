@@ -13,6 +13,7 @@ from nccldoctor.events import Event, GpuError
 from nccldoctor.parsers.base import Line, reads
 from nccldoctor.parsers.kernel.prefix import kernel_fields
 from nccldoctor.parsers.kernel.xid import describe_xid, weight
+from nccldoctor.parsers.rows import for_rows
 from nccldoctor.patterns import lazy
 
 _XID = lazy(
@@ -45,6 +46,7 @@ _GSP = lazy(
 """The GPU's system processor is silent; the number is that of the driver (open-gpu-kernel-modules, ``kernel_gsp.c``)."""
 
 
+@for_rows
 def board(text: str) -> str:
     """A PCI address as ``domain:bus:device`` in small letters, without function, the domain of four digits."""
     head = text.lower().rstrip(".:").split(".")[0]

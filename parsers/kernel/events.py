@@ -7,14 +7,11 @@ Corrected PCIe and memory errors are part of a healthy node's life and are not r
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from typing import Any
 
 from nccldoctor.events import Event, KernelEvent, OutOfMemory
-from nccldoctor.parsers.base import Line, line_parser, reads
+from nccldoctor.parsers.base import Line, reads
 from nccldoctor.parsers.kernel.prefix import kernel_fields
-from nccldoctor.parsers.rows import RowParser, Table
 from nccldoctor.patterns import lazy
 
 _NOT_TELLING = {
@@ -93,18 +90,3 @@ def _in_kernel_stack(line: Line) -> str:
         if len(names) == 4:
             break
     return f" in {' < '.join(names)}" if names else ""
-
-
-@line_parser
-class KernelEventParser(RowParser):
-    """Links, adapters, slots, file systems and the end of the kernel."""
-
-    event = KernelEvent
-    rows = Table(__file__).rows
-
-    def searched_text(self, line: Line) -> str:
-        return line.raw
-
-    def row_fields(self, line: Line, hit: re.Match[str]) -> dict[str, Any]:
-        """Time and host as kernel lines tell them."""
-        return kernel_fields(line, pid=None)

@@ -15,6 +15,7 @@ from typing import Any
 
 from nccldoctor.parsers.base import Line, common
 from nccldoctor.parsers.line_prefix.timestamps import printed_time
+from nccldoctor.parsers.rows import for_rows
 from nccldoctor.patterns import lazy
 
 _FORMS = (
@@ -45,6 +46,12 @@ def kernel_fields(line: Line, **more: Any) -> dict[str, Any]:
         rank=None,
         **more,
     )
+
+
+@for_rows
+def kernel_line(line: Line, hit: re.Match[str]) -> dict[str, Any]:
+    """The common fields of a line of the kernel, whose process is not that of a rank."""
+    return kernel_fields(line, pid=None)
 
 
 def _time_and_host(front: str) -> tuple[datetime | None, str | None]:

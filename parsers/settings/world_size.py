@@ -9,12 +9,14 @@ mean a part of it; ``least-size`` is what the job has at least. Sources: torch `
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from itertools import chain
+from typing import Any
 
 from nccldoctor.events import Event, Note, Phase
-from nccldoctor.parsers.base import Line, common, line_parser, reads
-from nccldoctor.parsers.rows import RowParser, Table, first_fit, needs_of
+from nccldoctor.parsers.base import Line, common, reads
+from nccldoctor.parsers.rows import for_rows
 from nccldoctor.patterns import lazy
 
 _PART = lazy(
@@ -31,24 +33,10 @@ MOST_RANKS = 1_000_000
 """More ranks than any job has."""
 
 
-@line_parser
-class WorldSizeParser(RowParser):
-    """*note* ``job-size`` or ``world-size``; its detail is the number. The size of a parallel group is none of the job."""
-
-    longest = 4_000
-    rows = Table(__file__).rows
-    needs = needs_of(rows)
-
-    def parse(self, line: Line) -> Iterable[Event]:
-        """Words such as *tensor-parallel group* in front of a number say whose size it is."""
-        text = self.searched_text(line)
-        fit = first_fit(self.rows, text)
-        if fit and not _PART.search(text[: fit[1].start()][-200:]):
-            yield from super().parse(line)
-
-    def searched_text(self, line: Line) -> str:
-        """With the marks in front of the message: one of them may be ``[rank 0/8]``."""
-        return line.raw[: self.longest]
+@for_rows
+def size_of_job(line: Line, hit: re.Match[str]) -> dict[str, Any] | None:
+    """Words such as *tensor-parallel group* in front of a number say that it is the size of another group."""
+    return None if _PART.search(hit.string[: hit.start()][-200:]) else common(line)
 
 
 @reads("Starting elastic_operator", "--nproc_per_node", "--nproc-per-node", needs=(lazy("launch configs"), _PROCESSES))

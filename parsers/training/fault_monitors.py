@@ -52,9 +52,7 @@ class FaultMonitor(RowParser):
     event = AbsenceReport
     rows = Table(__file__).rows
     longest = 4_000
-
-    def searched_text(self, line: Line) -> str:
-        return line.raw[:4_000]
+    raw = True
 
     def row_fields(self, line: Line, hit: re.Match[str]) -> dict[str, Any]:
         """Rank and host as the name of the monitor says."""

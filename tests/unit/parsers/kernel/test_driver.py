@@ -14,7 +14,11 @@ from nccldoctor.parsers.base import LineParser
 from nccldoctor.parsers.kernel import driver, events, prefix
 
 XID, SXID = driver.xid, driver.sxid
-OOM, STUCK, OTHER = events.oom_kill, events.stuck_task, events.KernelEventParser()
+OOM, STUCK, OTHER = (
+    events.oom_kill,
+    events.stuck_task,
+    next(p for p in line_parsers() if type(p).__name__ == "kernel-events"),
+)
 PARSERS: tuple[LineParser, ...] = (XID, SXID, OOM, STUCK, OTHER)
 
 

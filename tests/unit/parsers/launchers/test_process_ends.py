@@ -103,8 +103,7 @@ def test_deepspeed_stops_the_others() -> None:
 
 def test_other_exits_are_no_events() -> None:
     assert (
-        events_of(other_launchers, "thread pool exits with return code = ok\nthe run terminated with code review")
-        == []
+        events_of(other_launchers, "thread pool exits with return code = ok\nthe run terminated with code review") == []
     )
     assert (
         events_of(other_launchers, "CalledProcessError: Command '['ninja', '-v']' returned non-zero exit status 1.")
