@@ -20,10 +20,11 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, cast
 
-from nccldoctor.events import KINDS, Event, GroupRef, Note
+from nccldoctor.events import KINDS, Event, GroupRef, Note, ProcessExit
 from nccldoctor.parsers.base import LINE_PARSERS, Line, LineParser, Need, common, ranks_in
+from nccldoctor.parsers.exit_codes import exit_and_signal, signal_named
 from nccldoctor.patterns import lazy
 
 _TYPES: dict[str, Callable[[str], Any]] = {"int": int, "float": float, "Ranks": ranks_in}
@@ -45,8 +46,9 @@ def for_rows(function: _F) -> _F:
 class Near:
     """Lines around a hit that belong to it: their groups join those of the row's pattern, the nearest line first.
 
-    ``above`` or ``below`` is how many lines of the same writer are looked at, up to the one that has the group ``until``. Where
-    ``beside`` is set, only lines that hold the text of that group count. ``must``: without a match there is no event.
+    ``above`` or ``below`` is how many lines of the same writer are looked at, up to one that has a group of ``until``. Where
+    ``beside`` is set, only lines that hold the text of that group count. With ``join`` the texts of several lines are put
+    together. A row with ``must`` fits only where one of the lines matches, one with ``never`` where none does.
     """
 
     def __init__(
@@ -54,25 +56,29 @@ class Near:
         patterns: Iterable[str],
         above: int = 0,
         below: int = 0,
-        until: str = "",
+        until: Iterable[str] = (),
         beside: str = "",
+        join: bool = False,
         must: bool = False,
+        never: bool = False,
     ) -> None:
         self.patterns = tuple(map(lazy, patterns))
-        self.above, self.below, self.until, self.beside, self.must = above, below, until, beside, must
+        self.above, self.below, self.until, self.beside = above, below, frozenset(until), beside
+        self.join, self.must, self.never = join, must, never
 
     def groups(self, line: Line, own: Mapping[str, str]) -> dict[str, str] | None:
-        """What these lines say; None where they must say something and do not."""
+        """What these lines say; None where the row does not fit."""
         found: dict[str, str] = {}
         hits = 0
         for other in line.preceding(self.above) if self.above else line.following(self.below):
+            if not self.until.isdisjoint(own.keys() | found.keys()):
+                break
             for pattern in self.patterns if own.get(self.beside, "") in other.body else ():
                 if hit := pattern.search(other.body):
                     hits += 1
-                    found = _groups(hit) | found
-            if self.until in found:
-                break
-        return None if self.must and not hits else found
+                    for name, text in _groups(hit).items():
+                        found[name] = f"{found[name]} {text}" if self.join and name in found else found.get(name, text)
+        return None if (self.must and not hits) or (self.never and hits) else found
 
 
 class Row:
@@ -87,7 +93,7 @@ class Row:
 
     ``also`` are patterns for the same line, whose groups join; so do those of lines :class:`Near` it. ``choose`` takes a field by
     a group: ``{origin = {by = 'type', MPI_ERR_REVOKED = 'echo', else = 'own'}}``. ``make`` names a function of the line and the
-    match that gives the events instead.
+    match that gives the events instead. ``without`` are fields that are not those of whoever wrote the line.
     """
 
     def __init__(
@@ -100,6 +106,7 @@ class Row:
         near: Mapping[str, Any] | Iterable[Mapping[str, Any]] = (),
         choose: Mapping[str, Mapping[str, Any]] | None = None,
         make: str = "",
+        without: Iterable[str] = (),
         **values: Any,
     ) -> None:
         self.literals = ((literal,) if literal else ()) if isinstance(literal, str) else tuple(literal)
@@ -109,6 +116,7 @@ class Row:
         self.near = tuple(Near(**one) for one in ([near] if isinstance(near, Mapping) else near))
         self.choose = choose or {}
         self.make = make
+        self.without = tuple(without)
         self.values: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value for name, value in values.items()
         }
@@ -122,16 +130,17 @@ class Row:
     def event_fields(self, hit: re.Match[str], event: type[Event], line: Line | None = None) -> dict[str, Any] | None:
         """The fields of ``event`` that the match and this row give; groups that took no part leave theirs out.
 
-        None where a line that must stand near ``line`` does not.
+        None where the row does not fit, for what stands near ``line``.
         """
         groups = self._groups_around(hit, line)
         if groups is None:
             return None
         types = _field_types(event.kind)
-        fields = {name: types[name](text) for name, text in groups.items() if name in types}
+        fields: dict[str, Any] = dict.fromkeys(self.without)
+        fields |= {name: types[name](text) for name, text in groups.items() if name in types}
         whole = groups | {"match": hit[0], "rest": hit.string[hit.start() :], "line": hit.string}
         for name, value in self.values.items():
-            if (filled := _filled(value, whole, types.get(name, _short))) is not None:
+            if name in types and (filled := _filled(value, whole, types[name])) is not None:
                 fields[name] = filled
         for name, cases in self.choose.items():
             if (case := cases.get(groups.get(cases["by"], ""), cases.get("else"))) is not None:
@@ -198,19 +207,39 @@ def _field_types(kind: str) -> dict[str, Any]:
 
 
 def _filled(value: Any, groups: Mapping[str, str], read: Callable[[str], Any]) -> Any:
-    """A value with its groups; None where it is nothing but a group that is missing."""
+    """A value with its groups; None where one of them is missing and no other text stands for it."""
     if isinstance(value, dict):
         return GroupRef(**{name: _filled(part, groups, read) for name, part in value.items()})
     if not isinstance(value, str) or "{" not in value:
         return value
-    if alone := _PLACEHOLDER.fullmatch(value):
-        text = groups.get(alone["group"], alone["other"])
-        return None if text is None else FUNCTIONS[alone["reader"]](text) if alone["reader"] else read(text)
-    return _PLACEHOLDER.sub(lambda hit: str(_filled(hit[0], groups, str) or ""), value)
+    held = list(_PLACEHOLDER.finditer(value))
+    parts = [_read(hit, groups, read if hit[0] == value else str) for hit in held]
+    if held and held[0][0] == value:
+        return parts[0]
+    if None in parts:
+        return None
+    return _PLACEHOLDER.sub(lambda _: str(parts.pop(0)), value)[:_LONGEST]
+
+
+def _read(hit: re.Match[str], groups: Mapping[str, str], read: Callable[[str], Any]) -> Any:
+    text = groups.get(hit["group"])
+    if text is None:
+        return hit["other"]
+    return FUNCTIONS[hit["reader"]](text) if hit["reader"] else read(text)
 
 
 def _short(text: str) -> str:
     return text.strip()[:_LONGEST]
+
+
+def _completed(event: type[Event], fields: dict[str, Any], hit: re.Match[str]) -> dict[str, Any]:
+    """With a detail, where the kind has one; and of the end of a process both the code and the signal."""
+    if "detail" in _field_types(event.kind):
+        fields.setdefault("detail", _short(hit[0]))
+    if event is ProcessExit:
+        signal = fields.get("signal")
+        fields |= exit_and_signal(fields.get("exitcode"), signal_named(signal) if signal else None)
+    return fields
 
 
 class RowParser(LineParser):
@@ -219,42 +248,45 @@ class RowParser(LineParser):
     ``event`` is the kind that rows give unless they name another. Its ``detail``, where it has one, is all that the
     pattern matched, unless the row or :meth:`row_fields` says otherwise. Only the first ``longest`` characters of a
     line are looked at, where that is set; with ``raw`` the line as it is, with all that stands before the message.
-    ``fields`` names the function of the line and the match that gives the common fields, or None where this is no event; the
-    ones in ``without`` are not those of whoever wrote the line. ``pieces`` names the function that cuts a line into texts, each
-    with the function that gives its common fields: every piece may give an event. ``told`` names the function for
-    :meth:`is_told_elsewhere`.
+    ``fields`` names the function of the line and the match that gives the common fields, or None where this is no event.
+    ``pieces`` names the function that cuts a line into texts, each with the function that gives its common fields: every piece
+    may give an event; ``anchored`` where patterns look for its beginning, which is not that of the line. ``told`` names the
+    function for :meth:`is_told_elsewhere`.
     """
 
     rows: ClassVar[tuple[Row, ...]]
     event: ClassVar[type[Event]] = Note
     longest: ClassVar[int | None] = None
     raw: ClassVar[bool] = False
-    without: ClassVar[tuple[str, ...]] = ()
     fields: ClassVar[str] = ""
     pieces: ClassVar[str] = ""
+    anchored: ClassVar[bool] = False
     told: ClassVar[str] = ""
 
     def __init_subclass__(cls) -> None:
         """The literals are those of the rows, behind such as the class names for wordings that are no rows."""
         own = cls.__dict__.get("literals", ())
         cls.literals = tuple(dict.fromkeys((*own, *(literal for row in cls.rows for literal in row.literals))))
-        if "needs" not in cls.__dict__:
+        if "needs" not in cls.__dict__ and not cls.anchored:
             cls.needs = needs_of(cls.rows)
 
     def parse(self, line: Line) -> Iterator[Event]:
         for text, fields in FUNCTIONS[self.pieces](line) if self.pieces else [(self._text(line), self.row_fields)]:
-            if fit := first_fit(self.rows, text):
-                row, hit = fit
-                if row.make:
-                    yield from FUNCTIONS[row.make](line, hit)
-                    continue
-                event = row.event or self.event
-                told, known = row.event_fields(hit, event, line), fields(line, hit)
-                if told is not None and known is not None:
-                    known |= dict.fromkeys(self.without) | told
-                    if "detail" in _field_types(event.kind):
-                        known.setdefault("detail", _short(hit[0]))
-                    yield event(**known)
+            yield from self._first_event(line, text, fields)
+
+    def _first_event(self, line: Line, text: str, fields: Callable[[Line, re.Match[str]], Any]) -> Iterable[Event]:
+        for row in self.rows:
+            hit = row.first_match(text)
+            if hit is None:
+                continue
+            if row.make:
+                return cast(Iterable[Event], FUNCTIONS[row.make](line, hit))
+            event = row.event or self.event
+            told = row.event_fields(hit, event, line)
+            if told is not None:
+                known = fields(line, hit)
+                return () if known is None else (event(**_completed(event, known | told, hit)),)
+        return ()
 
     def _text(self, line: Line) -> str:
         """The part of a line that the patterns are looked for in."""

@@ -7,11 +7,13 @@ Corrected PCIe and memory errors are part of a healthy node's life and are not r
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from nccldoctor.events import Event, KernelEvent, OutOfMemory
 from nccldoctor.parsers.base import Line, reads
 from nccldoctor.parsers.kernel.prefix import kernel_fields
+from nccldoctor.parsers.rows import for_rows
 from nccldoctor.patterns import lazy
 
 _NOT_TELLING = {
@@ -24,34 +26,12 @@ _NOT_TELLING = {
 }
 """Frames on top of every blocked task's stack."""
 
-_KILLED = lazy(r"Killed process (?P<pid>\d{1,10})(?:, UID \d{1,10},)? \((?P<comm>[^)]{1,64})\)")
-_CONSTRAINT = lazy(
-    r"oom-kill:constraint=(?P<why>CONSTRAINT_\w{1,20}),.{0,2000}?,task=(?P<comm>[^,]{1,64}),pid=(?P<pid>\d{1,10})"
-)
 
-_BY_DAEMON = lazy(
-    r"\bearlyoom(?:\[\d{1,10}\])?: sending SIG(?:TERM|KILL) to process (?P<pid>\d{1,10}) (?:uid \d{1,10} )?\"(?P<comm>[^\"]{1,64})\""
-    r"|\bsystemd-oomd(?:\[\d{1,10}\])?: Killed /(?:[^\s/]{1,100}/){0,20}(?P<unit>[^\s/]{1,100}) due to memory (?:pressure|used)\b"
-)
-"""Daemons that kill before the kernel has to: rfjakob/earlyoom ``kill.c``, systemd ``src/oom/oomd-manager.c``."""
-
-
-@reads("Killed process ", "oom-kill:constraint=", "earlyoom", "systemd-oomd", needs=(_KILLED, _CONSTRAINT, _BY_DAEMON))
-def oom_kill(line: Line) -> Iterator[Event]:
-    """A process was killed because memory ran out, by the kernel or a daemon.
-
-    Of a container (``CONSTRAINT_MEMCG``), or of the node. One event for each process; of the two lines about one,
-    the later speaks.
-    """
-    killed = _KILLED.search(line.raw)
-    hit = killed or _CONSTRAINT.search(line.raw)
-    if hit is None:
-        if daemon := _BY_DAEMON.search(line.raw):
-            pid = int(daemon["pid"]) if daemon["pid"] else None
-            yield OutOfMemory(**kernel_fields(line, pid=pid), scope="host", process=daemon["comm"] or daemon["unit"])
-        return
+@for_rows
+def oom_constraint(line: Line, hit: re.Match[str]) -> Iterator[Event]:
+    """*out-of-memory* where no line below tells the same end."""
     again = f"Killed process {hit['pid']} ("
-    if killed or not any(again in below.raw for below in line.following(5)):
+    if not any(again in below.raw for below in line.following(5)):
         yield OutOfMemory(**kernel_fields(line, pid=int(hit["pid"])), scope="host", process=hit["comm"])
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from nccldoctor.events import CollCall, Event, GpuError, NcclWarn, Note, Setting
 from nccldoctor.parsers.base import Line, reads
-from nccldoctor.parsers.kernel.xid import describe_xid, weight
+from nccldoctor.parsers.kernel.driver import describe_xid, weight
 from nccldoctor.parsers.nccl.ib_failover import can_read as failover_can_read
 from nccldoctor.parsers.nccl.network import can_read as network_can_read
 from nccldoctor.parsers.nccl.prefix import NcclMessage, message_fields, messages, messages_or_line

@@ -11,6 +11,7 @@ from nccldoctor.events import Event
 from nccldoctor.model import Source, SourceKind
 from nccldoctor.parsers.base import Line, LineParser, Parsed
 from nccldoctor.parsers.engine.scan import scan
+from nccldoctor.parsers.registry import line_parsers
 
 
 def parsed(content: str | bytes, parsers: Sequence[LineParser] | None = None) -> Parsed:
@@ -30,6 +31,11 @@ def events_of(parser: LineParser, text: str, path: str = "job.log") -> list[Even
     answer = scan(Source(0, path, SourceKind.LOG, len(content)), io.BytesIO(content), [parser])
     assert answer.gaps == (), answer.gaps
     return list(answer.events)
+
+
+def parser_named(name: str) -> LineParser:
+    """The parser of a section of a table of rows, or of a function, by its name."""
+    return next(parser for parser in line_parsers() if type(parser).__name__ == name)
 
 
 def text_around_literals(parsers: Sequence[LineParser], size: int) -> st.SearchStrategy[str]:

@@ -6,19 +6,15 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from builders.logs.cpu_limit import bounded_cpu_time
-from builders.logs.log_reading import events_of, text_around_literals
+from builders.logs.log_reading import events_of, parser_named, text_around_literals
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nccldoctor.parsers.base import LineParser
 from nccldoctor.parsers.kernel import driver, events, prefix
 
-XID, SXID = driver.xid, driver.sxid
-OOM, STUCK, OTHER = (
-    events.oom_kill,
-    events.stuck_task,
-    next(p for p in line_parsers() if type(p).__name__ == "kernel-events"),
-)
+XID, SXID = parser_named("xid"), parser_named("sxid")
+OOM, STUCK, OTHER = parser_named("oom-kill"), events.stuck_task, parser_named("kernel-events")
 PARSERS: tuple[LineParser, ...] = (XID, SXID, OOM, STUCK, OTHER)
 
 

@@ -1,0 +1,39 @@
+"""Functions by which rows of many families read a group, or a line."""
+
+from __future__ import annotations
+
+import re
+
+from nccldoctor.events import Event
+from nccldoctor.parsers.base import Line
+from nccldoctor.parsers.rows import for_rows
+
+
+@for_rows
+def nothing(line: Line, hit: re.Match[str]) -> tuple[Event, ...]:
+    """Of a line that no row further down shall read."""
+    return ()
+
+
+@for_rows
+def hexadecimal(text: str) -> int:
+    """The number 18 in ``12``."""
+    return int(text, 16)
+
+
+@for_rows
+def negative(text: str) -> int:
+    """The exit code -9 of signal 9."""
+    return -int(text)
+
+
+@for_rows
+def trimmed(text: str) -> str:
+    """Without blanks, commas and slashes at both ends."""
+    return text.strip(" ,/")
+
+
+@for_rows
+def after_colon(text: str) -> str:
+    """With a colon before it."""
+    return f": {text}"
