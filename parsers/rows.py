@@ -306,7 +306,7 @@ def add_rows(path: Path, module: str) -> None:
 
     What a section has under ``each`` every row has that does not say otherwise.
     """
-    for name, about in read_table(path).items():
+    for name, about in tomllib.loads(path.read_text(encoding="utf-8")).items():
         each = {"literal": ""} | about.pop("each", {})
         rows = tuple(Row(**(each | row)) for row in about.pop("rows"))
         own = {key: tuple(value) if isinstance(value, list) else value for key, value in about.items()}
