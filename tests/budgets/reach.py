@@ -2,7 +2,7 @@
 
 A conclusion is a place of ``nccldoctor/diagnose`` that builds a hypothesis, a doubt one that builds a doubt; both are named by
 module, function and what they say, for lines move: ``rules/absent/died._lost_node: NO_RECORD_OF_HOST``. A doubt that a module
-builds once is reached where one of its functions takes it. The jobs are the bundled samples and those of 300 seeds by each
+builds once is reached where a finding has it. The jobs are the bundled samples and those of 300 seeds by each
 generator.
 """
 
@@ -17,11 +17,16 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from datetime import date
 from functools import cache
+from importlib import import_module
+from itertools import islice
 from pathlib import Path
-from types import CodeType, FrameType
+from pkgutil import walk_packages
+from types import FrameType
 from typing import Any
+from unittest.mock import patch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the folder tests/, also when run as a script
 
@@ -35,14 +40,14 @@ KINDS = ("conclusions", "doubts")
 BUILDERS = {"Hypothesis": ("conclusions", 0), "Doubt": ("doubts", 0), "Doubt.at_most": ("doubts", 1)}
 """What builds a conclusion or a doubt, and the number of the argument that says it."""
 
-Spot = tuple[str, int | None, int | None, int | None, int | None]
-"""A file, and there the first line, the last, the first column, and the one behind the last: a piece of code."""
+Spot = tuple[str | int | None, ...]
+"""A file, and there the first line, the last, the first column and the one behind the last; or the name of a constant."""
 
 
 @cache
-def places(folder: Path = DIAGNOSE) -> dict[tuple[str, str], set[Spot]]:
-    """The spots of each place below this folder, by kind and name, in the order of the code."""
-    found: dict[tuple[str, str], set[Spot]] = {}
+def places(folder: Path = DIAGNOSE) -> dict[tuple[str, str], Spot]:
+    """The spot of each place below this folder, by kind and name, in the order of the code."""
+    found: dict[tuple[str, str], Spot] = {}
     for path in sorted(folder.rglob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         module = path.relative_to(folder).with_suffix("").as_posix()
@@ -54,8 +59,8 @@ def places(folder: Path = DIAGNOSE) -> dict[tuple[str, str], set[Spot]]:
             name = f"{module}.{taken or function}: {_words(said)}"
             while (kind, name) in found:
                 name += " again"
-            nodes = [n for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id == taken] if taken else [call]
-            found[kind, name] = {(str(path), n.lineno, n.end_lineno, n.col_offset, n.end_col_offset) for n in nodes}
+            span = (call.lineno, call.end_lineno, call.col_offset, call.end_col_offset)
+            found[kind, name] = (str(path), *((taken,) if taken else span))
     return found
 
 
@@ -80,34 +85,43 @@ def _words(node: ast.expr) -> str:
     return "text"
 
 
+class Noted:
+    """Stands in a module for what builds conclusions or doubts, and notes the spots that call it."""
+
+    def __init__(self, built: Any, spots: set[Spot]) -> None:
+        self.built = built
+        self.spots = spots
+
+    def _note(self, frame: FrameType) -> None:
+        *_, span = islice(frame.f_code.co_positions(), frame.f_lasti // 2 + 1)
+        self.spots.add((frame.f_code.co_filename, *span))
+
+    def __call__(self, *args: Any, **fields: Any) -> Any:
+        self._note(sys._getframe(1))
+        return self.built(*args, **fields)
+
+    def at_most(self, *args: Any) -> Any:
+        self._note(sys._getframe(1))
+        return self.built.at_most(*args)
+
+
 def reached(job: Path) -> set[tuple[str, str]]:
     """The places that the analysis of a job comes to."""
-    from nccldoctor import pipeline
+    from nccldoctor import diagnose, pipeline
+    from nccldoctor.model import Doubt
 
-    at = {spot: place for place, spots in places().items() for spot in spots}
-    seen: set[tuple[str, str]] = set()
-
-    @cache
-    def steps(code: CodeType) -> dict[int, tuple[str, str]]:
-        """The places in a function, by the offset of the instruction that comes to them."""
-        spots = ((code.co_filename, *span) for span in code.co_positions())
-        return {2 * number: at[spot] for number, spot in enumerate(spots) if spot in at}
-
-    def step(frame: FrameType, event: str, arg: Any) -> Any:
-        if not frame.f_code.co_filename.startswith(str(DIAGNOSE)) or not steps(frame.f_code):
-            return None
-        frame.f_trace_lines, frame.f_trace_opcodes = False, True
-        if event == "opcode" and frame.f_lasti in steps(frame.f_code):
-            seen.add(steps(frame.f_code)[frame.f_lasti])
-        return step
-
-    before = sys.gettrace()
-    sys.settrace(step)
-    try:
-        pipeline.analyze(shown(job))
-    finally:
-        sys.settrace(before)
-    return seen
+    modules = [import_module(found.name) for found in walk_packages(diagnose.__path__, f"{diagnose.__name__}.")]
+    spots: set[Spot] = set()
+    with ExitStack() as patches:
+        for module in modules:
+            for name in {"Hypothesis", "Doubt"} & vars(module).keys():
+                patches.enter_context(patch.object(module, name, Noted(getattr(module, name), spots)))
+        findings = pipeline.analyze(shown(job)).unquoted.findings
+    said = {doubt.says for finding in findings for doubt in finding.doubts}
+    for module in modules:
+        taken = [name for name, value in vars(module).items() if isinstance(value, Doubt) and value.says in said]
+        spots |= {(str(module.__file__), name) for name in taken}
+    return {place for place, spot in places().items() if spot in spots}
 
 
 def main() -> None:
