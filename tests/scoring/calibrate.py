@@ -129,7 +129,9 @@ def judge(author: str, truth: dict[str, Any], shown: list[str]) -> Judged:
     from nccldoctor import pipeline
     from nccldoctor.diagnose.hypothesis import Hypothesis
     from nccldoctor.diagnose.judged_jobs import kind_of_evidence
+    from nccldoctor.diagnose.rules import load
 
+    load()  # first: rules of one class are asked in the order in which they were imported
     places: set[tuple[str, int]] = set()
 
     def noted(*args: Any, **fields: Any) -> Hypothesis:
