@@ -32,10 +32,9 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """A whole run: month, command line, fingerprint of the jobs, and tools, the first of which is the measure of cost."""
+    """A whole run: day, commit and command line, fingerprint of the jobs, and tools, the first of which is the measure of cost."""
 
-    date: str
-    command: str
+    origin: str
     fingerprint: str
     tools: tuple[ToolResult, ...]
 
@@ -50,13 +49,13 @@ class Results:
             }
             for tool in self.tools
         ]
-        whole = {"date": self.date, "command": self.command, "jobs": self.fingerprint, "tools": tools}
+        whole = {"made": self.origin, "jobs": self.fingerprint, "tools": tools}
         return json.dumps(whole, indent=1) + "\n"
 
     def as_markdown(self) -> str:
         """The page."""
         sections = [
-            HEAD.format(command=self.command),
+            HEAD.format(origin=self.origin),
             self._jobs(),
             "## Tools\n\n" + "\n".join(f"- **{tool.name}** {tool.version}. {tool.about}" for tool in self.tools),
             "## What each score means\n\n" + _meanings(),
@@ -78,7 +77,7 @@ class Results:
         healthy = sum(truth.is_healthy for truth in truths)
         untold = sum(not truth.is_healthy and not truth.tells_ranks for truth in truths)
         return (
-            f"## Jobs\n\n{self.date}, {len(truths)} jobs ({counts}), fingerprint `{self.fingerprint}`: equal digits stand for\n"
+            f"## Jobs\n\n{len(truths)} jobs ({counts}), fingerprint `{self.fingerprint}`: equal digits stand for\n"
             f"equal files and equal truth. Healthy: {healthy}. Failed, and the files do not show who is at fault: {untold}."
         )
 
@@ -124,8 +123,8 @@ class Results:
 
 HEAD = """# hangbench: tools that diagnose hung jobs, compared
 
-`{command}` writes this page. [benchmarks/hangbench](../benchmarks/hangbench/README.md) says how to add a tool, and how to
-write the jobs to a folder.
+{origin}.
+[benchmarks/hangbench](../benchmarks/hangbench/README.md) says how to add a tool, and how to write the jobs to a folder.
 
 **Read it with this in mind.** The jobs come from the authors of nccldoctor: incidents that are bundled with it, and jobs of two
 simulators that share no code with each other. They show which evidence a tool understands; they aren't a sample of real failures in

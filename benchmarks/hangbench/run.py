@@ -15,7 +15,6 @@ import json
 import shlex
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -23,6 +22,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # this package
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))  # the simulators
+
+from builders.documents.page_origin import made_by
 
 from hangbench import jobs as labelled
 from hangbench.adapters import BUILT_IN, Adapter, PrintsJson, load_adapter
@@ -150,8 +151,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ValueError as error:
         print(error, file=sys.stderr)
         return 2
+    origin = made_by(command_line(asked))
     tools = compare(jobs, adapters, asked.limit, max(1, asked.processes))
-    results = Results(time.strftime("%B %Y"), command_line(asked), labelled.fingerprint(jobs), tools)
+    results = Results(origin, labelled.fingerprint(jobs), tools)
     for path in asked.output:
         path.write_text(results.as_json() if path.suffix == ".json" else results.as_markdown(), encoding="utf-8")
     if not asked.output:

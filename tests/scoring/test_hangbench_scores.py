@@ -117,7 +117,7 @@ def made_up() -> Results:
         Outcome(odd, "no input"),
     )
     tools = (ToolResult("one", "1.0", "All of it.", first), ToolResult("two", "2.0", "Half of it.", second))
-    return Results("May 2026", "run", "0123", tools)
+    return Results("Made today", "0123", tools)
 
 
 def test_the_page_shows_the_scores_of_each_tool() -> None:
