@@ -93,10 +93,6 @@ class Forms:
         fronts = (front[0] if (front := _FRONT.match(line)) else b"" for line in lines)
         return [front + b"\n" + form for front, form in zip(fronts, forms, strict=True)]
 
-    def outcomes(self, forms: Sequence[bytes]) -> list[int | None]:
-        """The outcome of each form."""
-        return list(map(self._outcomes.get, forms))
-
     def outcome(self, form: bytes) -> int | None:
         """What a line of this form adds to the lines not understood; None where it has to be parsed."""
         return self._outcomes.get(form)

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import functools
 import heapq
+import math
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from itertools import accumulate
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, islice, zip_longest
+from pathlib import Path
 
 import ahocorasick_rs
 
 from nccldoctor.parsers.base import LineParser
 from nccldoctor.parsers.engine.generalised import DIGITS
-from nccldoctor.parsers.engine.multipattern import Search, one_pass
+from nccldoctor.tables import read_table
 
-_AT_ONCE = 48
-"""Literals in one automaton. Up to 64 the library compares vectors; beyond that it walks byte by byte, which is
+_AT_ONCE = 64
+"""Needles in one automaton. Up to 64 the library compares vectors; beyond that it walks byte by byte, which is
 slower than further passes over a block that is still in the cache (measured with ahocorasick_rs 1.0.3)."""
+
+_BUCKETS = 16
+"""The library looks at the first four bytes of all needles of a bucket at once: of a text that fits them mixed, too."""
 
 _SMALL = 4 << 10
 """Bytes of text that one automaton of all literals searches before several have begun."""
@@ -27,57 +32,59 @@ _MOST_REMEMBERED = 4_096
 
 _ESCAPE = b"\x1b"
 
-_WORTH_ONE_PASS = 8 << 20
-"""Bytes of text after which the search in one pass has saved what its tables cost: some 25 ms."""
+_WINDOW = 6
+"""Bytes of a literal that are searched for at least; fewer would be found too often in healthy lines. ``rocess`` begins the
+search for a dozen literals, so a new family of lines adds few windows."""
 
-_WINDOW = 8
-"""Bytes of a literal that are searched for at least; fewer would be found too often in healthy lines."""
 
-_SHARED = 7
-"""Bytes of a window that stands for all literals that hold it. ``process`` begins the search for a dozen literals, so a
-new family of lines adds few windows. Six bytes are no faster, and are found in twice as many healthy lines."""
+class _Healthy:
+    """What lines of healthy jobs hold, whatever their numbers are."""
 
-_HEALTHY = (
-    b" iteration      122/  250000 | consumed samples:       124928 | elapsed time per iteration (ms): 86545.2 | "
-    b"learning "
-    b"rate: 9.150E-06 | global batch size:  1024 | lm loss: 2.504220E+00 | loss scale: 1.0 | grad norm: 0.231 |\n"
-    b"{'loss': 3.5534, 'grad_norm': 1.414, 'learning_rate': 2.0e-06, 'epoch': 0.01}\nEpoch 0:   "
-    b"6%|\xe2\x96\x88\xe2\x96\x88| "
-    b"32040/500150 [6:28:43<94:39:17,  1.37it/s, loss=2.6, reduced_train_loss=2.590]\nnode01:175985:176025 [1] NCCL "
-    b"INFO "
-    b"Channel 00/0 : 1[1] -> 2[2] via P2P/CUMEM\n[rank0]: 2026-04-05 15:48:34,242 - data - INFO - loading the next "
-    b"shard "
-    b"of the dataset from the cache, tokens per second and gpu, memory allocated on device cuda:0\n  warnings.warn(\n"
-)
-"""Typical lines of a healthy log: the bytes that are common in them decide where in a literal the search begins."""
+    def __init__(self) -> None:
+        table = read_table(Path(__file__).with_name("healthy_lines.toml"))
+        kinds = (*table["steps"].values(), *table["starts"].values())
+        lines = (*table["fronts"], *(line for lines in kinds for line in lines))
+        text = "\n".join(lines).encode().translate(DIGITS)
+        self._how_often = [math.log(1 + text.count(byte)) for byte in range(256)]
+        self._fours = {text[k : k + 4] for k in range(len(text))}
+        self._windows = {text[k : k + _WINDOW] for k in range(len(text))}
 
-_HOW_OFTEN = [_HEALTHY.count(byte) for byte in range(256)]
+    def commonness(self, needle: bytes) -> tuple[bool, int, bool, float]:
+        """How common a needle is: the search looks at its first four bytes before it compares the rest."""
+        form = needle.translate(DIGITS)
+        is_healthy = form[:_WINDOW] in self._windows
+        often = sum(map(self._how_often.__getitem__, form[:4]))
+        return is_healthy, -len(needle) if is_healthy else 0, form[:4] in self._fours, often
+
+
+_healthy = functools.cache(_Healthy)
 
 
 def _rare_end(literal: bytes) -> bytes:
-    """The end of a literal that begins with its rarest four bytes: the search looks at these first."""
+    """The end of a literal that begins in the rarest way."""
     starts = range(max(1, len(literal) - _WINDOW + 1))
-    return literal[min(starts, key=lambda k: (sum(map(_HOW_OFTEN.__getitem__, literal[k : k + 4])), k)) :]
+    return min((literal[k:] for k in starts), key=_healthy().commonness)
 
 
 def _shared_windows(literals: Iterable[bytes]) -> tuple[list[bytes], set[bytes]]:
     """A few windows that many literals hold, by greedy set cover, and those literals; each stands for two or more."""
     holders: dict[bytes, set[bytes]] = defaultdict(set)
     for literal in literals:
-        for k in range(len(literal) - _SHARED + 1):
-            holders[literal[k : k + _SHARED]].add(literal)
-    heap = [(-len(held), window) for window, held in holders.items() if len(held) > 1 and window not in _HEALTHY]
+        for k in range(len(literal) - _WINDOW + 1):
+            holders[literal[k : k + _WINDOW]].add(literal)
+    ranks = {window: _healthy().commonness(window) for window, held in holders.items() if len(held) > 1}
+    heap = [(-len(holders[window]), rank, window) for window, rank in ranks.items() if not (rank[0] or rank[2])]
     heapq.heapify(heap)
     covered: set[bytes] = set()
     chosen = []
     while heap:
-        expected, window = heapq.heappop(heap)
+        expected, rank, window = heapq.heappop(heap)
         gain = len(holders[window] - covered)
         if gain == -expected:
             chosen.append(window)
             covered |= holders[window]
         elif gain > 1:
-            heapq.heappush(heap, (-gain, window))
+            heapq.heappush(heap, (-gain, rank, window))
     return chosen, covered
 
 
@@ -89,17 +96,23 @@ def _needles(literals: Iterable[bytes]) -> list[bytes]:
 
 
 def _without_containers(parts: Iterable[bytes]) -> list[bytes]:
-    """The same without those that hold another: these are found with it."""
-    every = sorted(set(parts))
+    """The same without those that hold another, which are found with it; sorted, the short ones first."""
+    every = sorted(set(parts), key=lambda part: (len(part) > 3, part))
     search = ahocorasick_rs.BytesAhoCorasick(every)
     return [part for part in every if len(search.find_matches_as_indexes(part, overlapping=True)) == 1]
 
 
-def _evenly(literals: list[bytes]) -> list[list[bytes]]:
-    """Parts of nearly one size: an automaton of a handful is searched in a slower way."""
-    parts = max(1, -(-len(literals) // _AT_ONCE))
-    size = max(1, -(-len(literals) // parts))
-    return [literals[i : i + size] for i in range(0, len(literals), size)]
+def _evenly(needles: list[bytes]) -> Iterator[list[bytes]]:
+    """Parts of nearly one size, an automaton of a handful is searched in a slower way; neighbours share a bucket."""
+    parts = max(1, -(-len(needles) // _AT_ONCE))
+    size = max(1, -(-len(needles) // parts))
+    for first in range(0, len(needles), size):
+        part = iter(needles[first : first + size])
+        buckets = [
+            list(islice(part, len(range(bucket, min(size, len(needles) - first), _BUCKETS))))
+            for bucket in range(_BUCKETS)
+        ]
+        yield [needle for row in zip_longest(*buckets) for needle in row if needle]
 
 
 class Literals:
@@ -120,7 +133,6 @@ class Literals:
             ahocorasick_rs.BytesAhoCorasick(part, matchkind=ahocorasick_rs.MatchKind.LeftmostLongest)
             for part in _evenly(_needles(owners))
         ]
-        self._searched = 0
 
     def hits(self, view: memoryview) -> list[int]:
         """The offsets in ``view``, ascending, of bytes that a literal holds.
@@ -128,19 +140,8 @@ class Literals:
         Not each hit stands in a literal, and of several that overlap not every one is given: ask :meth:`held_by`
         of the whole line. Every line with a literal is hit, and every line with colour codes that may cut one.
         """
-        return self.found_in(view)[0]
-
-    def found_in(self, view: memoryview) -> tuple[list[int], bool]:
-        """The hits, and True where every line with a hit is known to hold a literal."""
         if len(view) <= _SMALL and self._every is not None and _ESCAPE not in (piece := view.tobytes()):
-            return [start for _, start, _ in self._every.find_matches_as_indexes(piece)], True
-        self._searched += len(view)
-        if self._searched < _WORTH_ONE_PASS or self._one_pass is None:
-            return self._needle_hits(view), False
-        exact, is_coloured = self._one_pass(view)
-        return (sorted({*exact, *self._needle_hits(view)}), False) if is_coloured else (exact, True)
-
-    def _needle_hits(self, view: memoryview) -> list[int]:
+            return [start for _, start, _ in self._every.find_matches_as_indexes(piece)]
         if len(self._search) == 1:
             return [start for _, start, _ in self._search[0].find_matches_as_indexes(view)]
         return sorted({start for part in self._search for _, start, _ in part.find_matches_as_indexes(view)})
@@ -163,11 +164,6 @@ class Literals:
         both = before[len(before) - border :] + after[: self.longest]
         found = self._every.find_matches_as_indexes(both, overlapping=True) if self._every is not None else ()
         return any(start < border < end for _, start, end in found)
-
-    @functools.cached_property
-    def _one_pass(self) -> Search | None:
-        """Every line with a literal holds one that contains no other: the search for these finds all lines."""
-        return one_pass(_without_containers(self._texts))
 
     @functools.cached_property
     def _ends(self) -> ahocorasick_rs.BytesAhoCorasick:

@@ -229,9 +229,7 @@ class _Scan:
         """Scan the lines that a literal hits in ``[done, limit)``."""
         self.parts.count(self.buffer.data, done, limit)
         with memoryview(self.buffer.data) as view:
-            hits, are_certain = self.literals.found_in(
-                view[done : min(self.buffer.high, limit + self.literals.longest)]
-            )
+            hits = self.literals.hits(view[done : min(self.buffer.high, limit + self.literals.longest)])
         lines = self.buffer.hit_lines(hits, done, limit)
         resume = max(
             self.buffer.low, done - self.literals.longest
@@ -239,21 +237,18 @@ class _Scan:
         for first in range(0, len(lines.starts), _AT_ONCE):
             pieces = lines.pieces[first : first + _AT_ONCE]
             forms = self.forms.forms_of(pieces)
-            counts = self.forms.outcomes(forms) if are_certain else [None] * len(forms)
-            self.not_understood += sum(filter(None, counts))
-            unknown = [index for index, count in enumerate(counts) if count is None]
-            held = self.literals.held_by([pieces[index] for index in unknown])
-            for place, index in enumerate(unknown):
+            held = self.literals.held_by(pieces)
+            for index, form in enumerate(forms):
                 start = lines.starts[first + index]
                 if (inside := lines.odd.get(first + index)) is not None:
                     resume = self._scan_long_line(inside, self._line_number_at(start), resume, limit)
-                elif not held[place]:
+                elif not held[index]:
                     continue
-                elif (count := self.forms.outcome(forms[index])) is not None:
+                elif (count := self.forms.outcome(form)) is not None:
                     self.not_understood += count
                 else:
                     end = start + len(pieces[index])
-                    self._scan_piece(start, end, self._line_number_at(start), held, place, forms[index])
+                    self._scan_piece(start, end, self._line_number_at(start), held, index, form)
         self._line_number_at(limit)
 
     def _scan_long_line(self, hits: list[int], number: int, resume: int, limit: int) -> int:
