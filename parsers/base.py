@@ -195,17 +195,11 @@ def reads(
     """Make a line parser of a function, which is its ``parse``, and register it; the rest as in :class:`LineParser`."""
 
     def registered(parse: Callable[[Line], Iterable[Event]]) -> LineParser:
-        own = {
-            "literals": literals,
-            "needs": needs,
-            "sampled": sampled,
-            "general": general,
-            "parse": staticmethod(parse),
-        }
-        if told_elsewhere is not None:
-            own["is_told_elsewhere"] = staticmethod(told_elsewhere)
+        methods = {"parse": parse, **({"is_told_elsewhere": told_elsewhere} if told_elsewhere else {})}
+        own = {name: staticmethod(method) for name, method in methods.items()}
+        about = {"literals": literals, "needs": needs, "sampled": sampled, "general": general}
         named = {"__module__": parse.__module__, "__doc__": parse.__doc__}
-        parser: LineParser = type(parse.__name__, (LineParser,), own | named)()
+        parser: LineParser = type(parse.__name__, (LineParser,), own | about | named)()
         LINE_PARSERS.append(parser)
         return parser
 

@@ -37,3 +37,9 @@ def trimmed(text: str) -> str:
 def after_colon(text: str) -> str:
     """With a colon before it."""
     return f": {text}"
+
+
+@for_rows
+def as_it_is(text: str) -> str:
+    """With blanks at its ends, which other texts lose."""
+    return text[:300]

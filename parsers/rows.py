@@ -17,7 +17,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar, cast
@@ -127,14 +127,26 @@ class Row:
             return None
         return self.pattern.search(text)
 
-    def event_fields(self, hit: re.Match[str], event: type[Event], line: Line | None = None) -> dict[str, Any] | None:
-        """The fields of ``event`` that the match and this row give; groups that took no part leave theirs out.
+    def groups(self, hit: re.Match[str], line: Line) -> dict[str, str] | None:
+        """What the match, the rest of its line and the lines near it say; None where the row does not fit."""
+        groups = self._groups_of_line(hit)
+        for near in self.near:
+            if (around := near.groups(line, groups)) is None:
+                return None
+            groups = around | groups
+        return groups
 
-        None where the row does not fit, for what stands near ``line``.
-        """
-        groups = self._groups_around(hit, line)
-        if groups is None:
-            return None
+    def _groups_of_line(self, hit: re.Match[str]) -> dict[str, str]:
+        groups = _groups(hit)
+        for pattern in self.also:
+            groups = (_groups(more) if (more := pattern.search(hit.string)) else {}) | groups
+        return groups
+
+    def event_fields(
+        self, hit: re.Match[str], event: type[Event], groups: dict[str, str] | None = None
+    ) -> dict[str, Any]:
+        """The fields of ``event`` that the match and this row give; groups that took no part leave theirs out."""
+        groups = self._groups_of_line(hit) if groups is None else groups
         types = _field_types(event.kind)
         fields: dict[str, Any] = dict.fromkeys(self.without)
         fields |= {name: types[name](text) for name, text in groups.items() if name in types}
@@ -146,16 +158,6 @@ class Row:
             if (case := cases.get(groups.get(cases["by"], ""), cases.get("else"))) is not None:
                 fields[name] = case
         return fields
-
-    def _groups_around(self, hit: re.Match[str], line: Line | None) -> dict[str, str] | None:
-        groups = _groups(hit)
-        for pattern in self.also:
-            groups = (_groups(more) if (more := pattern.search(hit.string)) else {}) | groups
-        for near in self.near if line is not None else ():
-            if (around := near.groups(line, groups)) is None:
-                return None
-            groups = around | groups
-        return groups
 
 
 def _groups(hit: re.Match[str]) -> dict[str, str]:
@@ -270,21 +272,18 @@ class RowParser(LineParser):
         if "needs" not in cls.__dict__ and not cls.anchored:
             cls.needs = needs_of(cls.rows)
 
-    def parse(self, line: Line) -> Iterator[Event]:
+    def parse(self, line: Line) -> Iterable[Event]:
         for text, fields in FUNCTIONS[self.pieces](line) if self.pieces else [(self._text(line), self.row_fields)]:
             yield from self._first_event(line, text, fields)
 
     def _first_event(self, line: Line, text: str, fields: Callable[[Line, re.Match[str]], Any]) -> Iterable[Event]:
         for row in self.rows:
             hit = row.first_match(text)
-            if hit is None:
-                continue
-            if row.make:
+            if hit and row.make:
                 return cast(Iterable[Event], FUNCTIONS[row.make](line, hit))
-            event = row.event or self.event
-            told = row.event_fields(hit, event, line)
-            if told is not None:
-                known = fields(line, hit)
+            if hit and (groups := row.groups(hit, line)) is not None:
+                event, known = row.event or self.event, fields(line, hit)
+                told = row.event_fields(hit, event, groups)
                 return () if known is None else (event(**_completed(event, known | told, hit)),)
         return ()
 
@@ -310,6 +309,14 @@ def add_rows(path: Path, module: str) -> None:
         each = {"literal": ""} | about.pop("each", {})
         rows = tuple(Row(**(each | row)) for row in about.pop("rows"))
         own = {key: tuple(value) if isinstance(value, list) else value for key, value in about.items()}
-        if "event" in own:
-            own["event"] = KINDS[own["event"]]
-        LINE_PARSERS.append(type(name, (RowParser,), own | {"rows": rows, "__module__": module})())
+        event = KINDS[about["event"]] if "event" in about else Note
+        LINE_PARSERS.append(type(name, (RowParser,), own | {"event": event, "rows": rows, "__module__": module})())
+
+
+def is_read_by(name: str, text: str, event: type[Event]) -> bool:
+    """True of a text that a row of the parser with this name takes for such an event."""
+    parser = next(parser for parser in LINE_PARSERS if type(parser).__name__ == name)
+    if not isinstance(parser, RowParser):
+        return False
+    fit = first_fit(parser.rows, text)
+    return fit is not None and (fit[0].event or parser.event) is event

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nccldoctor.events import CollCall, Event, GpuError, NcclWarn, Note, Setting
+from nccldoctor.events import CollCall, Event, GpuError, IbError, NcclWarn, Note, Setting
 from nccldoctor.parsers.base import Line, reads
 from nccldoctor.parsers.kernel.driver import describe_xid, weight
-from nccldoctor.parsers.nccl.ib_failover import can_read as failover_can_read
 from nccldoctor.parsers.nccl.network import can_read as network_can_read
 from nccldoctor.parsers.nccl.prefix import NcclMessage, message_fields, messages, messages_or_line
 from nccldoctor.parsers.nccl.topics import topic_of
-from nccldoctor.parsers.rows import Table
+from nccldoctor.parsers.rows import Table, is_read_by
 from nccldoctor.patterns import lazy
 
 _TABLE = Table(__file__).data
@@ -80,7 +79,7 @@ Sources: ROCm/rccl ``src/init.cc``, NVIDIA/nccl ``src/misc/ibvwrap.cc`` (it goes
 def _is_claimed(text: str) -> bool:
     return (
         network_can_read(text)
-        or failover_can_read(text)
+        or is_read_by("ib-failover", text, IbError)
         or bool(_TRAIL.match(text))
         or any(part in text for part in _OTHERS_READ)
     )

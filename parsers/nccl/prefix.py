@@ -11,6 +11,7 @@ NCCL's name (logs of 2.1 and 2.2 in public reports): there the whole front is as
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -18,6 +19,7 @@ from typing import Any
 from nccldoctor.dataclass import dataclass
 from nccldoctor.parsers.base import Line, Mark, common
 from nccldoctor.parsers.line_prefix.timestamps import iso_time
+from nccldoctor.parsers.rows import for_rows
 from nccldoctor.patterns import lazy
 
 MOST_MESSAGES = 16
@@ -155,3 +157,29 @@ def host_part(peer: str | None) -> str | None:
 def messages_or_line(line: Line) -> list[NcclMessage]:
     """The NCCL messages of a line; the line itself where the prefix is lost, as after ``Last error:``."""
     return messages(line.body) or [NcclMessage("", line.body.strip())]
+
+
+_Pieces = Iterator[tuple[str, Callable[[Line, re.Match[str]], dict[str, Any]]]]
+
+
+@for_rows
+def nccl_messages(line: Line) -> _Pieces:
+    """Each message of NCCL in a line, or the line, with what its prefix says."""
+    return ((one.message, _fields_of(one)) for one in messages_or_line(line))
+
+
+@for_rows
+def nccl_informations(line: Line) -> _Pieces:
+    """Each message of the level INFO."""
+    return ((one.message[:1_000], _fields_of(one)) for one in messages(line.body) if one.level == "INFO")
+
+
+@for_rows
+def nccl_traces(line: Line) -> _Pieces:
+    """Each call and trace, behind its level."""
+    traces = (one for one in messages(line.body) if one.level in ("CALL", "TRACE"))
+    return ((f"{one.level} {one.message[:1_000]}", _fields_of(one)) for one in traces)
+
+
+def _fields_of(message: NcclMessage) -> Callable[[Line, re.Match[str]], dict[str, Any]]:
+    return lambda line, hit: message_fields(line, message)

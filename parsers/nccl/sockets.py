@@ -12,12 +12,13 @@ from typing import Any
 from nccldoctor.events import Event, SocketError
 from nccldoctor.parsers.base import Line, reads
 from nccldoctor.parsers.nccl.prefix import NcclMessage, host_part, message_fields, messages_or_line
-from nccldoctor.parsers.rows import Table, first_fit, needs_of
+from nccldoctor.parsers.rows import Table, first_fit, for_rows, needs_of
 
 _TABLE = Table(__file__)
 _HOW: dict[str, list[str]] = _TABLE.data["how"]
 
 
+@for_rows
 def how_of(why: str) -> str:
     """The kind of failure that an operating system's error text names."""
     return next((name for name, words in _HOW.items() if any(word in why for word in words)), "other")

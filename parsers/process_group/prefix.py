@@ -12,6 +12,7 @@ from typing import Any
 
 from nccldoctor.events import GroupRef
 from nccldoctor.parsers.base import Line, common
+from nccldoctor.parsers.rows import for_rows
 from nccldoctor.patterns import lazy
 
 PATTERN = lazy(
@@ -50,3 +51,9 @@ def grouped(line: Line, before: str, /, **more: Any) -> dict[str, Any]:
     """The common fields of an event with the group and the rank in it that ``before`` names last."""
     group, group_rank = member(before)
     return common(line, group=group, group_rank=group_rank) | more
+
+
+@for_rows
+def group_before(line: Line, hit: re.Match[str]) -> dict[str, Any]:
+    """The common fields with the group that stands before the words."""
+    return grouped(line, line.body[: hit.start()])
