@@ -9,6 +9,7 @@ import re
 
 from nccldoctor.events import Event, ExceptionRaised, Progress
 from nccldoctor.model.ranks import Ranks
+from nccldoctor.parsers.rows import for_rows
 from nccldoctor.patterns import lazy
 
 _LOCAL_RANK = lazy(r"local_rank=(\d{1,5})(?!\d)")
@@ -126,6 +127,7 @@ def clique_devices(text: str) -> Ranks:
     return Ranks(int(device) for device in match["devices"].split(",") if device) if match else Ranks()
 
 
+@for_rows
 def waiting_device(text: str) -> Ranks:
     """The device of a clique of XLA whose thread waits: 7 in ``acquire clique for rank 3; clique=devices=[4,5,6,7]``."""
     match = _CLIQUE.search(text)

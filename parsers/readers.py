@@ -43,3 +43,9 @@ def after_colon(text: str) -> str:
 def as_it_is(text: str) -> str:
     """With blanks at its ends, which other texts lose."""
     return text[:300]
+
+
+@for_rows
+def dotted(text: str) -> str:
+    """The version 2.18.1 in ``2, 18, 1``."""
+    return text.replace(" ", "").replace(",", ".")

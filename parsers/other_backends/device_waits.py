@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 
 from nccldoctor.events import Event, GroupRef, PeerTimeout
-from nccldoctor.parsers.base import Line, common, finds, reads
+from nccldoctor.parsers.base import Line, common, reads
 from nccldoctor.patterns import lazy
 
 _RANKS_OF_NODE = 8
@@ -41,9 +41,6 @@ _ORIGIN = lazy(
     r"|\bsrc NVL: (?P<beside>\d{1,3})"
 )
 _SIGNAL = lazy(r"\bthread = (?P<peer>\d{1,6}), value = (?P<value>-?\d{1,12})")
-_SYMMETRIC = lazy(
-    r"SymmetricMemory::(?P<op>\w{1,40}):? rank (?P<own>\d{1,6}) failed to (?:send signal to|receive signal from) rank (?P<peer>\d{1,6})\b"
-)
 
 
 def _is_told_elsewhere(line: Line) -> bool:
@@ -95,17 +92,3 @@ def _peer(fields: str, place: re.Match[str] | None) -> int | None:
         return _index(origin)
     node, slot = (origin["lane"], place["slot"]) if origin["lane"] else (place["node"], origin["beside"])
     return int(node) * _RANKS_OF_NODE + int(slot)
-
-
-@finds(_SYMMETRIC, "SymmetricMemory::")
-def symmetric_memory_timeouts(line: Line, hit: re.Match[str]) -> Iterator[Event]:
-    """*peer-timeout*: a kernel of PyTorch's symmetric memory waited for the signal of one peer."""
-    own, peer = int(hit["own"]), int(hit["peer"])
-    yield PeerTimeout(
-        **common(line),
-        by="symmetric memory",
-        group=GroupRef(desc="symmetric-memory"),
-        op=f"symmetric-memory {hit['op']}",
-        group_rank=own,
-        peer=peer,
-    )

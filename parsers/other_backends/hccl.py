@@ -11,18 +11,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from nccldoctor.events import (
-    AbsenceReport,
-    CollectiveMismatch,
-    Event,
-    GroupRef,
-    PeerTimeout,
-    ProcessExit,
-    ProcessId,
-)
+from nccldoctor.events import Event, GroupRef, PeerTimeout, ProcessExit
 from nccldoctor.model.operations import op_type
-from nccldoctor.parsers.base import Line, common, finds, ranks_in, reads
+from nccldoctor.parsers.base import Line, common, reads
 from nccldoctor.parsers.line_prefix.timestamps import MONTHS, printed_time
+from nccldoctor.parsers.rows import for_rows
 from nccldoctor.patterns import lazy
 
 _CLOCK = lazy(r"(?P<date>\d{4}-[01]\d-[0-3]\d)-(?P<hms>\d\d:\d\d:\d\d)(?:\.(?P<frac>\d{3}))?")
@@ -43,7 +36,8 @@ _ABOVE, _BELOW = 6, 6
 """Lines above and below a message that belong to it."""
 
 
-def own_fields(line: Line) -> dict[str, Any]:
+@for_rows
+def hccl_line(line: Line, hit: re.Match[str] | None = None) -> dict[str, Any]:
     """The common fields, with the clock and the process that HCCL itself prints.
 
     The rank is that of torch_npu's line above: ``[ERROR] … (PID:4711, Device:3, RankID:11) ERR02200 DIST call hccl api failed.``
@@ -60,12 +54,6 @@ def own_fields(line: Line) -> dict[str, Any]:
         if head and fields["pid"] in (None, int(head["pid"])):
             fields |= {"rank": int(head["rank"]), "pid": int(head["pid"])}
     return fields
-
-
-@finds(_PROCESS, ", RankID:")
-def hccl_process(line: Line, head: re.Match[str]) -> Iterator[Event]:
-    """*process-id*: the rank of a process, from the line that torch_npu puts above each error."""
-    yield ProcessId(**common(line, rank=int(head["rank"]), pid=int(head["pid"])))
 
 
 @reads(
@@ -87,7 +75,7 @@ def hccl_timeouts(line: Line) -> Iterator[Event]:
         ):
             break
         text += f" {below.body.strip()}"
-    yield PeerTimeout(**own_fields(line) | _call_fields(text), by="HCCL")
+    yield PeerTimeout(**hccl_line(line) | _call_fields(text), by="HCCL")
 
 
 def _call_fields(text: str) -> dict[str, Any]:
@@ -109,48 +97,22 @@ def _call_fields(text: str) -> dict[str, Any]:
     return fields
 
 
-_UNCONNECTED = lazy(r"List of unconnected ranks: \"?\[(?P<ranks>\d[\d, ]{0,60000})\]")
-_LOCATION = lazy(
-    r"Exception Location\[IP/ID\]:\[(?P<host>[\w.:%-]{1,80})/(?P<device>\d{1,4})\]"
-    r"(?:, Arrival Time:\[\w{3} (?P<month>\w{3}) {1,2}(?P<day>\d{1,2}) (?P<hms>\d\d:\d\d:\d\d) (?P<year>\d{4})\])?"
-    r".{0,200}?\[?Heartbeat Lost Occurred"
-    r"|serverId\[(?P<server>[\w.*:%-]{1,80})\], deviceId\[(?P<id>\d{1,4})\], Heartbeat Lost Occurred"
-)
+@for_rows
+def lost_heartbeat(line: Line, lost: re.Match[str]) -> Iterator[Event]:
+    """*process-exit* of a device that sent no heartbeat."""
+    fields = common(line, rank=None, pid=None)
+    if lost["month"] in MONTHS:
+        fields["time"] = printed_time({k: lost[k] for k in ("month", "day", "hms", "year")}) or fields["time"]
+    host, device = lost["host"] or lost["server"], lost["device"] or lost["id"]
+    yield ProcessExit(**fields | {"host": host, "local_rank": int(device)}, reporter="hccl")
 
 
-@reads("List of unconnected ranks", "Heartbeat Lost Occurred")
-def hccl_cluster_faults(line: Line) -> Iterator[Event]:
-    """Ranks that did not connect to the root, and devices that sent no heartbeat."""
-    if hit := _UNCONNECTED.search(line.body):
-        missing = ranks_in(hit["ranks"])
-        yield AbsenceReport(**own_fields(line), by="HCCL", what="set-up", call="communicator", missing=missing)
-    elif lost := _LOCATION.search(line.body):
-        fields = common(line, rank=None, pid=None)
-        if lost["month"] in MONTHS:
-            fields["time"] = printed_time({k: lost[k] for k in ("month", "day", "hms", "year")}) or fields["time"]
-        host, device = lost["host"] or lost["server"], lost["device"] or lost["id"]
-        yield ProcessExit(**fields | {"host": host, "local_rank": int(device)}, reporter="hccl")
-
-
-_DIFFERS = lazy(
-    r"inconsistent between ranks: tag \[(?P<tag>[^\]]{0,200})\], parameter \[(?P<name>[^\]]{0,80})\], "
-    r"local \[(?P<left>[^\]]{0,80})\], remote \[(?P<right>[^\]]{0,80})\]"
-    r"|inconsistent between ranks: parameter (?P<name2>\w{1,80}), local end (?P<left2>\S{1,80}), remote end (?P<right2>\S{1,80})"
-    r"|inconsistent between ranks, parameter (?P<name3>\w{1,80}) is (?P<left3>.{1,80}?) on the local rank and "
-    r"(?P<right3>.{1,80}?) on the remote rank"
-    r"|CMD information (?P<name4>\w{1,80}) check fail\. local\[(?P<left4>[^\]]{0,80})\], remote\[(?P<right4>[^\]]{0,80})\]"
-)
 _ASPECTS = {"count": "size", "dataType": "dtype", "datatype": "dtype"} | dict.fromkeys(
     ("opType", "cmdType", "cclOp", "op", "tag"), "op"
 )
 
 
-@finds(_DIFFERS, "are inconsistent between ranks", "CMD information ")
-def hccl_mismatches(line: Line, hit: re.Match[str]) -> Iterator[Event]:
-    """*collective-mismatch*: two ranks pass other arguments to one call."""
-    name, left, right = (
-        next(value for end in ("", "2", "3", "4") if (value := hit[part + end]) is not None)
-        for part in ("name", "left", "right")
-    )
-    aspect = next((known for word, known in _ASPECTS.items() if word in name), "parameters")
-    yield CollectiveMismatch(**own_fields(line), left=f"{name} {left}", right=f"{name} {right}", aspects=(aspect,))
+@for_rows
+def hccl_aspects(name: str) -> tuple[str]:
+    """What differs where a parameter of this name does."""
+    return (next((known for word, known in _ASPECTS.items() if word in name), "parameters"),)

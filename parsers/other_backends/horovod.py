@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nccldoctor.events import AbsenceReport, AbsenceWarning, Event, ExceptionRaised
+from nccldoctor.events import AbsenceReport, AbsenceWarning, Event
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.parsers.base import Line, common, line_parser, ranks_in, reads
-from nccldoctor.parsers.rows import Row, RowParser
+from nccldoctor.parsers.base import Line, common, ranks_in, reads
 from nccldoctor.patterns import lazy
 
 _TENSOR = lazy(
@@ -43,23 +42,6 @@ def horovod_stalls(line: Line) -> Iterator[Event]:
         )
     if _HEAD.search(line.body) and any(_WAITED.search(above.body) for above in (line, *line.preceding(4))):
         yield from _rows_below(line)
-
-
-@line_parser
-class HorovodShutDown(RowParser):
-    """*exception*, an echo: another rank ended before, and this one's call was refused."""
-
-    event = ExceptionRaised
-    rows = (
-        Row(
-            "OP_REQUIRES failed at ",
-            r"OP_REQUIRES failed at [\w./]{0,80}mpi_ops\.cc:\d{1,6} : \w{1,30}: (?P<message>Horovod has been shut down\.[^.]{0,40} "
-            r"caused by an exception on one of the ranks)",
-            type="AbortedError",
-            origin="echo",
-            logged=True,
-        ),
-    )
 
 
 def _rows_below(head: Line) -> Iterator[Event]:

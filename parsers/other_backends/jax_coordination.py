@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from nccldoctor.events import AbsenceReport, Event, Phase, ProcessExit, TearDown
+from nccldoctor.events import AbsenceReport, Event, GpuError, Phase, ProcessExit, SocketError, TearDown
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.base import Line, common, reads
+from nccldoctor.parsers.rows import for_rows
 from nccldoctor.patterns import lazy
 
 _TASK = r"(?:/job:[\w.-]{1,80}/replica:\d{1,7}/task:)?(?P<task>\d{1,7})"
@@ -110,3 +111,35 @@ def jax_process(line: Line) -> Iterator[Event]:
         yield AbsenceReport(
             **common(line, time=line.mark.time or above.mark.time), by="JAX", what="set-up", call="RegisterTask"
         )
+
+
+_CAUSE = lazy(
+    r"hang that is likely caused by (?:(?P<chip>bad TPU)|(?P<link>a networking issue)|(?P<input>data input stall)"
+    r"|(?P<program>running different modules|inconsistent))"
+)
+_HOSTS = lazy(r"(?:have bad TPUs are|The hosts are|input stalls are): (?P<hosts>[\w.:/, -]{1,2000})")
+_BELOW = 6
+_CALLS = {"input": "the data input", "program": "a program that differs between hosts", "": "a graph"}
+
+
+@for_rows
+def hang_digest(line: Line, hit: re.Match[str]) -> Iterator[Event]:
+    """*gpu-error* or *socket-error* with the hosts that Megascale's digest names, else *absence-report*."""
+    found = _CAUSE.search(line.body)
+    cause = (found.lastgroup if found else "") or ""
+    below = next((hit for other in line.following(_BELOW) if (hit := _HOSTS.search(other.body))), None)
+    hosts = [host.strip() for host in below["hosts"].split(",") if host.strip()] if below else []
+    fields = common(line, rank=None, pid=None)
+    if cause == "chip":
+        for host in hosts or [None]:
+            yield GpuError(**fields | {"host": host}, message="bad TPU chip, says Megascale", board="TPU")
+    elif cause == "link":
+        where = {"host": hosts[0]} if hosts else {}
+        yield SocketError(
+            **fields | where,
+            peer=hosts[1] if len(hosts) > 1 else None,
+            message="a networking issue, says Megascale",
+            how="other",
+        )
+    else:
+        yield AbsenceReport(**fields, by="Megascale", what="collective", call=_CALLS.get(cause))
