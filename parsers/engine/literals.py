@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import heapq
 import math
+import tomllib
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,7 +16,6 @@ import ahocorasick_rs
 
 from nccldoctor.parsers.base import LineParser
 from nccldoctor.parsers.engine.generalised import DIGITS
-from nccldoctor.tables import read_table
 
 _AT_ONCE = 64
 """Needles in one automaton. Up to 64 the library compares vectors; beyond that it walks byte by byte, which is
@@ -41,7 +41,7 @@ class _Healthy:
     """What lines of healthy jobs hold, whatever their numbers are."""
 
     def __init__(self) -> None:
-        table = read_table(Path(__file__).with_name("healthy_lines.toml"))
+        table = tomllib.loads(Path(__file__).with_name("healthy_lines.toml").read_text(encoding="utf-8"))
         kinds = (*table["steps"].values(), *table["starts"].values())
         lines = (*table["fronts"], *(line for lines in kinds for line in lines))
         text = "\n".join(lines).encode().translate(DIGITS)

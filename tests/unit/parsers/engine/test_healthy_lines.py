@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import random
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,9 +20,8 @@ from nccldoctor.parsers.engine import literals
 from nccldoctor.parsers.engine.effort import SAMPLED_AT_MOST
 from nccldoctor.parsers.engine.literals import Literals
 from nccldoctor.parsers.engine.scan import _Scan, scan
-from nccldoctor.tables import read_table
 
-TABLE = read_table(Path(literals.__file__).with_name("healthy_lines.toml"))
+TABLE = tomllib.loads(Path(literals.__file__).with_name("healthy_lines.toml").read_text(encoding="utf-8"))
 IN_VAIN = 1 / 10_000
 """Share of healthy lines that may be offered to one parser for nothing."""
 
