@@ -2,7 +2,8 @@
 
 python tests/proof/run.py --inputs 3000 --workers 2 --log proof.jsonl --write docs/proof.md
 
-Each input follows from its number alone. With ``--log`` each result is kept as a line, and a run that was ended goes on where it was.
+Each input follows from its number alone. With ``--log`` each result is kept as a line, and a run of the same
+commit goes on where an earlier one ended.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the folder tests
 
 import pandas  # noqa: F401  # loaded here once, and not in each process that is forked for an input
 import plotly.graph_objects  # noqa: F401
+from builders.documents.page_origin import made_by
 from builders.logs.planted_secrets import ALL
 from fuzz.surroundings import CASES
 from noise.beside import SAMPLES, innocent_files
@@ -63,7 +65,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--log", type=Path, help="keep each result as a line of JSON, and leave out what it has")
     parser.add_argument("--write", type=Path, help="write the counts as Markdown")
     asked = parser.parse_args(argv)
-    results = _kept(asked.log)
+    origin = made_by(f"python tests/proof/run.py --inputs {asked.inputs} --write docs/proof.md")
+    of = origin.partition(" from ")[2].partition(" by ")[0]
+    results = kept(asked.log, of)
     known = frozenset(result.name for result in results)
     names = asked.only.split(",") if asked.only else work_of(asked.inputs, known)
     log = asked.log.open("a") if asked.log else None
@@ -71,30 +75,31 @@ def main(argv: list[str] | None = None) -> int:
         for result in pool.map(result_of, names, chunksize=8):
             results.append(result)
             if log:
-                log.write(json.dumps(asdict(result)) + "\n")
+                log.write(json.dumps({"of": of, **asdict(result)}) + "\n")
                 log.flush()
             for promise, seen in result.broken.items():
                 print(f"{result.name} ({result.about}): {promise}: {'; '.join(seen)[:1500]}", flush=True)
     if asked.write:
-        asked.write.write_text(report(results, asked.inputs), encoding="utf-8")
+        asked.write.write_text(report(results, origin), encoding="utf-8")
     counts = Counter(promise for result in results for promise in result.broken)
     print(f"{len(results)} inputs and surroundings: {dict(counts) or 'no promise was broken'}")
     return int(bool(counts))
 
 
-def _kept(log: Path | None) -> list[Result]:
-    rows = log.read_text().splitlines() if log is not None and log.exists() else []
-    return [Result(**json.loads(row)) for row in rows]
+def kept(log: Path | None, of: str) -> list[Result]:
+    """The results in a log that are ``of`` this commit; those of others say nothing about it."""
+    rows = map(json.loads, log.read_text().splitlines() if log is not None and log.exists() else ())
+    return [Result(**row) for row in rows if row.pop("of", "") == of]
 
 
-def report(results: Sequence[Result], inputs: int) -> str:
-    """The counts as Markdown. The same results give the same bytes."""
+def report(results: Sequence[Result], origin: str) -> str:
+    """The counts as Markdown. The same results give the same bytes; ``origin`` is what ``made_by`` says."""
     counts = Counter(promise for result in results for promise in result.broken)
     slowest, largest = max(results, key=lambda one: one.seconds), max(results, key=lambda one: one.memory)
     lines = [
         "# Proof: what was tried, and what failed",
         "",
-        f"Made by `python tests/proof/run.py --inputs {inputs} --write docs/proof.md`; don't edit it.",
+        f"{origin}; don't edit it.",
         "",
         f"{len(results):,} inputs and surroundings were tried, and {sum(one.outputs for one in results):,} outputs searched: text, "
         "JSON, tickets, SARIF, JUnit, the page, `inspect` and frames; of every sixth input also redacted reports, the interactive page, "

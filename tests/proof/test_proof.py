@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 from proof.judge import PROMISES, Result, tried, tried_alone
 from proof.live_content import POLICY, links, loads
-from proof.run import report
+from proof.run import kept, report
 from proof.trials import FAMILIES, trial
 from proof.watching import path_that_watches, seen_by_watch
 
@@ -78,7 +80,15 @@ def test_a_link_of_the_input_is_seen(dialect: str) -> None:
 def test_the_report_counts_by_promise_and_family() -> None:
     good = Result("1", "attacks", "a", {}, 2, 10, 1.0, 1 << 20)
     bad = Result("2", "attacks", "b", {"secret": ["x"]}, 2, 10, 2.0, 1 << 20)
-    text = report([good, bad], 2)
+    text = report([good, bad], "Made today")
     assert "| secret | 1 |" in text
     assert all(f"| {name} | 0 |" in text for name in PROMISES if name != "secret")
     assert "| attacks | 2 | 4 | secret: 1 |" in text
+
+
+def test_a_run_goes_on_from_results_of_its_own_commit_alone(tmp_path: Path) -> None:
+    log, result = tmp_path / "log", Result("1", "attacks", "a", {}, 2, 10, 1.0, 1 << 20)
+    rows = ({"of": of, **asdict(result)} for of in ("commit aaaaaaaa", "commit bbbbbbbb"))
+    log.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    assert kept(log, "commit aaaaaaaa") == [result]
+    assert kept(log, "commit cccccccc") == kept(tmp_path / "none", "commit aaaaaaaa") == []
