@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,10 +15,18 @@ from docsite.kept_pages import KEPT, kept, pages
 REFERENCE = sorted((ROOT / "docs" / "reference").glob("*.md"))
 
 
+def test_the_pages_keep_what_the_code_says_today() -> None:
+    """In a process of its own: click remembers the help of a command from the first test that runs it."""
+    command = [sys.executable, str(ROOT / "docs" / "reference.py"), "--check"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"run python docs/reference.py: {done.stdout}{done.stderr}"
+
+
 @pytest.mark.parametrize("page", [*pages()], ids=lambda path: path.stem)
-def test_a_page_keeps_what_the_code_says_today(page: Path) -> None:
+def test_what_is_kept_is_kept_once(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    assert text == kept(text), "run python docs/reference.py"
+    assert kept(kept(text)) == kept(text)
 
 
 @pytest.mark.parametrize("page", REFERENCE, ids=lambda path: path.stem)
