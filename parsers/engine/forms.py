@@ -79,6 +79,7 @@ class Forms:
         self._fruitless = 0
         self._seen: set[bytes] = set()
         self._outcomes: dict[bytes, int | None] = {}
+        self._sure: dict[bytes, int] = {}  # the same of forms of which every line holds a literal
 
     def forms_of(self, lines: Sequence[bytes]) -> Sequence[bytes]:
         """The lines with 0 for each digit, and for each of a hexadecimal number.
@@ -92,6 +93,10 @@ class Forms:
             return forms
         fronts = (front[0] if (front := _FRONT.match(line)) else b"" for line in lines)
         return [front + b"\n" + form for front, form in zip(fronts, forms, strict=True)]
+
+    def sure_outcomes(self, forms: Sequence[bytes]) -> list[int | None]:
+        """The outcome of each form; None where it is not known, or where not every line of the form holds a literal."""
+        return list(map(self._sure.get, forms))
 
     def outcome(self, form: bytes) -> int | None:
         """What a line of this form adds to the lines not understood; None where it has to be parsed."""
@@ -107,7 +112,10 @@ class Forms:
             return
         if form in self._seen:
             if len(self._outcomes) < _MOST:
-                self._outcomes[form] = count if self._is_barren(line, form.rpartition(b"\n")[2]) else None
+                text = form.rpartition(b"\n")[2]
+                self._outcomes[form] = count if self._is_barren(line, text) else None
+                if self._outcomes[form] is not None and self._literals.stand_in_all(text):
+                    self._sure[form] = count
         elif len(self._seen) < _MOST:
             self._seen.add(form)
 

@@ -16,6 +16,7 @@ import ahocorasick_rs
 
 from nccldoctor.parsers.base import LineParser
 from nccldoctor.parsers.engine.generalised import DIGITS
+from nccldoctor.patterns import lazy
 
 _AT_ONCE = 64
 """Needles in one automaton. Up to 64 the library compares vectors; beyond that it walks byte by byte, which is
@@ -31,6 +32,7 @@ _MOST_REMEMBERED = 4_096
 """Sets of literals that stand in one line, and the parsers that own them; a log has some hundred."""
 
 _ESCAPE = b"\x1b"
+_DIGIT = lazy(rb"\d")
 
 _WINDOW = 6
 """Bytes of a literal that are searched for at least; fewer would be found too often in healthy lines. ``rocess`` begins the
@@ -179,6 +181,11 @@ class Literals:
         return self.owners_of(
             [hit for hit, _, _ in self._forms.find_matches_as_indexes(form.encode(), overlapping=True)]
         )
+
+    def stand_in_all(self, form: bytes) -> bool:
+        """Whether every line of this form holds a literal: one without digits."""
+        hits = self._every.find_matches_as_indexes(form, overlapping=True) if self._every else ()
+        return any(not _DIGIT.search(self._texts[number]) for number, _, _ in hits)
 
     @functools.cached_property
     def _forms(self) -> ahocorasick_rs.BytesAhoCorasick:

@@ -237,18 +237,21 @@ class _Scan:
         for first in range(0, len(lines.starts), _AT_ONCE):
             pieces = lines.pieces[first : first + _AT_ONCE]
             forms = self.forms.forms_of(pieces)
-            held = self.literals.held_by(pieces)
-            for index, form in enumerate(forms):
+            counts = self.forms.sure_outcomes(forms)
+            self.not_understood += sum(filter(None, counts))
+            unknown = [index for index, count in enumerate(counts) if count is None]
+            held = self.literals.held_by([pieces[index] for index in unknown])
+            for place, index in enumerate(unknown):
                 start = lines.starts[first + index]
                 if (inside := lines.odd.get(first + index)) is not None:
                     resume = self._scan_long_line(inside, self._line_number_at(start), resume, limit)
-                elif not held[index]:
+                elif not held[place]:
                     continue
-                elif (count := self.forms.outcome(form)) is not None:
+                elif (count := self.forms.outcome(forms[index])) is not None:
                     self.not_understood += count
                 else:
                     end = start + len(pieces[index])
-                    self._scan_piece(start, end, self._line_number_at(start), held, index, form)
+                    self._scan_piece(start, end, self._line_number_at(start), held, place, forms[index])
         self._line_number_at(limit)
 
     def _scan_long_line(self, hits: list[int], number: int, resume: int, limit: int) -> int:
