@@ -32,7 +32,7 @@ from builders.documents.page_origin import made_by
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
-PACKAGES = ("numpy", "ahocorasick_rs", "isal", "zstandard", "jinja2", "pydantic", "torch", "distributed")
+PACKAGES = ("numpy", "ahocorasick_rs", "isal", "zstandard", "jinja2", "msgspec", "torch", "distributed")
 
 
 CPU_S, CPU_MS = "CPU-s", "ms of processor time"

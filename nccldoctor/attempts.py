@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
 
 _LOG = logging.getLogger("nccldoctor")
 
@@ -16,8 +16,7 @@ _T = TypeVar("_T")
 _Other = TypeVar("_Other")
 
 
-@dataclass(frozen=True, slots=True)
-class Broken:
+class Broken(Struct, frozen=True):
     """A part that failed: ``what`` it is (``the rule died``), and ``why`` (``KeyError in groups.py:206``)."""
 
     what: str

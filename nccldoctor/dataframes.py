@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
-from nccldoctor.dataclass import dataclass
 from nccldoctor.identify.case import Case
 from nccldoctor.identify.event_times import YEARLESS
 from nccldoctor.model import Diagnosis, Family, Finding, Place, RankState, SourceKind, Stalled
@@ -323,8 +323,7 @@ class Arrival(StrEnum):
     UNSEEN = "unseen"
 
 
-@dataclass(frozen=True, slots=True)
-class _Wait:
+class _Wait(Struct, frozen=True):
     """One rank of a call that stalled.
 
     ``finding`` is None of a call that only waits for another one. ``own`` is what the rank waits in where that is this call, and

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.events import RasStatus
 from nccldoctor.identify.case import Case
 from nccldoctor.model import Diagnosis, Finding
@@ -27,8 +28,7 @@ WIDTH = 100
 """Characters of a line of text by default."""
 
 
-@dataclass(frozen=True, slots=True)
-class Incident:
+class Incident(Struct, frozen=True, dict=True):
     """The answer of :func:`nccldoctor.analyze`: the diagnosis, and the case that it rests on.
 
     >>> import nccldoctor as nd
@@ -48,20 +48,19 @@ class Incident:
 
     unquoted: Diagnosis
     case: Case
-    _lines: LineReader | None = field(default=None, repr=False, compare=False)
-    _quotations: Quotations | None = field(default=None, repr=False, compare=False)
-    _quoted: list[Diagnosis] = field(default_factory=list, init=False, repr=False, compare=False)
-    _frames: dict[str, pd.DataFrame] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _lines: LineReader | None = None
+    _quotations: Quotations | None = None
 
-    @property
+    @cached_property
     def diagnosis(self) -> Diagnosis:
         """The diagnosis with the lines that it quotes; they are read from the files on first use."""
         if self._lines is None or self._quotations is None:
             return self.unquoted
-        if not self._quoted:
-            excerpts = self._lines(self._quotations.lines_of(self.unquoted))
-            self._quoted.append(self._quotations.put_into(self.unquoted, excerpts))
-        return self._quoted[0]
+        return self._quotations.put_into(self.unquoted, self._lines(self._quotations.lines_of(self.unquoted)))
+
+    @cached_property
+    def _built_frames(self) -> dict[str, pd.DataFrame]:
+        return {}
 
     @property
     def verdict(self) -> Finding:
@@ -240,6 +239,6 @@ class Incident:
     def _frame(self, name: str, source: Case | Diagnosis) -> pd.DataFrame:
         from nccldoctor import dataframes
 
-        if name not in self._frames:
-            self._frames[name] = getattr(dataframes, name)(source)
-        return self._frames[name].copy()
+        if name not in self._built_frames:
+            self._built_frames[name] = getattr(dataframes, name)(source)
+        return self._built_frames[name].copy()

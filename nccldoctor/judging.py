@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
+from msgspec import Struct
+
 from nccldoctor.align.facts import Facts, align
 from nccldoctor.attempts import Broken, attempt
-from nccldoctor.dataclass import dataclass
 from nccldoctor.diagnose.decide import Judgement
 from nccldoctor.diagnose.diagnose import diagnose
 from nccldoctor.diagnose.headlines import with_headline
@@ -28,8 +29,7 @@ MOST_LEFT_OUT = 8
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
+class Judged(Struct, frozen=True):
     """The facts of one job, and what was judged of them; ``broken`` are the rules that failed."""
 
     facts: Facts

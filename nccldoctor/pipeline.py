@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from nccldoctor.attempts import Attempts, Broken
-from nccldoctor.dataclass import dataclass
 from nccldoctor.discover.discover import Discovered, discover
 from nccldoctor.ingest import excerpts
 from nccldoctor.ingest.excerpts import LineReader
@@ -96,8 +97,7 @@ def analyze(
     return incident_of(everything.ingested, everything.lines, in_use(catalogue))
 
 
-@dataclass(frozen=True, slots=True)
-class _Everything:
+class _Everything(Struct, frozen=True):
     """All that was read, and what gives the lines that reports quote."""
 
     ingested: Ingested

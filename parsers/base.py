@@ -11,11 +11,11 @@ import functools
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import field
 from datetime import datetime
 from typing import Any, ClassVar, Protocol, TypeVar
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.events import Event
 from nccldoctor.model import Gap, Place, Source, Unexplained
 from nccldoctor.model.ranks import Ranks
@@ -23,8 +23,7 @@ from nccldoctor.model.recorded_calls import Batch
 from nccldoctor.patterns import lazy
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(Struct, frozen=True):
     """The prefix of a line: its writer, as launchers, collectors and loggers name it.
 
     ``rank`` is a *global* rank (``[rank3]:``, an srun label on one task per rank, a Ray actor's rank);
@@ -60,8 +59,7 @@ class Mark:
         return self.file is not None or self.severity is not None or self.rank is not None or self.time is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(Struct, frozen=True):
     """One candidate: a physical line, or the piece of one between two carriage returns.
 
     ``raw`` is decoded (utf-8, ``backslashreplace``) with ANSI codes removed; ``body`` is ``raw`` behind ``mark``. ``place`` has the
@@ -72,7 +70,7 @@ class Line:
     raw: str
     body: str
     mark: Mark
-    window: Window = field(repr=False, compare=False)
+    window: Window
 
     def following(self, limit: int = 40) -> Iterator[Line]:
         """The next lines of the same writer (same ``mark.stream``), at most ``limit`` of them, within 64 kB."""
@@ -102,8 +100,7 @@ class Window(Protocol):
         """True when ``text`` occurs in the next ``within`` bytes: cheaper than reading lines in vain."""
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
+class Need(Struct, frozen=True):
     """What a line must hold: one of the literals, where there are any, and something that matches the pattern.
 
     ``is_unlogged``: nor may a logger or a launcher have marked it.
@@ -139,8 +136,7 @@ class LineParser(ABC):
         return False
 
 
-@dataclass(frozen=True, slots=True)
-class Parsed:
+class Parsed(Struct, frozen=True):
     """The content of one file: its events, calls and gaps.
 
     ``batch`` holds the calls of a recorder dump, until those of all dumps are put together.

@@ -14,7 +14,6 @@ Where a row needs more than patterns, it names a function that is decorated with
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
@@ -203,9 +202,9 @@ def _beside(module_file: str) -> Path:
 @cache
 def _field_types(kind: str) -> dict[str, Any]:
     """For each field of a kind of event the function that makes its value of text."""
-    return {
-        field.name: _TYPES.get(str(field.type).partition(" ")[0], _short) for field in dataclasses.fields(KINDS[kind])
-    }
+    bases = reversed(KINDS[kind].__mro__)
+    declared = {name: form for base in bases for name, form in getattr(base, "__annotations__", {}).items()}
+    return {name: _TYPES.get(str(declared[name]).partition(" ")[0], _short) for name in KINDS[kind].__struct_fields__}
 
 
 def _filled(value: Any, groups: Mapping[str, str], read: Callable[[str], Any]) -> Any:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+from msgspec.structs import replace
+
 from nccldoctor.reports.parts.prose import InlinePiece
 from nccldoctor.words.sanitize import line, sanitize
 
@@ -22,8 +23,7 @@ _DOTTED = r"\b[\w-]{1,60}(?:\.[\w-]{1,60}){0,6}\.[a-z]{2,10}(?::\d{1,7})?\b"
 _MARKED = r"[^\s*~`]{0,80}[*~`][^\s]{0,80}"
 
 
-@dataclass(frozen=True, slots=True)
-class Dialect:
+class Dialect(Struct, frozen=True):
     """One markup: its signs, what it shows as code, and how it writes plain text and code.
 
     ``delicate`` matches words that would become a link, a mention or emphasis. ``heading``, ``bold`` and ``fence`` are what stands before

@@ -15,7 +15,8 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.model import Diagnosis
 from nccldoctor.model.figures import CallDiff, IssuedCall
 from nccldoctor.reports import json_document
@@ -33,16 +34,14 @@ if TYPE_CHECKING:
 TEMPLATES = Path(__file__).parent / "templates"
 
 
-@dataclass(frozen=True, slots=True)
-class Asset:
+class Asset(Struct, frozen=True):
     """A style sheet or script to stand in the page, and the hash that the policy allows it by."""
 
     text: Markup
     hash: str
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
+class Figures(Struct, frozen=True):
     """The part of the page that :mod:`~nccldoctor.reports.plotly.interactive` adds.
 
     ``figures`` is JSON, by the place that a figure replaces; ``library`` the compressed plotly.js in base64. Neither ends a script

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.events import Event
 from nccldoctor.model import Gap, Place, Source
 from nccldoctor.model.ranks import Ranks
@@ -41,8 +42,7 @@ class Inspected(Protocol):
         """Input that is missing or damaged."""
 
 
-@dataclass(frozen=True, slots=True)
-class Understood:
+class Understood(Struct, frozen=True):
     """Counts of the lines of a file that parsers understood; all None where it has no lines."""
 
     lines: int | None
@@ -54,8 +54,7 @@ class Understood:
     last_time: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class GapRow:
+class GapRow(Struct, frozen=True):
     """Something that is not known, why, of which ranks, and in which file."""
 
     what: str

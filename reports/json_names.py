@@ -6,7 +6,6 @@ its fields, in order of declaration: ``Link(waiting, for_, ...)`` becomes ``{"wa
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -14,7 +13,8 @@ from datetime import datetime
 from functools import cache
 from typing import Any, Literal
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.events import Event, GroupRef
 from nccldoctor.model import diagnosis, exhibits, figures, findings, inputs
 from nccldoctor.model.diagnosis import Diagnosis
@@ -50,8 +50,7 @@ FIELDS: dict[type, str] = {
 """Classes whose fields are not simply listed in order; ``id=uid`` publishes ``uid`` as ``id``."""
 
 
-@dataclass(frozen=True, slots=True)
-class RuledOut:
+class RuledOut(Struct, frozen=True):
     """A hypothesis that was looked at; ``ruled_out`` is False where the input that would tell is missing."""
 
     hypothesis: str
@@ -60,8 +59,7 @@ class RuledOut:
     where: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Proved:
+class Proved(Struct, frozen=True):
     """An exhibit of the verdict, as the page numbers them.
 
     ``shows`` are its parts of the argument; ``evidence`` are the ids of the pieces of the verdict's evidence that it stands for.
@@ -74,8 +72,7 @@ class Proved:
     where: tuple[Place, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class NumberedEvidence:
+class NumberedEvidence(Struct, frozen=True):
     """A piece of evidence with its id, which is its place in the finding: ``E2`` is the second."""
 
     id: str
@@ -86,16 +83,14 @@ class NumberedEvidence:
     observer: str
 
 
-@dataclass(frozen=True, slots=True)
-class Warned:
+class Warned(Struct, frozen=True):
     """Advice of a remedy against something."""
 
     what: str
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Input:
+class Input(Struct, frozen=True):
     """The number of files, their bytes, and the number of files of each kind."""
 
     files: int
@@ -180,10 +175,10 @@ CHANGED: dict[tuple[type, str], Callable[[Any], Any]] = {
 
 
 @cache
-def fields(kind: type) -> tuple[tuple[str, str, Callable[[Any], Any] | None], ...]:
+def fields(kind: type[Struct]) -> tuple[tuple[str, str, Callable[[Any], Any] | None], ...]:
     """The published fields of a class: name, attribute, and the function that changes the value, if any does."""
     listed = FIELDS.get(kind)
-    rows = listed.split() if listed else [f"{f.name.removesuffix('_')}={f.name}" for f in dataclasses.fields(kind)]
+    rows = listed.split() if listed else [f"{name.removesuffix('_')}={name}" for name in kind.__struct_fields__]
     pairs = (row.partition("=") for row in rows)
     return tuple((name, attribute or name, CHANGED.get((kind, attribute or name))) for name, _, attribute in pairs)
 
@@ -212,7 +207,7 @@ def json_value(value: Any) -> Any:
     return row(value, type(value))
 
 
-def row(value: Any, kind: type) -> dict[str, Any]:
+def row(value: Any, kind: type[Struct]) -> dict[str, Any]:
     """The published fields that ``kind`` has of ``value``, which may be of a class below it."""
     return {
         name: json_value(change(getattr(value, attribute)) if change else getattr(value, attribute))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.ingest.excerpts import LineReader
 from nccldoctor.model import Diagnosis, Place
 from nccldoctor.model.errors import InputError
@@ -10,8 +11,7 @@ from nccldoctor.model.excerpts import SourceLine
 from nccldoctor.words.sanitize import line, sanitize
 
 
-@dataclass(frozen=True, slots=True)
-class SourceLines:
+class SourceLines(Struct, frozen=True):
     """Lines as they stand in a file; ``quoted`` are the numbers of those that the report quotes."""
 
     path: str

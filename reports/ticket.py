@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.model import Diagnosis
 from nccldoctor.model.steps import Step
 from nccldoctor.reports.dialects import Dialect
@@ -23,8 +24,7 @@ QUOTED = 110
 EVIDENCE, DONTS = 3, 2
 
 
-@dataclass(frozen=True, slots=True)
-class Ticket:
+class Ticket(Struct, frozen=True):
     """The values of a ticket: headline, fields, steps with commands, proof, what not to do, and the remedy."""
 
     headline: str
@@ -35,8 +35,7 @@ class Ticket:
     remedy: str
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(Struct, frozen=True):
     """A part of the ticket under a title; ``goes`` says how early it is dropped (0 never).
 
     ``left`` then stands in its place.

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from nccldoctor.align.call_sequences import CallSequences, in_issue_order
 from nccldoctor.align.failures import Failure, failures
@@ -19,7 +21,6 @@ from nccldoctor.align.unrecorded_waits import find_unrecorded_waits, redundant_r
 from nccldoctor.align.wait_graph import WaitGraph, build_wait_graph
 from nccldoctor.align.world.hosts import Hosts, find_hosts
 from nccldoctor.align.world.ledger import Ledger, build_ledger
-from nccldoctor.dataclass import dataclass
 from nccldoctor.events import CallTimeout
 from nccldoctor.identify.case import Case
 from nccldoctor.identify.event_times import QUARTER
@@ -29,8 +30,7 @@ NEVER_PRINTED = 4e18
 """When a call that no line gave up on was issued: after all others."""
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(Struct, frozen=True):
     """The aligned job.
 
     ``issued_at`` says when each stuck call was first issued, in seconds; it puts calls in order and is on no common clock.

@@ -9,7 +9,9 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from nccldoctor.align.exits import (
     SLACK,
@@ -24,7 +26,6 @@ from nccldoctor.align.exits import (
 from nccldoctor.align.liveness import Liveness, RankActivity
 from nccldoctor.align.world.devices import ranks_in_slot, slots_of_hosts
 from nccldoctor.align.world.hosts import Hosts
-from nccldoctor.dataclass import dataclass
 from nccldoctor.events import (
     AbsenceReport,
     CommInit,
@@ -57,8 +58,7 @@ NOTICED = frozenset({"ray", "vllm", "sglang", "jax", "hccl", "nvrx"})
 """Parents that see a process gone and do not learn how it ended."""
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Struct, frozen=True):
     """Something that broke.
 
     ``ranks`` are known to be hit; ``suspects`` may be (all ranks of a host where no rank is named). ``when`` is in seconds on the

@@ -10,7 +10,6 @@ from collections import defaultdict
 import numpy as np
 import numpy.typing as npt
 
-from nccldoctor.arrays import distinct
 from nccldoctor.events import ExceptionRaised
 from nccldoctor.identify.case import Case
 from nccldoctor.model.operations import has_varying_sizes, plain_op
@@ -82,7 +81,7 @@ def _is_missing_from_dump(case: Case, group: int, seq: int) -> bool:
     of_group = case.call_group == group
     return any(
         int(case.calls.seq[of_group & (case.call_rank == r)].max(initial=0)) == seq - 1
-        for r in distinct(case.call_rank[of_group & (case.call_rank >= 0)]).tolist()
+        for r in np.unique(case.call_rank[of_group & (case.call_rank >= 0)]).tolist()
     )
 
 
@@ -120,7 +119,7 @@ def failed_calls(case: Case) -> npt.NDArray[np.bool_]:
     rank, group, seq = case.call_rank, case.call_group, case.calls.seq
     last = np.flatnonzero(np.concatenate([rank[1:] != rank[:-1], [True]]))
     last = last[(rank[last] >= 0) & (group[last] >= 0)]
-    furthest = {g: int(seq[group == g].max()) for g in distinct(group[last]).tolist()}
+    furthest = {g: int(seq[group == g].max()) for g in np.unique(group[last]).tolist()}
     raised = {
         e.rank: e.frame for e in case.of(ExceptionRaised) if e.frame and (is_gloo_timeout(e) or is_lost_connection(e))
     }

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+
+from msgspec import Struct
 
 from nccldoctor.align.lingering import is_behind_exception
 from nccldoctor.align.stack_activity import is_waiting
-from nccldoctor.dataclass import dataclass
 from nccldoctor.events import (
     CollectiveTimeout,
     DumpNote,
@@ -37,8 +37,7 @@ from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import DumpHead
 
 
-@dataclass(frozen=True, slots=True)
-class RankActivity:
+class RankActivity(Struct, frozen=True):
     """Everything that one rank left behind.
 
     ``dump`` is ``good`` (entries or counters), ``empty`` (written while the recorder was off) or ``none``. ``logged`` is true when the
@@ -111,8 +110,7 @@ class RankActivity:
         return next((stack for stack in self.stacks if is_behind_exception(stack, self.own_exceptions[0])), None)
 
 
-@dataclass(frozen=True, slots=True)
-class Liveness:
+class Liveness(Struct, frozen=True):
     """What all ranks left behind, and when the trouble began.
 
     ``alarm`` is when the first complaint was printed and ``began`` when the first call that timed out was issued, in seconds on the
@@ -129,8 +127,8 @@ class Liveness:
     logged: Ranks
     exited: Ranks
     per_rank_logs: bool
-    when: Mapping[int, float] = field(default_factory=dict, repr=False)
-    alarmed: Mapping[int, int] = field(default_factory=dict, repr=False)
+    when: Mapping[int, float] = {}
+    alarmed: Mapping[int, int] = {}
 
     def activity(self, rank: int) -> RankActivity:
         """What a rank left behind; empty for a rank that left nothing."""
@@ -190,8 +188,7 @@ def collect_liveness(case: Case) -> Liveness:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _OwnLogs:
+class _OwnLogs(Struct, frozen=True):
     """The logs that one rank wrote alone: their source ids, and the ranks that have one."""
 
     sources: frozenset[int]

@@ -11,16 +11,15 @@ from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
-from nccldoctor.dataclass import dataclass
 from nccldoctor.identify.case import Case
 from nccldoctor.model.recorded_calls import COMPLETED, STARTED, Calls
 
 Mask = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True)
-class Transfer:
+class Transfer(Struct, frozen=True):
     """A send, a receive or a batch of them that did not complete.
 
     ``group`` is the index of the group, ``row`` the row in the table of calls, ``position`` its place in the order of ``rank``.

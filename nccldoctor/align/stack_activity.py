@@ -14,14 +14,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.model.stack_frames import is_user_code
 
 _LONGEST = 600
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
+class _Row(Struct, frozen=True):
     """A kind of frame; ``{}`` in ``words`` stands for the function, and ``kind`` says what a wait is for."""
 
     words: str
@@ -121,8 +121,7 @@ def first_meaningful(frames: Sequence[str]) -> tuple[str, str]:
     return next(_meaningful(frames), ("", ""))
 
 
-@dataclass(frozen=True, slots=True)
-class Activity:
+class Activity(Struct, frozen=True):
     """What a thread does, and the ``function`` whose frame shows it.
 
     ``words`` are the rest of a sentence about its rank, ``is_guess`` where the name of a function of the user's own is all that shows it.
@@ -198,8 +197,7 @@ def function_of_activity(frames: Sequence[str]) -> str:
     return found.function if found is not None else ""
 
 
-@dataclass(frozen=True, slots=True)
-class Hook:
+class Hook(Struct, frozen=True):
     """A part of a framework on a stack: ``on_step_end`` of ``the Trainer``, in the frame of this index."""
 
     function: str

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
+from msgspec import Struct
+
 from nccldoctor.align.first_pending import Key
 from nccldoctor.align.wait_graph import StuckCall, WaitGraph
-from nccldoctor.dataclass import dataclass
 from nccldoctor.model.ranks import Ranks
 
 
@@ -26,8 +27,7 @@ class StallKind(StrEnum):
     NOTHING = "nothing"
 
 
-@dataclass(frozen=True, slots=True)
-class Stall:
+class Stall(Struct, frozen=True):
     """One independent stall.
 
     ``ranks`` are those that others wait for (absent), or that are in the call (full) or in the circle. ``call`` is the call at the

@@ -12,13 +12,13 @@ from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from nccldoctor.align.call_sequences import CallSequences, in_issue_order
 from nccldoctor.align.first_pending import Key
 from nccldoctor.align.liveness import Liveness
 from nccldoctor.align.progress.table import ProgressTable
 from nccldoctor.align.wait_graph import WaitGraph
-from nccldoctor.dataclass import dataclass
 from nccldoctor.events import StoreError
 from nccldoctor.identify.case import Case
 from nccldoctor.model.ranks import Ranks
@@ -33,8 +33,7 @@ STEPS_COMPARED = 8
 """Past occurrences in which the order of two ranks' calls is compared."""
 
 
-@dataclass(frozen=True, slots=True)
-class UnrecordedWaits:
+class UnrecordedWaits(Struct, frozen=True):
     """The roots of the wait-for graph that wait in an unrecorded call.
 
     ``excused`` roots do. ``inferred``: only the order of past steps says so. ``hidden``: every root waits, so that all waiting ends

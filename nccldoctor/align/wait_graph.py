@@ -13,11 +13,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
+from msgspec import Struct
+
 from nccldoctor.align.first_pending import Key, first_pending_calls, pair_keys
 from nccldoctor.align.p2p import Transfer
 from nccldoctor.align.progress.from_lines import group_of
 from nccldoctor.align.progress.table import ProgressTable
-from nccldoctor.dataclass import dataclass
 from nccldoctor.events import CallTimeout
 from nccldoctor.identify.case import Case
 from nccldoctor.model import Group
@@ -25,8 +26,7 @@ from nccldoctor.model.operations import NEEDS_ALL, op_type
 from nccldoctor.model.ranks import Ranks
 
 
-@dataclass(frozen=True, slots=True)
-class StuckCall:
+class StuckCall(Struct, frozen=True):
     """A call that at least one rank waits in, and where each member of its group stands.
 
     ``inside`` ranks wait in it. ``queued`` ranks issued it too, but wait in an earlier call. ``missing`` ranks are proven not to
@@ -59,8 +59,7 @@ class StuckCall:
         return self.missing | self.unknown | self.queued
 
 
-@dataclass(frozen=True, slots=True)
-class WaitGraph:
+class WaitGraph(Struct, frozen=True):
     """Which ranks wait for which, and where the waiting ends.
 
     ``waits_in`` maps each rank to the calls that it waits in. ``roots`` are ranks that others wait for and that wait for nobody.

@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from msgspec import Struct
+
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.first_pending import pair_keys
 from nccldoctor.align.liveness import RankActivity
 from nccldoctor.align.progress.from_lines import group_of
 from nccldoctor.align.wait_graph import StuckCall
-from nccldoctor.dataclass import dataclass
 from nccldoctor.events import CallTimeout, Event
 from nccldoctor.model.standings import WaitEnd, WaitStart, WaitTimes
 from nccldoctor.parsers.event_details import gloo_limit_ms, is_gloo_timeout
@@ -26,8 +27,7 @@ SECOND = 1.0
 """Launchers print the time of an exit in whole seconds, and so do some logs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Complaints:
+class Complaints(Struct, frozen=True):
     """What a rank printed when it timed out.
 
     ``about`` are the lines of its watchdog about the call, ``gloo`` is the exception of gloo, ``every`` all complaints of the rank.

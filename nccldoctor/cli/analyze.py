@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
+from msgspec import Struct
 
 from nccldoctor import pipeline
 from nccldoctor.cli import exit_codes, report_file, terminal
-from nccldoctor.dataclass import dataclass
 from nccldoctor.incident import Incident
 from nccldoctor.ingest.ingest import collector_off
 from nccldoctor.model.errors import OutputError
@@ -32,8 +32,7 @@ SHOWN = 12
 """At most so many findings, and quotes of each, are printed by --verbose."""
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(Struct, frozen=True):
     """The options of the command by their long names; ``form`` is ``--format``."""
 
     form: str

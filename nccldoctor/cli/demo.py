@@ -12,15 +12,15 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.model.errors import InputError, OutputError
 
 DEFAULT = "late-rank-three-groups"
 EXPECTED = "expected.toml"
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(Struct, frozen=True):
     """One bundled incident: its name, a sentence about it, and how it was made (``recorded`` or ``written``)."""
 
     name: str

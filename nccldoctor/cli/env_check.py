@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+from msgspec.structs import asdict
+
 from nccldoctor.events import Setting
 from nccldoctor.identify.case import Case
 from nccldoctor.prescribe.conditions import Context, Survey, survey_case
@@ -22,8 +23,7 @@ _QUIET = {Kind.NEEDLESS, Kind.RENAMED, Kind.UNKNOWN, Kind.OWN}
 """Worth a word, and no reason to change anything."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """One setting: ``verdict`` is ``fix`` (it has no effect or harms), ``note`` or ``fine``."""
 
     name: str

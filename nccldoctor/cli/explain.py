@@ -6,7 +6,6 @@ import difflib
 import inspect
 import re
 from collections.abc import Iterator
-from dataclasses import fields
 
 from nccldoctor.diagnose.rules import load
 from nccldoctor.diagnose.why import cause_table
@@ -123,8 +122,7 @@ def _explain_kind(name: str) -> str:
     event = KINDS.get(name)
     if event is None:
         return ""
-    common = {field.name for field in fields(Event)}
-    extra = [f"`{field.name}`" for field in fields(event) if field.name not in common]
+    extra = [f"`{name}`" for name in event.__struct_fields__ if name not in Event.__struct_fields__]
     about = (inspect.getdoc(event) or "").replace("``", "`")
     return (
         f"# {name}\n\nKind of event.\n\n{about}\n\nFields: {', '.join(extra) or 'only those that all events have'}.\n"

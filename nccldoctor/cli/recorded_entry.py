@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
-from nccldoctor.dataclass import dataclass
 from nccldoctor.identify.case import Case
 from nccldoctor.model import SourceKind
 from nccldoctor.model.errors import InputError
@@ -19,8 +19,7 @@ from nccldoctor.words.sanitize import line
 from nccldoctor.words.sanitize import text as clean
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedEntry:
+class RecordedEntry(Struct, frozen=True):
     """An entry of a dump.
 
     ``fields`` have the recorder's own names, None where the entry has no such field; frames stand innermost first.

@@ -21,11 +21,12 @@ import os
 import re
 import tarfile
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import count, islice
 from pathlib import Path
 from typing import Any, BinaryIO
+
+from msgspec import Struct
 
 from nccldoctor.collect.node_stream import node_files
 from nccldoctor.model.errors import OutputError
@@ -49,8 +50,7 @@ _TEXTS = ("kind", "time", "tool", "source", "job")
 _NUMBERS = ("rank", "local_rank", "pid", "of", "look", "cut", "grown")
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """What one node gave: the file with its stream, None where there is none.
 
     ``error`` is why it failed, None where it did not; ``seconds`` is the time it took.
@@ -62,8 +62,7 @@ class Answer:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class NodeResult:
+class NodeResult(Struct, frozen=True):
     """What became of one answer; ``error`` is why it is not whole.
 
     ``ranks`` have at least one file; ``missing`` are pairs of what could not be had, and why. ``jobs`` are those
@@ -85,8 +84,7 @@ class NodeResult:
         return self.files > 0
 
 
-@dataclass(frozen=True, slots=True)
-class BundleResult:
+class BundleResult(Struct, frozen=True):
     """The bundle, its size in bytes, and what became of each answer. Without any answer nothing is written, and the size is 0."""
 
     path: Path

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 PATIENCE = 30.0
 """Seconds that a node gets on top of its own limit to end its answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeOptions:
+class NodeOptions(Struct, frozen=True):
     """What is asked of a node: ``pid`` is ``all`` or process ids with commas.
 
     ``where`` are variables (NAME=VALUE) that a process must have.

@@ -10,9 +10,10 @@ from __future__ import annotations
 import ast
 import symtable
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib.resources import files
 from itertools import groupby
+
+from msgspec import Struct
 
 from nccldoctor.version import __version__
 
@@ -23,8 +24,7 @@ _OURS = "nccldoctor"
 _WIDTH = 120
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """One module: its dotted name, its text, and its syntax."""
 
     name: str

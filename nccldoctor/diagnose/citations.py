@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
+from msgspec import Struct
+
 from nccldoctor.align.descriptions import describe, entry_text, timeouts_of
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.nccl_counter_evidence import issue_evidence
 from nccldoctor.align.wait_graph import StuckCall
-from nccldoctor.dataclass import dataclass
 from nccldoctor.diagnose.sentences import waiting
 from nccldoctor.events import Event, WorkStatus
 from nccldoctor.model import Evidence, Place
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(Struct, frozen=True):
     """A log line. Its observer is the rank that wrote it, unless ``observer`` names another one: ``launcher``, ``stack:3``."""
 
     event: Event
@@ -31,8 +31,7 @@ class Line:
         yield quote(self.event, self.says, observer=self.observer)
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """A recorder entry: its row in the table of calls. Its observer is the dump's rank."""
 
     row: int
@@ -46,8 +45,7 @@ class Entry:
         yield Evidence(place, entry_text(facts, self.row), self.says, True, f"dump:{int(case.call_rank[self.row])}")
 
 
-@dataclass(frozen=True, slots=True)
-class Dump:
+class Dump(Struct, frozen=True):
     """Cites a rank's dump as a whole: its newest entry, or the file where the dump holds none.
 
     ``row`` is the entry that the claim names, where it names one. A rank without a dump gives no citation.
@@ -77,8 +75,7 @@ def row_of_number(facts: Facts, group: int, rank: int, seq: int) -> int | None:
     return int(found[-1]) if len(found) else None
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(Struct, frozen=True):
     """Cites ranks that wait in a stuck call: at most ``most`` recorder entries or counters, and as many watchdog lines."""
 
     call: StuckCall | None

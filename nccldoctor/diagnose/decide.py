@@ -7,12 +7,13 @@ all their culprits.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from nccldoctor.align.descriptions import describe, op_of, stalled_of
 from nccldoctor.align.facts import Facts
 from nccldoctor.attempts import Broken
-from nccldoctor.dataclass import dataclass
 from nccldoctor.diagnose.confidence import strongest_first
 from nccldoctor.diagnose.hypothesis import MOST_QUOTES, Conclusion
 from nccldoctor.diagnose.propose import Proposals
@@ -42,8 +43,7 @@ NO_CAUSE = frozenset({CauseClass.UNDETERMINED, CauseClass.NONE, CauseClass.UNFIN
 """Classes that name no cause; they step back behind one that does."""
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(Struct, frozen=True):
     """The findings, the verdict first, every hypothesis that was weighed for them, and the rules that failed."""
 
     findings: tuple[Finding, ...]

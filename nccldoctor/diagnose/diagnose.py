@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.health.passed_calls import unpassed_stalls

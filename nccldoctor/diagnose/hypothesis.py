@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec import Struct
+
 from nccldoctor.align.wait_graph import StuckCall
-from nccldoctor.dataclass import dataclass
 from nccldoctor.diagnose.citations import Citation
 from nccldoctor.diagnose.sentences.headline import Headline
 from nccldoctor.model import CauseClass, Confidence, ConfidenceIn, Doubt, Evidence, Stalled
@@ -15,8 +16,7 @@ MOST_QUOTES = 12
 """Pieces of evidence that a finding keeps; the rest would say the same again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hypothesis:
+class Hypothesis(Struct, frozen=True):
     """The conclusion of a rule about one stall, with what keeps it from being sure.
 
     ``ranks`` are named as culprits, ``suspects`` may be; ``victims`` are ranks that wait without a stuck call to name, as in the set-up
@@ -36,8 +36,7 @@ class Hypothesis:
     cause: CauseClass | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conclusion(Hypothesis):
+class Conclusion(Hypothesis, frozen=True, kw_only=True):
     """A hypothesis whose rule held: its class is settled and its citations are written out."""
 
     headline: Headline

@@ -6,7 +6,8 @@ Example: a cut dump of rank 5 makes rank 5 the culprit. Without that dump nobody
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from nccldoctor.diagnose.sentences import doubts as doubts_of
 from nccldoctor.identify.case import Case

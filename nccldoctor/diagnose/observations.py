@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field, fields
 from functools import cached_property, partial
 from typing import TypeVar
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from nccldoctor.align.descriptions import describe, describe_missing, stalled_of
 from nccldoctor.align.divergence.departures import Departure, find_departure
@@ -16,7 +18,6 @@ from nccldoctor.align.health.proof import Health, observe_health
 from nccldoctor.align.nccl_counter_evidence import counters_of
 from nccldoctor.align.stalls import Stall
 from nccldoctor.align.wait_graph import StuckCall
-from nccldoctor.dataclass import dataclass
 from nccldoctor.diagnose.citations import Citation, Line, is_cited
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.sentences import absent, doubts
@@ -59,8 +60,7 @@ class Observed(dict[_K, _T]):
         return self.setdefault(key, self._observe(key))
 
 
-@dataclass(frozen=True)
-class ObservedJob:
+class ObservedJob(Struct, frozen=True, dict=True):
     """What rules observe of a whole job, whatever its stall: once for all of them."""
 
     facts: Facts
@@ -91,21 +91,20 @@ class ObservedJob:
         return Observed(partial(absence.show_inside_function, self.facts, functions=absence.MAKING))
 
 
-@dataclass(frozen=True)
-class ObservedStall(Stall):
+class ObservedStall(Stall, frozen=True, kw_only=True, dict=True):
     """A stall with what the signs say about it.
 
     Example: ranks 0-6 wait in ALLREDUCE #18, rank 7 last enqueued #17 and was sent a SIGTERM. Then ``named`` is rank 7, ``what`` is
     *ALLREDUCE #18*, ``outside[7]`` cites its dump, ``alive[7]`` the exit by the closing signal and ``busy[7]`` says what it did.
     """
 
-    facts: Facts = field(kw_only=True, repr=False, compare=False)
-    job: ObservedJob = field(kw_only=True, repr=False, compare=False)
+    facts: Facts
+    job: ObservedJob
 
     @classmethod
     def of(cls, job: ObservedJob, stall: Stall) -> ObservedStall:
         """Returns the same stall with its observations, none of them computed yet."""
-        own = {f.name: getattr(stall, f.name) for f in fields(Stall)}
+        own = asdict(stall)
         return cls(**own, facts=job.facts, job=job)
 
     @cached_property

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from nccldoctor.align.descriptions import describe
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import Stall
 from nccldoctor.attempts import Broken, attempt
-from nccldoctor.dataclass import dataclass
 from nccldoctor.diagnose.confidence import strongest_first, weighed
 from nccldoctor.diagnose.hypothesis import Conclusion
 from nccldoctor.diagnose.nccl_counters_check import check_counters
@@ -30,8 +31,7 @@ from nccldoctor.words.sanitize import line
 _LOG = logging.getLogger("nccldoctor")
 
 
-@dataclass(frozen=True, slots=True)
-class Proposals:
+class Proposals(Struct, frozen=True):
     """All hypotheses about one stall that hold, the best first. There is always one: *undetermined* holds everywhere.
 
     ``broken`` are the rules that failed.

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from msgspec import Struct
+
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.wait_graph import StuckCall
-from nccldoctor.dataclass import dataclass
 from nccldoctor.diagnose.citations import Citation, written
 from nccldoctor.diagnose.signs.absence import show_activity, show_alive, show_outside
 from nccldoctor.events import Event, ProcessExit
@@ -22,8 +23,7 @@ LOG_READ = "log=read"
 """The key of the observation that a log of the rank was read to its end."""
 
 
-@dataclass(frozen=True, slots=True)
-class Observation:
+class Observation(Struct, frozen=True):
     """One observation of some ranks: ``position`` is ``before``, seen by ``dump:7`` at a place. ``key`` is what weights go by."""
 
     name: str

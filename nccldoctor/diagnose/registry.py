@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import fields
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from nccldoctor.align.facts import Facts
-from nccldoctor.dataclass import dataclass
 from nccldoctor.diagnose.citations import written
 from nccldoctor.diagnose.hypothesis import Conclusion, Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
@@ -18,8 +19,7 @@ Judge = Callable[[Facts, ObservedStall], Hypothesis | None]
 """Looks at one stall; returns a hypothesis, or None where the rule does not hold."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """A way to explain a stall. It is asked before the built-in rule of class ``before``."""
 
     cause: CauseClass
@@ -34,7 +34,7 @@ class Rule:
         evidence = written(facts, hypothesis.citations) if hypothesis is not None else ()
         if hypothesis is None or not evidence:
             return None
-        values = {field.name: getattr(hypothesis, field.name) for field in fields(hypothesis)}
+        values = asdict(hypothesis)
         headline = hypothesis.headline
         values |= {
             "headline": whole(headline) if isinstance(headline, str) else headline,

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
+from msgspec import Struct
+
 from nccldoctor.align.facts import Facts
-from nccldoctor.dataclass import dataclass
 from nccldoctor.diagnose.hypothesis import Conclusion
 from nccldoctor.diagnose.rank_observations import LOG_READ, UNKNOWN, Observation, observe
 from nccldoctor.model import CauseClass, Confidence, Evidence, Place, Reason, RunnerUp
@@ -22,8 +23,7 @@ CONTRADICTS = -2.0
 """The weight from which on an observation rules a class out as another explanation."""
 
 
-@dataclass(frozen=True, slots=True)
-class CauseRow:
+class CauseRow(Struct, frozen=True):
     """What observations weigh for a class, by ``name=value``, and what would separate it from each sibling.
 
     ``settled`` has the observation that already separates it from a sibling, ``read`` what would separate it where a log was read.

@@ -12,7 +12,8 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.discover import tar
 from nccldoctor.discover.streams import (
     HEAD,
@@ -41,8 +42,7 @@ Note = Callable[[str, str], None]
 """Called with a member's name and why it was not read."""
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(Struct, frozen=True):
     """One file inside an archive: ``stream`` gives its bytes, unpacked, until the next member is asked for."""
 
     name: str

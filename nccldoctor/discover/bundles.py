@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
 from datetime import datetime
 from typing import Any, BinaryIO, Protocol
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+from msgspec.structs import replace
+
 from nccldoctor.discover.paths import printable
 from nccldoctor.model import CollectedFile, Gap
 from nccldoctor.model.hosts import JobHere, chosen_job, jobs_of, merged
@@ -51,11 +52,10 @@ class Listed(Protocol):
         """Opens it for its bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bundled:
+class Bundled(Struct, frozen=True):
     """What manifests say of files, by their paths; ``left_out`` are inputs that no parser reads."""
 
-    files: Mapping[str, CollectedFile] = field(default_factory=dict)
+    files: Mapping[str, CollectedFile] = {}
     left_out: frozenset[str] = frozenset()
     gaps: tuple[Gap, ...] = ()
 

@@ -12,7 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.discover.archives import ARCHIVES, Lane, Member, Note, dumps_in, parts_in, walk
 from nccldoctor.discover.bundles import read_manifests
 from nccldoctor.discover.file_types import is_own_report, is_part, kind_of, packing
@@ -31,8 +32,7 @@ from nccldoctor.parsers.flight_recorder.pages import is_page_of_dumps
 Opener = Callable[[], BinaryIO]
 
 
-@dataclass(frozen=True, slots=True)
-class NamedFile:
+class NamedFile(Struct, frozen=True):
     """What a source is made from.
 
     ``path`` stands in reports, hints are read from ``hint_name``. ``kind`` is that by its first bytes. ``told`` is what the manifest of
@@ -46,8 +46,7 @@ class NamedFile:
     told: CollectedFile | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Input:
+class Input(Struct, frozen=True):
     """One file or archive member to read.
 
     ``open`` returns its bytes, decompressed; the stream does not raise but ends early, and ``streams.problem_of`` says why.
@@ -75,8 +74,7 @@ _WRAPPED = "wrapped"
 """A file that holds dumps or a text inside of something else."""
 
 
-@dataclass(frozen=True, slots=True)
-class Discovered:
+class Discovered(Struct, frozen=True):
     """All inputs in the order of reports, gaps for what was not taken, and the parts among the files."""
 
     inputs: tuple[Input, ...]
@@ -105,8 +103,7 @@ class _Kept:
         return has_room
 
 
-@dataclass(slots=True)
-class _Draft:
+class _Draft(Struct):
     """An input without number and hints; ``hint_name`` is the path from which hints are read."""
 
     path: str
@@ -120,8 +117,7 @@ class _Draft:
     turn: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Plain:
+class _Plain(Struct, frozen=True):
     """A file that is no archive.
 
     ``head`` are its first bytes, ``open`` gives all, unpacked; ``file`` is its path if it is not packed, ``problem`` says why its end is

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from functools import cache
 from itertools import chain
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.model.errors import InputError
 
 FAMILY = "number in the name, one of a family"
@@ -29,8 +30,7 @@ RAY_WORKER = "Ray's worker in the name"
 """The rule for ``worker-<id>-<job>-<pid>.out`` in the logs of a Ray session."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hint:
+class Hint(Struct, frozen=True):
     """The ranks, attempt, host and process that a path names; None for those that it does not name.
 
     ``why`` names the rules that matched.

@@ -13,7 +13,8 @@ from glob import has_magic
 from pathlib import Path
 from typing import BinaryIO
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.discover.pipes import keep
 from nccldoctor.discover.streams import HEAD, MOST_FILES, reader
 from nccldoctor.model import Gap
@@ -34,8 +35,7 @@ _BEGIN = 4 << 10
 _STANDARD_INPUT = ("-", "/dev/stdin", "/dev/fd/0")
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """A file that can be opened.
 
     ``path`` is shown in reports; ``typed`` has more of the folders that the user named, and gives hints. ``open`` returns its

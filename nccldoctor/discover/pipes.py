@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, BinaryIO
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.discover.file_types import packing
 from nccldoctor.discover.spool import Spool, SpoolStream
 
@@ -26,8 +27,7 @@ MOST_PACKED = 1 << 30
 _PIECE = 4 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Piped:
+class Piped(Struct, frozen=True):
     """What was kept of a pipe; ``problem`` says what was not, "" where nothing is missing.
 
     ``as_stream`` gives all of it from front to back, ``as_one_file`` as a file in which an archive finds its directory.

@@ -11,7 +11,8 @@ from __future__ import annotations
 import json
 import re
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.discover.bystanders import LONGEST, LOOKED_AT, count_matches, first_lines, kind_of_bystander
 from nccldoctor.discover.streams import HEAD
 from nccldoctor.model import SourceKind
@@ -65,8 +66,7 @@ _TALK = lazy(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Shape:
+class _Shape(Struct, frozen=True):
     """What the lines of such a text look like: ``telling`` ones occur in nothing else, ``fitting`` ones may."""
 
     kind: SourceKind

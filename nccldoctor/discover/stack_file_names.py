@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, time
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.patterns import lazy
 
 _DATE = r"(?P<year>20\d\d)[-_.]?(?P<month>\d\d)[-_.]?(?P<day>\d\d)[T_.-]{0,2}"
@@ -35,8 +36,7 @@ _SUFFIX = lazy(r"(?:\.(?:txt|log|out|err|json|stack|stacks|bt|dump|gz|bz2|xz|zst
 _PARTS = ("year", "month", "day", "hour", "minute", "second")
 
 
-@dataclass(frozen=True, slots=True)
-class StackFileName:
+class StackFileName(Struct, frozen=True):
     """What the path of a stack says; ``look`` tells one look from another, empty where the path has none."""
 
     look: str = ""

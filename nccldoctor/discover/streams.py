@@ -8,7 +8,8 @@ from __future__ import annotations
 import io
 from typing import Any
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.discover.compression import unpacked
 from nccldoctor.discover.file_types import packing
 
@@ -170,8 +171,7 @@ def peek(stream: Any) -> tuple[bytes, Rejoined]:
     return head, Rejoined(head, stream)
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(Struct, frozen=True):
     """A stream with one layer of compression taken off.
 
     ``head`` are its first bytes, still to be read from ``stream``; ``compression`` is what was taken off; ``packing``

@@ -12,7 +12,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.discover.file_types import is_tar
 from nccldoctor.discover.streams import problem_of
 
@@ -23,8 +24,7 @@ _REFUSED = {b"1": "hard link", b"2": "link", b"3": "device", b"4": "device", b"6
 _PAX = re.compile(rb"\d{1,7} ([a-zA-Z.]{1,64})=([^\n]{0,65536})\n")
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(Struct, frozen=True):
     """A member with its bytes in ``part``, valid until the next one is read.
 
     Without ``part`` it is ``refused`` for a reason, or has nothing to read, as a folder.

@@ -16,7 +16,8 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.parsers.flight_recorder.dump import is_pickle
 from nccldoctor.patterns import lazy
 
@@ -65,8 +66,7 @@ _ENCODINGS = ((codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"))
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """A text or a dump that stood inside a file.
 
     ``name`` is ``rank_3.json`` where the file says whose dump it is, ``dump-2.json`` where it does not; the path that stood above or before

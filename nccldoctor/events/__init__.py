@@ -1,4 +1,4 @@
-"""What log lines say: one frozen dataclass for each kind of event of the contract.
+"""What log lines say: one frozen struct for each kind of event of the contract.
 
 Parsers build them, ``identify`` completes ``rank`` and ``time``, rules read them. A class says itself who writes such
 lines, what they can mean and how they read; its docstring is what ``nccldoctor explain KIND`` prints. Field names are

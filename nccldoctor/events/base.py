@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
 from datetime import datetime
 from enum import StrEnum
 from functools import cache
 from typing import Any, ClassVar, TypedDict, TypeVar, Unpack, cast, dataclass_transform
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct, StructMeta
+
 from nccldoctor.model import CauseClass, EventRole, Place
 
 CHARACTERS = 120
@@ -50,8 +50,7 @@ class Meaning(TypedDict, total=False):
     causes: frozenset[CauseClass]
 
 
-@dataclass(frozen=True, slots=True)
-class GroupRef:
+class GroupRef(Struct, frozen=True):
     """A process group as one line names it; any part may be missing.
 
     ``pg_id`` is the creation index in that process and differs between ranks; ``uid`` (PG GUID, or the
@@ -72,8 +71,15 @@ class GroupRef:
         return self.desc or str(self)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class _Kind(StructMeta):
+    """Makes every class below :class:`Event` a frozen struct whose fields are given by name, in order of declaration."""
+
+    def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any) -> _Kind:
+        return super().__new__(cls, name, bases, namespace, **({"frozen": True, "kw_only": True} | options))
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+class Event(Struct, frozen=True, kw_only=True, metaclass=_Kind):
     """One thing a log line says.
 
     ``rank`` is the global rank, None until it is known; ``group_rank`` the rank inside ``group`` (the
@@ -184,8 +190,7 @@ class Event:
 
 @cache
 def _own_fields(kind: type[Any]) -> tuple[str, ...]:
-    common = {f.name for f in fields(Event)}
-    return tuple(f.name for f in fields(kind) if f.name not in common)
+    return tuple(name for name in kind.__struct_fields__ if name not in Event.__struct_fields__)
 
 
 _E = TypeVar("_E", bound=Event)
@@ -194,14 +199,13 @@ KINDS: dict[str, type[Event]] = {}
 """Every kind of event by name; filled by :func:`kind` below, in the order in which the package imports its modules."""
 
 
-@dataclass_transform(frozen_default=True, kw_only_default=True)
 def kind(name: str, **meaning: Unpack[Meaning]) -> Callable[[type[_E]], type[_E]]:
-    """Make a class a frozen dataclass and register it as the kind ``name``, with what :class:`Meaning` says of it."""
+    """Register a class as the kind ``name``, with what :class:`Meaning` says of it."""
 
     def register(cls: type[_E]) -> type[_E]:
         for attribute, value in {"kind": name, **meaning}.items():
             setattr(cls, attribute, value)
-        KINDS[name] = dataclass(frozen=True, slots=True, kw_only=True)(cls)
-        return cast(type[_E], KINDS[name])
+        KINDS[name] = cls
+        return cls
 
     return register

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from nccldoctor.dataclass import dataclass
 from nccldoctor.events.base import Event, Writer, kind
 from nccldoctor.model import EventRole, Stalled
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.words.names import ranks_phrase
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CallTimeout(Event):
     """A rank gave up on a call that it waited in: it is a victim, the culprit is usually silent.
 
@@ -239,7 +237,6 @@ class MonitoredBarrier(Event):
     seq: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Absence(Event):
     """Who waits for others says whom it misses, or only that somebody is missing.
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.history.fingerprint import same_defect
 from nccldoctor.history.saved_report import SavedReport, from_document, hosts_of
 from nccldoctor.incident import Incident
@@ -20,8 +21,7 @@ ANSWERS = {
 """The answer in words, by :attr:`Comparison.is_same_defect`."""
 
 
-@dataclass(frozen=True, slots=True)
-class ComparedRow:
+class ComparedRow(Struct, frozen=True):
     """One property of both incidents, in words; None where a report does not know it."""
 
     what: str
@@ -34,8 +34,7 @@ class ComparedRow:
         return self.left != self.right and self.left is not None and self.right is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Struct, frozen=True):
     """Two incidents side by side.
 
     ``is_same_defect`` is True where class, function and role of the group agree and one of the last two is known, False where one of the

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.model import CauseClass
 from nccldoctor.model.ranks import Ranks
 
@@ -19,8 +20,7 @@ _RECORDED = "newest recorded call: "
 _OPEN = CauseClass.UNDETERMINED.value
 
 
-@dataclass(frozen=True, slots=True)
-class Fingerprint:
+class Fingerprint(Struct, frozen=True):
     """Two incidents with the same one have probably the same defect.
 
     ``site`` is the function and file where the rank at fault was by its stack: ``refresh_expert_table (train.py)``, without the line,

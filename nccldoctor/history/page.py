@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.history import returning
 from nccldoctor.history.recurrence import LEVEL, Recurrence
 from nccldoctor.history.store import PastIncident
@@ -26,16 +27,14 @@ MOST_HOSTS = 30
 _LEFT, _WIDTH, _ROW = 206, 1000, 24
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """A row of a table; ``is_marked`` where it is beyond chance."""
 
     cells: tuple[str, ...]
     is_marked: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(Struct, frozen=True):
     """A table with a sentence about it."""
 
     key: str
@@ -45,8 +44,7 @@ class Table:
     rows: tuple[Row, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class StripRow:
+class StripRow(Struct, frozen=True):
     """A host, and where its incidents stand, in pixels."""
 
     label: str
@@ -55,8 +53,7 @@ class StripRow:
     is_marked: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Strip:
+class Strip(Struct, frozen=True):
     """The incidents of the hosts on one scale of time."""
 
     first: str
@@ -66,8 +63,7 @@ class Strip:
     rows: tuple[StripRow, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Overview:
+class Overview(Struct, frozen=True):
     """All that the page shows."""
 
     title: str

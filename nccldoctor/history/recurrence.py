@@ -15,22 +15,20 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
 
 LEVEL = 0.05
 """The chance that anything innocent is named, over everything that is tested."""
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
+class Trial(Struct, frozen=True):
     """One incident: the places at fault, among those that could have been."""
 
     at_fault: frozenset[str]
     took_part: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Recurrence:
+class Recurrence(Struct, frozen=True):
     """How often a place was at fault, and how often chance would have it.
 
     It took part in ``took_part`` incidents. ``chance`` is the probability of so many or more among all places tested, at most 1.

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+from msgspec.structs import replace
+
 from nccldoctor.history.fingerprint import Fingerprint, same_defect
 from nccldoctor.history.recurrence import LEVEL, Recurrence, Trial, at_least, recurrences
 from nccldoctor.history.saved_report import hosts_of
@@ -17,8 +18,7 @@ SURE = ("high", "medium")
 """The confidences in the ranks with which a verdict counts as an accusation."""
 
 
-@dataclass(frozen=True, slots=True)
-class Returned:
+class Returned(Struct, frozen=True):
     """A fingerprint with its incidents."""
 
     fingerprint: Fingerprint

@@ -10,14 +10,14 @@ import re
 import zipfile
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
 from datetime import UTC, datetime
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.history.fingerprint import Fingerprint, fingerprint_of, ranks_in
 from nccldoctor.identify.event_times import NO_YEAR_KNOWN
 from nccldoctor.model import EventRole
@@ -31,8 +31,7 @@ _STAND_IN = re.compile(r"host-\d+|HOST_?\d+")
 _WAY_OUT = "give what nccldoctor analyze wrote: report.json, report.html or report.zip"
 
 
-@dataclass(frozen=True, slots=True)
-class Accused:
+class Accused(Struct, frozen=True):
     """A rank at fault, with the host and the device that the report knows."""
 
     rank: int
@@ -40,14 +39,13 @@ class Accused:
     device: str | None
 
 
-@dataclass(frozen=True)
-class SavedReport:
+class SavedReport(Struct, frozen=True, dict=True):
     """A document of ``analyze --format json`` as it was saved; ``document`` has all of it, as plain values.
 
     ``path`` is the file that it came from, empty where it came from none.
     """
 
-    document: Mapping[str, Any] = field(repr=False)
+    document: Mapping[str, Any]
     path: str = ""
 
     def __getattr__(self, name: str) -> Any:

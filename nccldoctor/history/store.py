@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.history.fingerprint import Fingerprint
 from nccldoctor.history.saved_report import Accused, SavedReport
 from nccldoctor.model.errors import InputError, OutputError
@@ -39,8 +40,7 @@ _COLUMNS = [
 _PUT = f"insert or replace into incidents ({', '.join(_COLUMNS)}) values ({', '.join('?' * len(_COLUMNS))})"
 
 
-@dataclass(frozen=True, slots=True)
-class PastIncident:
+class PastIncident(Struct, frozen=True):
     """One incident as the history keeps it; ``time`` is when it happened, else when it was added, in UTC."""
 
     id: str

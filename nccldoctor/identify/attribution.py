@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 
-from nccldoctor.dataclass import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from nccldoctor.discover.filename_hints import FAMILY, RAY_WORKER
 from nccldoctor.events import (
     CallTimeout,
@@ -41,8 +42,7 @@ from nccldoctor.parsers.base import Parsed
 _NO_DIGITS = str.maketrans("", "", "0123456789")
 
 
-@dataclass(frozen=True, slots=True)
-class Attributed:
+class Attributed(Struct, frozen=True):
     """Events and sources with their ranks and hosts; ``dump_rank`` gives the rank of each dump (None: not known)."""
 
     events: Events
@@ -52,12 +52,11 @@ class Attributed:
     gaps: tuple[Gap, ...]
 
 
-@dataclass(slots=True)
-class _FileRanks:
+class _FileRanks(Struct):
     """The rank of each file by source id (None: several or none), and how it is known."""
 
-    rank: dict[int, int | None] = field(default_factory=dict)
-    why: dict[int, str] = field(default_factory=dict)
+    rank: dict[int, int | None] = {}
+    why: dict[int, str] = {}
 
 
 def attribute(parsed: Sequence[Parsed], dumps: Sequence[DumpHead]) -> Attributed:

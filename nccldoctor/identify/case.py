@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
-from nccldoctor.dataclass import dataclass
 from nccldoctor.events import CallTimeout, Event, Events, Note, ProcessExit
 from nccldoctor.identify.groups import Groups
 from nccldoctor.identify.launcher_tables import LauncherTable, Reporter, launcher_tables
@@ -24,8 +24,7 @@ _E = TypeVar("_E", bound=Event)
 _SIZE_NOTES = ("world-size", "job-size", "least-size")
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """How one source was read, as ``inspect`` shows it: numbers of lines, and the span of their times.
 
     ``unexplained`` are the last lines that look like failures and were not understood.
@@ -42,8 +41,7 @@ class Reading:
     unexplained: tuple[Unexplained, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Skew:
+class Skew(Struct, frozen=True):
     """A clock that differs from most others: that of ``ranks``, which run on ``host`` (None: not known).
 
     It is ``seconds`` ahead (negative: behind), by ``calls`` calls that all members finished together.
@@ -59,8 +57,7 @@ class Skew:
         return event.rank in self.ranks or (self.host is not None and event.host == self.host)
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(Struct, frozen=True, dict=True):
     """Everything that the input says, with ranks, groups and clocks sorted out.
 
     ``call_rank`` and ``call_group`` are int32 arrays of shape ``(number of recorded calls,)`` parallel to ``batch.calls``: the
@@ -86,14 +83,12 @@ class Case:
     gaps: tuple[Gap, ...] = ()
     skews: tuple[Skew, ...] = ()
     nccl_counters: tuple[NcclCounters, ...] = ()
-    rank_host: Mapping[int, str] = field(default_factory=dict)
-    rank_pid: Mapping[int, int] = field(default_factory=dict)
-    rank_device: Mapping[int, str] = field(default_factory=dict)
-    pods: Pods = field(default_factory=Pods)
+    rank_host: Mapping[int, str] = {}
+    rank_pid: Mapping[int, int] = {}
+    rank_device: Mapping[int, str] = {}
+    pods: Pods = Pods()
     torch: str | None = None
     nccl: str | None = None
-    _of_number: dict[int, list[CallTimeout]] = field(default_factory=dict, init=False, repr=False, compare=False)
-    _launchers: dict[Reporter, LauncherTable] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -141,14 +136,20 @@ class Case:
 
     def launcher_of(self, end: ProcessExit) -> LauncherTable:
         """The ends that the launcher lists which reports this one."""
-        if not self._launchers:
-            self._launchers.update(launcher_tables(self.events.of_kind(ProcessExit)))
         return self._launchers.get((end.place.source, end.reporter), LauncherTable())
 
     def timeouts(self, seq: int) -> Sequence[CallTimeout]:
         """All lines that give up on a call of this sequence number, in input order, in any group."""
-        if not self._of_number:
-            for event in self.events.of_kind(CallTimeout):
-                if event.seq is not None:
-                    self._of_number.setdefault(event.seq, []).append(event)
         return self._of_number.get(seq, ())
+
+    @cached_property
+    def _of_number(self) -> Mapping[int, list[CallTimeout]]:
+        out: dict[int, list[CallTimeout]] = {}
+        for event in self.events.of_kind(CallTimeout):
+            if event.seq is not None:
+                out.setdefault(event.seq, []).append(event)
+        return out
+
+    @cached_property
+    def _launchers(self) -> Mapping[Reporter, LauncherTable]:
+        return launcher_tables(self.events.of_kind(ProcessExit))

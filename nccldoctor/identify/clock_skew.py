@@ -10,12 +10,11 @@ Example: over 40 all-reduces, ranks 8-15 of host B completed 3.2 s after ranks 0
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
-from nccldoctor.arrays import distinct, median
 from nccldoctor.events import Event
 from nccldoctor.identify.case import Skew
 from nccldoctor.model import Gap
@@ -46,7 +45,7 @@ def find_skews(
         by.setdefault(rank_host.get(rank, round(offset * 2)), []).append(rank)
     out = []
     for place, ranks in by.items():
-        offset = median([offsets[r][0] for r in ranks])
+        offset = float(np.median([offsets[r][0] for r in ranks]))
         if abs(offset) >= NOTICED:
             host = place if isinstance(place, str) else None
             out.append(Skew(Ranks(ranks), host, round(offset, 3), min(offsets[r][1] for r in ranks)))
@@ -128,7 +127,7 @@ def lower_medians(values: npt.NDArray[np.float64], sizes: npt.NDArray[np.integer
     """
     starts = np.cumsum(sizes) - sizes
     out = np.empty(len(sizes))
-    for size in distinct(sizes).tolist():
+    for size in np.unique(sizes).tolist():
         runs = np.flatnonzero(sizes == size)
         table = values[starts[runs][:, None] + np.arange(size)]
         table.sort(axis=1)

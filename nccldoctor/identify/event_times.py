@@ -16,7 +16,6 @@ from datetime import UTC, datetime
 import numpy as np
 import numpy.typing as npt
 
-from nccldoctor.arrays import median
 from nccldoctor.events import CollectiveTimeout, Event, Events, ExceptionRaised, ProcessExit
 from nccldoctor.model.recorded_calls import Batch
 
@@ -114,7 +113,7 @@ def _zone(
     """
     offsets = [raw[i] - at for i, at in _expected_timeouts(events, naive, batch, dump_rank)]
     if offsets:
-        return _nearest_zone(median(offsets)) or 0.0
+        return _nearest_zone(float(np.median(offsets))) or 0.0
     ended = [raw[i] for i in events.places_of(ProcessExit) if naive[i]]
     untimed = [at for _, at in _expected_timeouts(events, np.isnan(raw), batch, dump_rank)] if ended else []
     zone = _zone_by_end(min(untimed), min(ended)) if untimed else _zone_by_exceptions(events, raw, naive)
@@ -140,7 +139,7 @@ def _zone_by_exceptions(events: Events, raw: npt.NDArray[np.float64], naive: npt
     }
     exits = zip(events.places_of(ProcessExit), events.of_kind(ProcessExit), strict=True) if raised else ()
     offsets = [float(raw[i]) - raised[event.rank] for i, event in exits if naive[i] and event.rank in raised]
-    return _nearest_zone(median(offsets)) if offsets else None
+    return _nearest_zone(float(np.median(offsets))) if offsets else None
 
 
 def _expected_timeouts(

@@ -10,7 +10,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from nccldoctor.arrays import distinct
+import numpy as np
+
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import Batch
 
@@ -43,7 +44,7 @@ def callers_by_group(batch: Batch, dump_rank: Sequence[int | None]) -> dict[tupl
         rank = dump_rank[dump]
         if rank is None or batch.dumps[dump].form == "list":
             continue
-        for code in distinct(batch.calls.group[rows]).tolist():
+        for code in np.unique(batch.calls.group[rows]).tolist():
             name = batch.vocabulary.groups[code] if code >= 0 else ("", "")
             if name[1] not in ("", "undefined", "default_pg"):
                 callers[name].add(rank)

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.events import CallTimeout, Event, Events, WorkStatus
 
 FAR = 64
 """Numbers of one group do not lie further apart while its ranks wait for each other."""
 
 
-@dataclass(frozen=True, slots=True)
-class LocalLines:
+class LocalLines(Struct, frozen=True):
     """The numbers of calls whose group may be a part of the job.
 
     ``ranks`` are those that no call of the whole job names.

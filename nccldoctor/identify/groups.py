@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
-from nccldoctor.dataclass import dataclass
 from nccldoctor.events import Event, GroupRef, StoreError
 from nccldoctor.identify.group_members import fill_silent_members
 from nccldoctor.identify.nccl_counters import NcclCounters
@@ -29,8 +29,7 @@ LineKey = tuple[int, int, str | None, int | None]
 """The call of a line that names no group: rank, number, operation, elements."""
 
 
-@dataclass(frozen=True, slots=True)
-class Groups:
+class Groups(Struct, frozen=True):
     """All groups, and how to find the one that a rank means by a name.
 
     ``by_local`` maps (rank, name) and ``by_pg_id`` maps (rank, PG ID) to the index in ``all``: PG IDs count creations and differ
@@ -40,7 +39,7 @@ class Groups:
     all: tuple[Group, ...]
     by_local: Mapping[Local, int]
     by_pg_id: Mapping[tuple[int, int], int]
-    by_line: Mapping[LineKey, int] = field(default_factory=dict)
+    by_line: Mapping[LineKey, int] = {}
 
     def find(self, ref: GroupRef | None, rank: int | None) -> int | None:
         """The index of the group that ``rank`` means by ``ref``; None where it is not known."""

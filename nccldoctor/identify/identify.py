@@ -6,8 +6,8 @@ from collections import Counter
 from datetime import UTC, datetime
 
 import numpy as np
+from msgspec import Struct
 
-from nccldoctor.dataclass import dataclass
 from nccldoctor.events import (
     Absence,
     BlockingWaitTimeout,
@@ -89,8 +89,7 @@ def identify(read: Ingested) -> Case:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _World:
+class _World(Struct, frozen=True):
     """All ranks of the job, how they are known (``world``, ``listed``, ``assumed``), and how many there are.
 
     ``size`` is None where some may be missing; ``at_least`` as many there are in any case.

@@ -9,22 +9,21 @@ import math
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import field
 from datetime import UTC, datetime
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.events import ProcessExit
 
 Reporter = tuple[int, str]
 """The source that holds a table, and the kind of launcher."""
 
 
-@dataclass(slots=True)
-class LauncherTable:
+class LauncherTable(Struct):
     """The ends that one launcher lists with a time, in seconds: its ``first`` failure, and in order those it ``closed``."""
 
     first: float = math.inf
-    closed: list[float] = field(default_factory=list)
+    closed: list[float] = []
 
     def has_closed_near(self, second: float, slack: float) -> bool:
         """True where a closed process ended within ``slack`` seconds."""

@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import replace
 from datetime import datetime, time, timedelta
+
+from msgspec.structs import replace
 
 from nccldoctor.events import Event, Events, ProcessState, Stack
 from nccldoctor.identify.event_times import YEARLESS

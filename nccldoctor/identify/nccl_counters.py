@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
 from datetime import datetime
+from functools import cached_property
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.events import CollCall, CommInit, Event, Events
 from nccldoctor.model import Place
 from nccldoctor.model.ranks import Ranks
@@ -144,8 +145,7 @@ def counters_from_lines(events: Events) -> Iterator[NcclCounters]:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class NcclCounters:
+class NcclCounters(Struct, frozen=True, dict=True):
     """The call counts of one communicator, as one observer (*ras*, *coll* or *comm-dump*) gives them.
 
     ``last`` maps each global rank to the number of its last call, ``lines`` to the event that says so; ``silent`` members did not
@@ -170,17 +170,19 @@ class NcclCounters:
     when: datetime | None = None
     is_steady: bool = False
     advanced: Ranks = Ranks()
-    by_op: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+    by_op: Mapping[int, Mapping[str, int]] = {}
     group: int = -1
-    lagging: Ranks = field(init=False)
-    totals: Mapping[int, int] = field(init=False)
 
-    def __post_init__(self) -> None:
-        """Computes ``lagging`` and ``totals`` once."""
+    @cached_property
+    def lagging(self) -> Ranks:
+        """The members that have fewer calls than the furthest one."""
         most = max(self.last.values(), default=0)
-        object.__setattr__(self, "lagging", Ranks(r for r, n in self.last.items() if n < most))
-        counts = {r: sum(by_kind.values()) for r, by_kind in self.by_op.items()}
-        object.__setattr__(self, "totals", counts or self.last)
+        return Ranks(r for r, n in self.last.items() if n < most)
+
+    @cached_property
+    def totals(self) -> Mapping[int, int]:
+        """The counts over all operations."""
+        return {r: sum(by_kind.values()) for r, by_kind in self.by_op.items()} or self.last
 
     @property
     def is_moving(self) -> bool:

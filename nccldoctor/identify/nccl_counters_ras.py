@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import field, replace
 from datetime import datetime, timedelta
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from nccldoctor.events import Event, RasStatus
 from nccldoctor.identify.nccl_counters import NcclCounters
 from nccldoctor.model.ranks import Ranks
@@ -22,16 +23,15 @@ Seats = Callable[[str | None, int], int | None]
 """Finds the global rank of a process by host and process id."""
 
 
-@dataclass(slots=True)
-class _Report:
+class _Report(Struct):
     """One query's answer about one communicator, by rank inside it; rank -1 stands for those that are not listed."""
 
     size: int | None = None
     when: datetime | None = None
     counts: dict[str, dict[int, list[int]]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(list)))
-    lines: dict[int, Event] = field(default_factory=dict)
-    silent: set[int] = field(default_factory=set)
-    processes: dict[int, tuple[str, int]] = field(default_factory=dict)
+    lines: dict[int, Event] = {}
+    silent: set[int] = set()
+    processes: dict[int, tuple[str, int]] = {}
 
     def counts_of(self, rank: int) -> dict[str, int] | None:
         """The counts of one member by operation; None where the text gives none, or several."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import field
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.events import Event, Note, Writer
 from nccldoctor.model.hosts import host_key
 
@@ -18,11 +18,10 @@ _GENERATED = frozenset("bcdfghjklmnpqrstvwxz2456789")
 """The characters of the five that a controller puts behind a pod's name (k8s.io/apimachinery, ``util/rand``)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pods:
+class Pods(Struct, frozen=True):
     """The node of each pod by the key of its name, "" where no line names it."""
 
-    nodes: Mapping[str, str] = field(default_factory=dict)
+    nodes: Mapping[str, str] = {}
 
     def is_pod(self, host: str) -> bool:
         """True of a name that is known to be a pod's."""

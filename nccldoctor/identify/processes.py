@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.events import (
     CommInit,
     Event,
@@ -24,8 +24,7 @@ from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.event_details import local_rank, own_host
 
 
-@dataclass(slots=True)
-class ProcessTable:
+class ProcessTable(Struct):
     """The host, process id and GPU of each rank, and the way back from them to the rank.
 
     It grows while :func:`nccldoctor.identify.attribution.attribute` runs and is read-only afterwards. ``by_pid`` has keys (host,
@@ -33,16 +32,16 @@ class ProcessTable:
     ``rank_tasks`` are Slurm task ids that are global ranks.
     """
 
-    host: dict[int, str] = field(default_factory=dict)
-    pid: dict[int, int] = field(default_factory=dict)
-    device: dict[int, str] = field(default_factory=dict)
-    by_pid: dict[tuple[str | None, int], int] = field(default_factory=dict)
-    by_local: dict[tuple[str, int], int] = field(default_factory=dict)
-    by_device: dict[tuple[str, str], int] = field(default_factory=dict)
-    rank_tasks: set[int] = field(default_factory=set)
-    shared_pids: set[int] = field(default_factory=set)
-    hosts: set[str] = field(default_factory=set)
-    pods: Pods = field(default_factory=Pods)
+    host: dict[int, str] = {}
+    pid: dict[int, int] = {}
+    device: dict[int, str] = {}
+    by_pid: dict[tuple[str | None, int], int] = {}
+    by_local: dict[tuple[str, int], int] = {}
+    by_device: dict[tuple[str, str], int] = {}
+    rank_tasks: set[int] = set()
+    shared_pids: set[int] = set()
+    hosts: set[str] = set()
+    pods: Pods = Pods()
 
     def rank_of(self, host: str | None, pid: int) -> int | None:
         """The rank of a process: by host and id, else by the id alone where only one rank has it."""

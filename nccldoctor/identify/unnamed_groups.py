@@ -16,7 +16,6 @@ from math import prod
 
 import numpy as np
 
-from nccldoctor.arrays import distinct
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import COMPLETED, Batch
 
@@ -31,7 +30,7 @@ def infer_groups(
     its own rank alone, so that no rank is blamed on a guess.
     """
     numbers = sorted(
-        {int(n) for d in lists for n in distinct(batch.calls.pg_id[batch.calls.dump == d]).tolist() if n > 0}
+        {int(n) for d in lists for n in np.unique(batch.calls.pg_id[batch.calls.dump == d]).tolist() if n > 0}
     )
     ranks = [r for d in lists if (r := dump_rank[d]) is not None]
     alone = {(r, n): Ranks([r]) for r in world | ranks for n in numbers}
@@ -63,7 +62,7 @@ def _group_size(batch: Batch, lists: Sequence[int], number: int) -> int | None:
         small, big = sorted((int(calls.numel_in[row]), int(calls.numel_out[row])))
         if ("all_gather" in name or "reduce_scatter" in name) and small > 0 and big % small == 0 and big > small:
             return big // small
-    peers = [words.ops[c] for c in distinct(calls.op[own]).tolist() if words.ops[c].startswith(("send", "recv"))]
+    peers = [words.ops[c] for c in np.unique(calls.op[own]).tolist() if words.ops[c].startswith(("send", "recv"))]
     if peers:
         return max(int(n) for p in peers for n in p.replace("->", " ").replace("<-", " ").split() if n.isdigit()) + 1
     return None
@@ -109,7 +108,7 @@ def _tails(
             last = int(calls.seq[rows].max()) if len(rows) else -1
             finished = int(calls.seq[done].max()) if len(done) else -1
             place = -1
-            for code in distinct(calls.op[rows]).tolist():
+            for code in np.unique(calls.op[rows]).tolist():
                 word = batch.vocabulary.ops[code].split()
                 if len(word) == 2 and word[0] in ("send", "recv"):
                     place = int(word[1].replace("<-", "->").split("->")[0])

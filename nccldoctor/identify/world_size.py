@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.events import (
     CollectiveTimeout,
     CommInit,
@@ -33,8 +34,7 @@ GATHERS = frozenset({"ALLGATHER", "_ALLGATHER_BASE", "REDUCE_SCATTER", "_REDUCE_
 """Operations whose output is their input times the number of members, or the other way round."""
 
 
-@dataclass(frozen=True, slots=True)
-class WorldSize:
+class WorldSize(Struct, frozen=True):
     """The number of ranks of the job, None where nothing proves it, and how many it has at least."""
 
     exact: int | None

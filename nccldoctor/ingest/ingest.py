@@ -15,7 +15,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 
-from nccldoctor.dataclass import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from nccldoctor.discover.discover import Discovered, Input
 from nccldoctor.discover.streams import HEAD, Rejoined, peek, problem_of, reader
 from nccldoctor.events import ProcessState, Stack, Version, Writer
@@ -48,8 +50,7 @@ NAMED = 20
 """Files with the same problem that are named one by one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ingested:
+class Ingested(Struct, frozen=True):
     """Everything that was read.
 
     ``parsed`` has one item for each input, in order, without its calls; ``batch`` holds the calls of all dumps; ``gaps`` what was not read.

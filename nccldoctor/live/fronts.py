@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from msgspec import Struct
+
 from nccldoctor.align.liveness import collect_liveness
-from nccldoctor.dataclass import dataclass
 from nccldoctor.incident import Incident
 from nccldoctor.model.ranks import Ranks
 
 
-@dataclass(frozen=True, slots=True)
-class Front:
+class Front(Struct, frozen=True):
     """How far one rank got: its newest step, its calls in ``group``, and where its main thread is."""
 
     step: int | None = None
@@ -21,8 +21,7 @@ class Front:
     frames: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Movement:
+class Movement(Struct, frozen=True):
     """What changed between two analyses.
 
     ``onward`` did further steps or calls. ``stirred`` have only another stack, which shows life and no progress. ``still`` are the others,

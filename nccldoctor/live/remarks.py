@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import field
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.live.fronts import Movement
 from nccldoctor.live.watch import COLLECTIVE, GROWTH, Observation, Wishes
 from nccldoctor.model import CauseClass
@@ -18,12 +18,11 @@ MOST_BEHIND = 4
 """Ranks that are named one by one; of more, the number is told."""
 
 
-@dataclass(slots=True)
-class Remarks:
+class Remarks(Struct):
     """What was said so far."""
 
     wishes: Wishes
-    _behind: dict[int, float] = field(default_factory=dict)
+    _behind: dict[int, float] = {}
     _quiet: float = 0.0
     _headline: str = ""
 
@@ -81,8 +80,7 @@ _PAUSES = {COLLECTIVE: "No rank has launched a collective", GROWTH: "No file has
 """What stands still, by what a pace counts."""
 
 
-@dataclass(slots=True)
-class MovementRemarks:
+class MovementRemarks(Struct):
     """What was said of movement so far: since when the same ranks move, and when that was told."""
 
     _last: Movement | None = None

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field, replace
 from enum import StrEnum
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from nccldoctor import pipeline
 from nccldoctor.align.lateness.pace import Pace, measure_pace
 from nccldoctor.align.liveness import Liveness, collect_liveness
-from nccldoctor.dataclass import dataclass
 from nccldoctor.events import Event
 from nccldoctor.identify.case import Case
 from nccldoctor.incident import Incident
@@ -45,8 +45,7 @@ class State(StrEnum):
     LOST = "lost"
 
 
-@dataclass(frozen=True, slots=True)
-class Wishes:
+class Wishes(Struct, frozen=True):
     """What the user asked for, in seconds.
 
     ``every``: between two looks; ``behind``: from when on a rank is named; ``stall``: without a step, until the job counts as stuck.
@@ -57,8 +56,7 @@ class Wishes:
     stall: float = 300.0
 
 
-@dataclass(frozen=True, slots=True)
-class Observation:
+class Observation(Struct, frozen=True):
     """One look: the newest analysis, whether it is new, and the pace at the time ``at`` (seconds since the epoch).
 
     ``is_verdict``: the analysis itself says that the job is stuck or failed. ``is_over``: nothing more will come of this job.
@@ -73,16 +71,15 @@ class Observation:
     is_over: bool = False
 
 
-@dataclass(slots=True)
-class _Seen:
+class _Seen(Struct):
     """What was first seen when: lines without a time, and counts of launched collectives.
 
     ``longest`` is the longest time without a new collective that ended while the job was watched, ``longest_unwritten`` that without a new
     byte of any file since the last one at ``written``; NaN before the first.
     """
 
-    at: dict[tuple[int | None, str, int, int], float] = field(default_factory=dict)
-    counts: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    at: dict[tuple[int | None, str, int, int], float] = {}
+    counts: Mapping[str, Mapping[int, int]] = {}
     changed: float = math.nan
     longest: float = math.nan
     written: float = math.nan

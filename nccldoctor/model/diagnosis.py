@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.model.causes import CauseClass
 from nccldoctor.model.exhibits import Exhibit, LastLines, Unshown
 from nccldoctor.model.figures import (
@@ -26,8 +26,7 @@ from nccldoctor.model.standings import RankWait, Standing
 from nccldoctor.model.steps import UNKNOWN_END, JobEnd, Step
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(Struct, frozen=True):
     """The job as a whole.
 
     ``world_at_least``: as many ranks there are in any case. ``world_guessed``: no line states ``world_size``, which is then one more than
@@ -44,8 +43,7 @@ class Job:
     has_times: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Coverage:
+class Coverage(Struct, frozen=True):
     """The ranks that left one kind of input, and the ranks that would have left it."""
 
     input: str
@@ -54,8 +52,7 @@ class Coverage:
     problems: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Action:
+class Action(Struct, frozen=True):
     """When the job may be restarted: ``now``, ``after-fix``, ``after-replacing-node`` or ``unknown``, and what to do first.
 
     ``steps`` are at most three, the answer about the restart among them.
@@ -77,8 +74,7 @@ class Role(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class RankState:
+class RankState(Struct, frozen=True):
     """One row of *progress by rank*: a rank in the group that it waits in, or in its first group.
 
     ``completed`` and ``enqueued`` are the numbers of its last completed and enqueued calls in ``group`` (None: not known);
@@ -110,8 +106,7 @@ class AlarmOrder(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class Alarm:
+class Alarm(Struct, frozen=True):
     """The first complaint in the input, most often that of a victim.
 
     ``order`` says how its time compares with those of all other errors: before them, at the same time as some, or not comparable.
@@ -132,8 +127,7 @@ class EventRole(StrEnum):
     UNRELATED = "unrelated"
 
 
-@dataclass(frozen=True, slots=True)
-class IncidentEvent:
+class IncidentEvent(Struct, frozen=True):
     """One row of the sequence of events: ``count`` like events of ``ranks``.
 
     ``where`` is the place of the first of them.
@@ -147,14 +141,13 @@ class IncidentEvent:
     says: str
     where: Place
     time: datetime | None = None
-    ranks: Ranks = field(default_factory=Ranks)
+    ranks: Ranks = Ranks()
     host: str | None = None
     count: int = 1
     cause: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
+class Proposal(Struct, frozen=True):
     """One hypothesis that was weighed for a stall, and its fate.
 
     ``stall`` counts the stalls from 1; ``call`` is the call in words; ``fate`` says what became of it: *verdict*, *finding F2*, or
@@ -171,8 +164,7 @@ class Proposal:
     fate: str
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
+class Diagnosis(Struct, frozen=True):
     """The whole answer, as plain values; reports show this and nothing else.
 
     ``findings[0]`` is the verdict. ``capture`` holds the settings that would have recorded more, ready to paste; ``ruled_out`` the other

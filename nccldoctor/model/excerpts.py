@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class SourceLine:
+class SourceLine(Struct, frozen=True):
     """One line of a file: its number, counted from 1, and its text without the line end."""
 
     number: int
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Excerpts:
+class Excerpts(Struct, frozen=True):
     """Lines that were read again, by source id and line number.
 
     A line is missing where its file could not be opened a second time, or where it lies too deep in a compressed file.
     """
 
-    lines: Mapping[int, Mapping[int, str]] = field(default_factory=dict)
+    lines: Mapping[int, Mapping[int, str]] = {}
 
     def between(self, source: int, first: int, last: int) -> tuple[SourceLine, ...]:
         """The known lines ``first`` to ``last`` of a source, in order."""

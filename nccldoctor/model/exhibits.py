@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.model.excerpts import SourceLine
 from nccldoctor.model.figures import CallDiff
 from nccldoctor.model.inputs import Place
@@ -21,8 +21,7 @@ class Part(StrEnum):
     CONDITION = "condition"
 
 
-@dataclass(frozen=True, slots=True)
-class QuotedLines:
+class QuotedLines(Struct, frozen=True):
     """Lines as they stand in a file. ``shown`` hold every value that is cited; ``before`` and ``after`` are their context.
 
     ``where`` is the place that is cited, ``marked`` are the numbers of the lines that decide. ``frame`` is the function at which a
@@ -45,8 +44,7 @@ class QuotedLines:
         return self.where.path
 
 
-@dataclass(frozen=True, slots=True)
-class CallCell:
+class CallCell(Struct, frozen=True):
     """A recorded call as one cell: the fields that may differ between ranks, and the place of its entry.
 
     ``state`` is in the words of the dump. ``is_done`` tells what it means: the call ended.
@@ -61,16 +59,14 @@ class CallCell:
     is_done: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class CallsSide:
+class CallsSide(Struct, frozen=True):
     """A column of a table of calls: a rank, and the path of its dump."""
 
     rank: int
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class CallsRow:
+class CallsRow(Struct, frozen=True):
     """One call by number, or by ``label``: the call of each side, None where its dump has no entry.
 
     ``differs`` names the fields in which the sides differ: ``op``, ``sizes``, ``dtype``, ``state``, ``entry``.
@@ -82,8 +78,7 @@ class CallsRow:
     label: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class CallsTable:
+class CallsTable(Struct, frozen=True):
     """The last calls of one group on a peer (left) and on a culprit (right), formatted from their dumps."""
 
     group: str
@@ -97,8 +92,7 @@ class CallsTable:
         return tuple(next((cells for cells in reversed(filled) if cells), ()))
 
 
-@dataclass(frozen=True, slots=True)
-class CountsRow:
+class CountsRow(Struct, frozen=True):
     """How far ranks came in a group.
 
     ``cells`` hold a count for each head of the table, "" where none is known; a row that ``lags`` is marked.
@@ -110,8 +104,7 @@ class CountsRow:
     where: Place | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CountsTable:
+class CountsTable(Struct, frozen=True):
     """Ranks by counters, formatted from the records of one observer; ``source`` names it: *the dumps*, *RAS*."""
 
     group: str
@@ -120,8 +113,7 @@ class CountsTable:
     rows: tuple[CountsRow, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Exhibit:
+class Exhibit(Struct, frozen=True):
     """One step of the proof, *Exhibit A*. ``cites`` are the values that the claim names and that the exhibit shows.
 
     ``parts`` are what it shows in the argument. ``evidence`` are the numbers, counted from 1, of the pieces of the finding's evidence
@@ -137,7 +129,7 @@ class Exhibit:
     calls: CallsTable | None = None
     order: CallDiff | None = None
     counts: CountsTable | None = None
-    alike: Ranks = field(default_factory=Ranks)
+    alike: Ranks = Ranks()
 
     @property
     def places(self) -> tuple[Place, ...]:
@@ -150,16 +142,14 @@ class Exhibit:
         return tuple(row.where for row in rows if row.where is not None)
 
 
-@dataclass(frozen=True, slots=True)
-class Unshown:
+class Unshown(Struct, frozen=True):
     """A part of the argument that the input cannot show, and the sentence that names what is missing."""
 
     part: Part
     says: str
 
 
-@dataclass(frozen=True, slots=True)
-class LastLines:
+class LastLines(Struct, frozen=True):
     """The lines of one rank's log around the silence.
 
     ``before`` are its last lines before the gap, ``within`` the line that explains it if there is one, ``after`` its first lines behind.

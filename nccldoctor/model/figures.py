@@ -5,7 +5,8 @@ The stages before fill them, reports draw them, and the JSON holds them.
 
 from __future__ import annotations
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.model.ranks import Ranks
 
 NEVER = -1.0
@@ -33,8 +34,7 @@ def level(late_ms: float) -> int:
     return sum(late_ms >= bound for bound in LEVELS)
 
 
-@dataclass(frozen=True, slots=True)
-class RankLateness:
+class RankLateness(Struct, frozen=True):
     """Lateness of one rank: ``late_ms`` for each call, and in how many of them it was the ``last``."""
 
     rank: int
@@ -42,8 +42,7 @@ class RankLateness:
     last: int
 
 
-@dataclass(frozen=True, slots=True)
-class Lateness:
+class Lateness(Struct, frozen=True):
     """The lateness of each rank in each of the last recorded calls of the stalled group and its sister groups.
 
     Where a transfer stalls, it is the group in which both its ends issued most collectives.
@@ -63,8 +62,7 @@ class Lateness:
     corrected: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class StackLine:
+class StackLine(Struct, frozen=True):
     """One frame: ``own`` marks the user's code, ``parts`` the first frame in which two stacks differ."""
 
     function: str
@@ -74,8 +72,7 @@ class StackLine:
     parts: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class StackSide:
+class StackSide(Struct, frozen=True):
     """The stack of one rank, innermost frame first, by ``what`` kind of record at ``where``; ``cut`` frames are left out."""
 
     rank: int
@@ -85,16 +82,14 @@ class StackSide:
     cut: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class StackDiff:
+class StackDiff(Struct, frozen=True):
     """A culprit's stack and a peer's; ``peer`` is None where no peer left one."""
 
     culprit: StackSide
     peer: StackSide | None
 
 
-@dataclass(frozen=True, slots=True)
-class IssuedCall:
+class IssuedCall(Struct, frozen=True):
     """One call as a rank issued it; ``done`` where it completed."""
 
     op: str
@@ -110,8 +105,7 @@ class IssuedCall:
         return self.op, self.group, self.seq
 
 
-@dataclass(frozen=True, slots=True)
-class CallDiffRow:
+class CallDiffRow(Struct, frozen=True):
     """The same position in two sequences of calls; ``kind`` is same, differs, left-only, right-only."""
 
     left: IssuedCall | None
@@ -119,8 +113,7 @@ class CallDiffRow:
     kind: str
 
 
-@dataclass(frozen=True, slots=True)
-class CallDiff:
+class CallDiff(Struct, frozen=True):
     """The calls of a culprit (left) and of a peer (right) around their first difference.
 
     ``before`` equal rows are left out.
@@ -133,8 +126,7 @@ class CallDiff:
     after: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
+class Stretch(Struct, frozen=True):
     """A time during which a rank did one thing: ``kind`` is work, call, waiting or outside. Seconds on the job's clock."""
 
     kind: str
@@ -142,8 +134,7 @@ class Stretch:
     end: float
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(Struct, frozen=True):
     """Something that happened at one moment: ``kind`` is timeout, exit, exception, dump, stack, life or trouble."""
 
     kind: str
@@ -152,8 +143,7 @@ class Mark:
     where: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TimeRow:
+class TimeRow(Struct, frozen=True):
     """One rank, or ranks that did the same, over time."""
 
     ranks: Ranks
@@ -161,8 +151,7 @@ class TimeRow:
     marks: tuple[Mark, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Timeline:
+class Timeline(Struct, frozen=True):
     """The time around the stall.
 
     ``zone`` is UTC, or empty where no time in the input has one; ``hidden`` ranks have no row. ``began`` is when the stall began, None
@@ -181,8 +170,7 @@ class Timeline:
     ahead: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class CallField:
+class CallField(Struct, frozen=True):
     """One field of a call with its value on each side.
 
     A value is "" where a side has none, and *varies* where the ranks of the side have several.
@@ -197,8 +185,7 @@ class CallField:
         return len(set(self.values)) > 1
 
 
-@dataclass(frozen=True, slots=True)
-class FieldDiff:
+class FieldDiff(Struct, frozen=True):
     """The same call on ranks that disagree: a side for each way it was issued, that of the culprits last.
 
     ``source`` says what the fields were read from. The fields that differ come first.
@@ -211,8 +198,7 @@ class FieldDiff:
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class StripCell:
+class StripCell(Struct, frozen=True):
     """One call of the ranks of a row: the field that differs, and ``done`` where all of them completed it.
 
     ``value`` is *varies* where the ranks have several; ``differs`` where the first row has another.
@@ -223,16 +209,14 @@ class StripCell:
     differs: bool
 
 
-@dataclass(frozen=True, slots=True)
-class StripRow:
+class StripRow(Struct, frozen=True):
     """Ranks that issued the stalled call alike; a cell is None where none of them recorded the call."""
 
     ranks: Ranks
     cells: tuple[StripCell | None, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class CallStrip:
+class CallStrip(Struct, frozen=True):
     """The calls around a mismatch: a row for each side of its :class:`FieldDiff`, a column for each sequence number.
 
     ``shown`` names the field in the cells. ``ops`` holds the operation of each column, "" where the ranks issued several.
@@ -246,8 +230,7 @@ class CallStrip:
     rows: tuple[StripRow, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class LinkEnd:
+class LinkEnd(Struct, frozen=True):
     """One end of a connection: its host, address, adapter and port, and what its ranks reported.
 
     What the input does not name is empty.
@@ -260,8 +243,7 @@ class LinkEnd:
     reports: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class BrokenLink:
+class BrokenLink(Struct, frozen=True):
     """A connection that failed: the end that is at fault or reported it first, the other end, and the error."""
 
     near: LinkEnd
@@ -269,8 +251,7 @@ class BrokenLink:
     error: str
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotRow:
+class SnapshotRow(Struct, frozen=True):
     """Ranks that stood alike in every look: the innermost own frame of each look, "" where none was seen."""
 
     ranks: Ranks
@@ -283,8 +264,7 @@ class SnapshotRow:
         return len({frame for frame in self.frames if frame}) > 1
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshots:
+class Snapshots(Struct, frozen=True):
     """Stacks of the same processes at several moments: seconds on the job's clock, None where a look has no time."""
 
     times: tuple[float | None, ...]

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
 from datetime import datetime
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.model.causes import CauseClass, Confidence, Family
 from nccldoctor.model.inputs import Place
 from nccldoctor.model.ranks import Ranks
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(Struct, frozen=True):
     """One statement with its place. ``observer`` names who saw it and by which kind of record
     (``"dump:3"``, ``"log:5"``, ``"stack:5"``, ``"launcher"``, ``"kernel:host"``): only different
     observers count as independent.
@@ -26,8 +25,7 @@ class Evidence:
     observer: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Stalled:
+class Stalled(Struct, frozen=True):
     """The call that somebody waits in, at the root of the chain.
 
     ``missing`` did not enter it: they are shown outside, or named as those who did not. Nothing shows of ``unseen`` whether they did.
@@ -43,9 +41,9 @@ class Stalled:
     numel_in: int | None = None
     numel_out: int | None = None
     dtype: str | None = None
-    entered: Ranks = field(default_factory=Ranks)
-    missing: Ranks = field(default_factory=Ranks)
-    unseen: Ranks = field(default_factory=Ranks)
+    entered: Ranks = Ranks()
+    missing: Ranks = Ranks()
+    unseen: Ranks = Ranks()
     timeout_ms: int | None = None
     since: datetime | None = None
     until: datetime | None = None
@@ -56,8 +54,7 @@ class Stalled:
         return self.entered | self.missing | self.unseen
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(Struct, frozen=True):
     """One step of the chain: these ranks wait for those, in this call."""
 
     waiting: Ranks
@@ -67,8 +64,7 @@ class Link:
     seq: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class ConfidenceIn:
+class ConfidenceIn(Struct, frozen=True):
     """The two confidences of a finding: in the ranks that it names, and in its class."""
 
     ranks: Confidence
@@ -85,8 +81,7 @@ class ConfidenceIn:
         return Confidence.lowest((self.ranks, self.cause))
 
 
-@dataclass(frozen=True, slots=True)
-class Doubt:
+class Doubt(Struct, frozen=True):
     """A reason why a conclusion is not surer, with the most that it leaves of each confidence.
 
     Example: rank 7 is proven outside ALLREDUCE #18, but no stack, log or exit says what became of it. The doubt *nothing shows whether
@@ -103,8 +98,7 @@ class Doubt:
         return cls(says, level, level)
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
+class Reason(Struct, frozen=True):
     """One observation that speaks for a finding (positive weight) or against it (negative).
 
     ``value`` is what was seen, *unknown* where no source would show it; the weight is 0 then. ``evidence`` is the number of the piece
@@ -118,8 +112,7 @@ class Reason:
     evidence: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RunnerUp:
+class RunnerUp(Struct, frozen=True):
     """The best other explanation, and what would separate it from the finding."""
 
     cause: CauseClass
@@ -127,8 +120,7 @@ class RunnerUp:
     separated_by: str
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """One conclusion. It cannot be built without evidence.
 
     ``if_unsure`` is its headline where the ranks are not sure, ``if_class_unsure`` where only the class is not.
@@ -139,9 +131,9 @@ class Finding:
     confidence_in: ConfidenceIn
     headline: str
     evidence: tuple[Evidence, ...]
-    ranks: Ranks = field(default_factory=Ranks)
-    suspects: Ranks = field(default_factory=Ranks)
-    victims: Ranks = field(default_factory=Ranks)
+    ranks: Ranks = Ranks()
+    suspects: Ranks = Ranks()
+    victims: Ranks = Ranks()
     stalled: Stalled | None = None
     chain: tuple[Link, ...] = ()
     refuted_by: str = ""
@@ -188,8 +180,7 @@ class Finding:
         return self.stalled.members if self.stalled is not None else Ranks()
 
 
-@dataclass(frozen=True, slots=True)
-class Avoid:
+class Avoid(Struct, frozen=True):
     """Advice against something; ``where`` is the place it was seen in the input, if it was."""
 
     what: str
@@ -197,8 +188,7 @@ class Avoid:
     where: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(Struct, frozen=True):
     """One condition of a remedy as it turned out: ``met`` is None where it could not be checked.
 
     ``says`` is the evidence for it, what to look for, or the input that is missing.
@@ -210,8 +200,7 @@ class Condition:
     where: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RemedyAdvice:
+class RemedyAdvice(Struct, frozen=True):
     """One remedy of the catalogue as it fits this incident. ``origin`` is whose it is: ``built-in``, or the name of a
     site's own catalogue.
     """

@@ -12,7 +12,8 @@ from ipaddress import ip_address, ip_network
 from itertools import groupby
 from typing import Any
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.model.ranks import Ranks
 
 
@@ -96,8 +97,7 @@ MOST_NAME, MOST_NUMBER = 500, 10_000_000
 """Characters of a name and the highest rank or pid that are believed."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobHere:
+class JobHere(Struct, frozen=True):
     """A job on the nodes that were asked.
 
     ``name`` are the variables that its ranks share (``MASTER_ADDR=n1 MASTER_PORT=29500 WORLD_SIZE=8``), ``ranks`` those on these nodes.

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from datetime import datetime, time
 from enum import StrEnum
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.model.ranks import Ranks
 
 
@@ -63,8 +63,7 @@ _ROLES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class CollectedFile:
+class CollectedFile(Struct, frozen=True):
     """What the manifest of a bundle says of a file: its kind, and whose it is.
 
     ``kind`` is a word of the collector (``stack``, ``log``, ``environment``). ``parent`` is the pid of the rank whose worker is process
@@ -85,8 +84,7 @@ class CollectedFile:
     grown: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """One input file, or one member of an archive.
 
     ``path`` is relative to the input, with ``/``; never absolute. ``rank`` and ``host`` are hints
@@ -111,8 +109,7 @@ class Source:
     collected: CollectedFile | None = None
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Place:
+class Place(Struct, frozen=True, order=True):
     """The place of a fact: a source and a line (1-based), or a recorder entry (0-based).
 
     ``path`` is repeated here so that a place can be printed alone: ``path:line`` or ``path#entries[i]``.
@@ -133,8 +130,7 @@ NOT_NAMED = "not named"
 """The label of the groups of calls that no line and no dump gives a group."""
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Struct, frozen=True):
     """A process group: its agreed name and its members; never the name alone.
 
     ``learned`` says where the members come from: ``config`` (pg_config of a dump), ``entries`` (who
@@ -160,8 +156,7 @@ class Group:
         return f"{self.desc} ({self.uid})" if self.desc and self.desc != "undefined" else self.uid
 
 
-@dataclass(frozen=True, slots=True)
-class Unexplained:
+class Unexplained(Struct, frozen=True):
     """A line that looks like a failure and that no parser understood.
 
     ``rank`` is the global rank that its prefix names; None where it names none.
@@ -172,8 +167,7 @@ class Unexplained:
     rank: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(Struct, frozen=True):
     """Something that is not known, and why: a missing dump, a cut file, a wrapped ring.
 
     ``lost`` is true where a file, or part of it, could not be read, or where the attempt of its lines is not known: it may hold
@@ -186,7 +180,7 @@ class Gap:
 
     what: str
     why: str
-    ranks: Ranks = field(default_factory=Ranks)
+    ranks: Ranks = Ranks()
     source: int | None = None
     lost: bool = False
     apart: bool = False

@@ -7,14 +7,13 @@ shapes and stacks stand once in a :class:`Vocabulary`; the columns hold their co
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import fields, replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+from msgspec.structs import replace
 
 SCHEDULED, STARTED, COMPLETED, UNKNOWN_STATE = 0, 1, 2, 3
 """Values of ``Calls.state``; the last one stands for a name that no release of PyTorch writes."""
@@ -32,8 +31,7 @@ Shape = tuple[tuple[int, ...], ...]
 """Sizes of several tensors."""
 
 
-@dataclass(frozen=True, slots=True)
-class Calls:
+class Calls(Struct, frozen=True):
     """Recorded calls by column, all of the same length, in dump order and entry order.
 
     ``dump`` is the index in the list of :class:`DumpHead`; ``entry`` the index inside the dump.
@@ -119,14 +117,13 @@ class Calls:
 
     def take(self, rows: npt.NDArray[Any]) -> Calls:
         """The rows selected by an index or mask."""
-        return Calls(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})
+        return Calls(**{name: getattr(self, name)[rows] for name in _DTYPES})
 
 
-_DTYPES = {f.name: str(f.type).removeprefix("npt.NDArray[np.").rstrip("]_") for f in fields(Calls)}
+_DTYPES = {name: form.removeprefix("npt.NDArray[np.").rstrip("]_") for name, form in Calls.__annotations__.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class Vocabulary:
+class Vocabulary(Struct, frozen=True):
     """The values behind the codes of :class:`Calls`. Code 0 of ``stacks`` is the empty stack."""
 
     groups: tuple[tuple[str, str], ...] = ()
@@ -136,8 +133,7 @@ class Vocabulary:
     stacks: tuple[tuple[Frame, ...], ...] = ((),)
 
 
-@dataclass(frozen=True, slots=True)
-class GroupConfig:
+class GroupConfig(Struct, frozen=True):
     """One item of ``pg_config``: a group as the dump's own process knew it; ``ranks`` are global."""
 
     uid: str
@@ -145,8 +141,7 @@ class GroupConfig:
     ranks: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class GroupStatus:
+class GroupStatus(Struct, frozen=True):
     """One item of ``pg_status``: counters by local creation index; -1 means none."""
 
     pg_id: int
@@ -155,8 +150,7 @@ class GroupStatus:
     completed: int
 
 
-@dataclass(frozen=True, slots=True)
-class CommState:
+class CommState(Struct, frozen=True):
     """A communicator as NCCL dumped it (``nccl_comm_state``): ``rank`` of ``nranks``.
 
     ``newest`` is the number of its newest call, ``unfinished`` that of the first one that did not finish (-1: none); ``op``,
@@ -174,8 +168,7 @@ class CommState:
     uneven: bool
 
 
-@dataclass(frozen=True, slots=True)
-class DumpHead:
+class DumpHead(Struct, frozen=True):
     """One recorder dump without its entries.
 
     ``form`` is ``list`` (2.2), ``dict`` or ``json``; ``version`` is the recorder's own ("" for a list).
@@ -209,8 +202,7 @@ class DumpHead:
         return self.wrapped or self.unread > 0
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(Struct, frozen=True):
     """Some dumps and their calls, with one vocabulary.
 
     ``rows`` of ``table`` are theirs; None where all of them are. Dumps that were read together share a table: to slice its columns for

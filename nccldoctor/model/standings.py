@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.model.ranks import Ranks
 
 
@@ -23,8 +24,7 @@ class Involvement(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class WaitedCall:
+class WaitedCall(Struct, frozen=True):
     """The call that ranks wait in: its kind of group (``tp``), its operation and number, None where unknown.
 
     ``groups`` are the labels of all such groups: 84 data-parallel groups wait in the same ALLREDUCE #2115. ``site`` is the line of the
@@ -63,8 +63,7 @@ class WaitStart(StrEnum):
     AT_LATEST = "at-latest"
 
 
-@dataclass(frozen=True, slots=True)
-class WaitTimes:
+class WaitTimes(Struct, frozen=True):
     """Since when and until when one rank waited, in seconds on the job's clock; None where unknown.
 
     ``start`` says how ``since`` is known, and ``is_zoned`` whether what shows it names its zone. ``ran_ms`` is how long the call ran as
@@ -97,8 +96,7 @@ class WaitTimes:
         return round((until - self.since) * 1e3, 3)
 
 
-@dataclass(frozen=True, slots=True)
-class RankWait:
+class RankWait(Struct, frozen=True):
     """The call that one rank waits in or timed out in, with the ranks it waits for and the times.
 
     Example: rank 3 issued ALLREDUCE #9 at 12.0 s, rank 1 never did, and rank 3 timed out at 20.0 s: it waited 8 s for rank 1.
@@ -111,8 +109,7 @@ class RankWait:
     times: WaitTimes = WaitTimes()
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(Struct, frozen=True):
     """Ranks that stand alike: involved alike, in the same call.
 
     ``hosts`` is empty where that of one of them is not known.

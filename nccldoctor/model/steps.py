@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from enum import StrEnum
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.model.inputs import Place
 
 
@@ -22,8 +23,7 @@ class StepKind(StrEnum):
     WAIT = "wait"
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """One thing to do: ``text`` is one imperative sentence, ``detail`` says why or what to look for.
 
     ``command`` is a shell line that stands alone, ``where`` the host that it runs on; both are None where there is none.
@@ -44,8 +44,7 @@ class JobState(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class JobEnd:
+class JobEnd(Struct, frozen=True):
     """Whether the job has ended, and the line that shows its end; ``by_person``: somebody stopped it with SIGINT.
 
     ``seen`` is the time of the newest look at it while it ran, and ``deadline`` when the timeout of a running job runs out.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from nccldoctor.model import Gap, Source
 from nccldoctor.model.recorded_calls import Batch, Calls

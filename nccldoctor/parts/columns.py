@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
 
 Ints = npt.NDArray[np.int64]
 
@@ -20,8 +19,7 @@ Packing = tuple[str, int, int, int]
 _WIDTHS = {1: "<i1", 2: "<i2", 4: "<i4", 8: "<i8"}
 
 
-@dataclass(frozen=True, slots=True)
-class Turns:
+class Turns(Struct, frozen=True):
     """The order in which entries of one process group stand together, and where each group begins in that order."""
 
     order: npt.NDArray[np.int64]

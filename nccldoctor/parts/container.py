@@ -12,10 +12,11 @@ import re
 import zipfile
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, BinaryIO, TypeVar
+from typing import Annotated, BinaryIO, TypeVar
 
+import msgspec
 import zstandard
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from msgspec import Meta, Struct
 
 from nccldoctor.discover.file_types import PART_HEAD
 from nccldoctor.model.errors import NccldoctorError
@@ -33,7 +34,9 @@ FREE_RAW, MOST_RATIO = 1 << 30, 400
 MOST_PARTS = 100_000
 """Parts in one file."""
 
-_M = TypeVar("_M", bound=BaseModel)
+_D = TypeVar("_D", bound=Struct)
+Count = Annotated[int, Meta(ge=0, lt=1 << 50)]
+Int64 = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 _LEVEL = 3
 _MANIFEST = re.compile(r"(\d{1,6})/manifest")
 
@@ -42,28 +45,22 @@ class PartError(NccldoctorError):
     """A part that cannot be read; the message says why, without the name of its file."""
 
 
-class Strict(BaseModel):
-    """A document of a part: exactly these fields, of exactly these types."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, defer_build=True)
-
-
-class _Head(Strict):
+class _Head(Struct, frozen=True, forbid_unknown_fields=True):
     format: int
     nccldoctor: str
 
 
-class Member(Strict):
+class Member(Struct, frozen=True, forbid_unknown_fields=True):
     """One member: ``raw`` bytes unpacked, about the inputs from ``first`` on, ``count`` of them."""
 
-    name: str = Field(pattern=r"^[a-z]{1,20}-\d{1,6}$")
-    raw: int = Field(ge=0, le=MOST_RAW)
-    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
-    first: int = Field(ge=0)
-    count: int = Field(ge=0)
+    name: Annotated[str, Meta(pattern=r"^[a-z]{1,20}-[0-9]{1,6}\Z")]
+    raw: Annotated[int, Meta(ge=0, le=MOST_RAW)]
+    sha256: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
+    first: Count
+    count: Count
 
 
-class GapRecord(Strict):
+class GapRecord(Struct, frozen=True, forbid_unknown_fields=True):
     """A gap; ``ranks`` as ``0-3,7``. ``has_source``: it is of the input that it stands with."""
 
     what: str
@@ -77,12 +74,12 @@ class GapRecord(Strict):
     has_source: bool = False
 
 
-class Manifest(Strict):
+class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
     """What a part holds: ``inputs`` files with ``rows`` recorded calls, ``gaps`` of no file that was read."""
 
-    name: str = Field(min_length=1, max_length=200, pattern=r"^[^/]+$")
-    inputs: int = Field(ge=0, le=1_000_000)
-    rows: int = Field(ge=0, le=200_000_000)
+    name: Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^/]+\Z")]
+    inputs: Annotated[int, Meta(ge=0, le=1_000_000)]
+    rows: Annotated[int, Meta(ge=0, le=200_000_000)]
     gaps: tuple[GapRecord, ...]
     members: tuple[Member, ...]
 
@@ -115,7 +112,7 @@ class PartWriter:
     def close(self, inputs: int, rows: int, gaps: Sequence[GapRecord]) -> None:
         """Write the manifest and the directory of the zip."""
         manifest = Manifest(name=self._name, inputs=inputs, rows=rows, gaps=tuple(gaps), members=tuple(self._members))
-        _store(self._zip, "0/manifest", self._packer.compress(manifest.model_dump_json().encode()))
+        _store(self._zip, "0/manifest", self._packer.compress(msgspec.json.encode(manifest)))
         self._zip.close()
 
 
@@ -158,10 +155,13 @@ def stored_parts(file: BinaryIO) -> list[StoredPart]:
     """The parts in a file. Raises :class:`PartError` where it is none, or damaged."""
     try:
         archive = zipfile.ZipFile(file)
-        head = json.loads(archive.read(_info(archive, PART_HEAD)))
+        content = archive.read(_info(archive, PART_HEAD))
     except (OSError, ValueError, EOFError, NotImplementedError, RuntimeError, zipfile.BadZipFile) as error:
         raise PartError(f"damaged ({type(error).__name__})") from None
-    found = _Head.model_validate(head, strict=False) if isinstance(head, dict) and _is_head(head) else None
+    try:
+        found = msgspec.json.decode(content, type=_Head)
+    except (ValueError, RecursionError):
+        found = None
     if found is None or found.format != FORMAT:
         other = f"nccldoctor {found.nccldoctor[:40]}" if found else "another program"
         raise PartError(f"written by {other}, which this version doesn't read")
@@ -180,17 +180,12 @@ def write_joined(file: BinaryIO, parts: Iterable[AbstractContextManager[StoredPa
     archive.close()
 
 
-def read_document(model: type[_M], raw: bytes) -> _M:
+def read_document(kind: type[_D], raw: bytes) -> _D:
     """A document of a part. Raises :class:`PartError` where a field is missing, unknown or of another type."""
     try:
-        return model.model_validate_json(raw)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        raise PartError(f"damaged: {'.'.join(map(str, first['loc']))[:100]}: {first['msg'][:100]}") from None
-
-
-def _is_head(head: dict[str, Any]) -> bool:
-    return set(head) == {"format", "nccldoctor"} and type(head["format"]) is int and type(head["nccldoctor"]) is str
+        return msgspec.json.decode(raw, type=kind)
+    except (ValueError, RecursionError) as error:
+        raise PartError(f"damaged: {error}"[:200]) from None
 
 
 def _started(file: BinaryIO) -> zipfile.ZipFile:

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import field, fields
 from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field
+from msgspec import Meta, Struct
+from msgspec.structs import astuple
 
-from nccldoctor.dataclass import dataclass
 from nccldoctor.model.recorded_calls import (
     STATES,
     UNSET,
@@ -32,7 +31,7 @@ from nccldoctor.model.recorded_calls import (
     Vocabulary,
 )
 from nccldoctor.parts.columns import Ints, Packing, Turns, pack_column, unpack_column
-from nccldoctor.parts.container import PartError, Strict, read_document
+from nccldoctor.parts.container import Int64, PartError, read_document
 from nccldoctor.parts.masked_values import masked_values
 
 MOST_ROWS = 4_000_000
@@ -56,47 +55,46 @@ COUNTED = ("seq", "p2p_seq", "op_id")
 WORDS = {"op": "ops", "sizes": "sizes", "dtypes": "dtypes", "stack": "stacks"}
 """The columns of codes, beside ``group``, with their list in the vocabulary."""
 
-_DTYPES = {f.name: str(f.type).removeprefix("npt.NDArray[np.").rstrip("]_") for f in fields(Calls)}
+_DTYPES = {name: form.removeprefix("npt.NDArray[np.").rstrip("]_") for name, form in Calls.__annotations__.items()}
 _FIRST = ("group", "is_p2p", "created_ns")
 """Columns that others are packed beside."""
 
 _LENGTH = 4
 
-_Int = Annotated[int, Field(ge=-(1 << 63), lt=1 << 63)]
-_Ref = Annotated[int, Field(ge=0)]
-_Packing = tuple[str, _Int, _Int, int]
+_Ref = Annotated[int, Meta(ge=0)]
+_Packing = tuple[str, Int64, Int64, int]
 _Dtypes = tuple[tuple[str, ...], tuple[str, ...]]
 
 
-class _Layout(Strict):
+class _Layout(Struct, frozen=True, forbid_unknown_fields=True):
     """Columns of ``rows`` entries: for each its packing, and the numbers of its words."""
 
-    rows: int = Field(ge=0, le=MOST_ROWS)
+    rows: Annotated[int, Meta(ge=0, le=MOST_ROWS)]
     columns: dict[str, _Packing]
     words: dict[str, _Ref]
 
 
-class _DumpRecord(Strict):
+class _DumpRecord(Struct, frozen=True, forbid_unknown_fields=True):
     """A dump: its input, its head, and the numbers of what it has in common with others."""
 
     input: _Ref
     form: str
     version: str
-    entries: int = Field(ge=0)
+    entries: _Ref
     wrapped: bool
     backend: str
     library: str
     config: tuple[_Ref, ...]
-    status: tuple[tuple[_Int, _Int, _Int, _Int], ...]
+    status: tuple[tuple[Int64, Int64, Int64, Int64], ...]
     has_frames: bool
     problem: str
-    comms: tuple[tuple[str, _Int, _Int, _Int, _Int, str, _Int, str, bool], ...]
+    comms: tuple[tuple[str, Int64, Int64, Int64, Int64, str, Int64, str, bool], ...]
     groups: _Ref
     layout: _Ref
     times: dict[str, _Packing]
 
 
-class _SliceHead(Strict):
+class _SliceHead(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a slice adds to the tables of its part, and its dumps."""
 
     frames: tuple[Frame, ...] = ()
@@ -131,8 +129,7 @@ class _Table:
         return new
 
 
-@dataclass(frozen=True, slots=True)
-class _KnownLayout:
+class _KnownLayout(Struct, frozen=True):
     """A layout that has a number: the numbers of its words, and the calls that it was made of."""
 
     number: int
@@ -177,7 +174,7 @@ class DumpSliceWriter:
             **{name: getattr(head, name) for name in _AS_IT_IS},
             "config": [self._config(item) for item in head.config],
             "status": [[s.pg_id, s.enqueued, s.started, s.completed] for s in head.status],
-            "comms": [[getattr(comm, f.name) for f in fields(CommState)] for comm in head.comms],
+            "comms": [astuple(comm) for comm in head.comms],
             "groups": self._tables["groups"].number_of(words.groups, lambda: words.groups),
             "layout": self._layout(batch.calls, words),
             "times": packed_times,
@@ -246,8 +243,7 @@ def _runs(ranks: tuple[int, ...]) -> list[tuple[int, int]]:
 Columns = dict[str, npt.NDArray[Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class StoredDump:
+class StoredDump(Struct, frozen=True):
     """A dump as a part holds it.
 
     ``input`` is the number of its input; ``head`` names no source yet; ``columns`` has no times.
@@ -283,14 +279,13 @@ class StoredDump:
         return out
 
 
-@dataclass(slots=True)
-class DumpSliceReader:
+class DumpSliceReader(Struct):
     """Unpacks the slices of a part, in their order."""
 
-    frames: list[Frame] = field(default_factory=list)
-    words: dict[str, list[tuple[Any, ...]]] = field(default_factory=dict)
-    configs: list[GroupConfig] = field(default_factory=list)
-    layouts: list[tuple[_Layout, Columns]] = field(default_factory=list)
+    frames: list[Frame] = []
+    words: dict[str, list[tuple[Any, ...]]] = {}
+    configs: list[GroupConfig] = []
+    layouts: list[tuple[_Layout, Columns]] = []
     members: int = 0
 
     def unpack(self, data: bytes) -> list[StoredDump]:

@@ -6,58 +6,54 @@ are looked up in the registry of events, and every field must have the type that
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime, timezone
+from datetime import datetime
 from functools import cache
-from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError, create_model
-from pydantic_core import from_json
+import msgspec
+from msgspec import Struct
+from msgspec.structs import asdict, fields, replace
 
 from nccldoctor.discover.discover import NamedFile
 from nccldoctor.events import KINDS, Event
 from nccldoctor.model import CollectedFile, Gap, Place, Source, SourceKind, Unexplained
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.base import Parsed
-from nccldoctor.parts.container import GapRecord, PartError, Strict, read_document
+from nccldoctor.parts.container import Count, GapRecord, Int64, PartError, read_document
 from nccldoctor.parts.masked_values import masked_text, masked_values
 from nccldoctor.words.secrets import masked_fields
 
 MOST_RANKS = 1_000_000
 """Ranks in one set, and the largest number of one, is ten times that."""
 
-_Int = Annotated[int, Field(ge=-(1 << 63), lt=1 << 63)]
-_Number = Annotated[int, Field(ge=0, lt=1 << 50)]
+
+class _PlaceRecord(Struct, frozen=True, forbid_unknown_fields=True):
+    line: Count | None = None
+    entry: Count | None = None
 
 
-class _PlaceRecord(Strict):
-    line: _Number | None = None
-    entry: _Number | None = None
-
-
-class _UnexplainedRecord(Strict):
+class _UnexplainedRecord(Struct, frozen=True, forbid_unknown_fields=True):
     place: _PlaceRecord
     text: str
-    rank: _Int | None = None
+    rank: Int64 | None = None
 
 
-class InputRecord(Strict):
+class InputRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An input: how it is named, and what was read of it but its events and calls. ``read_as`` is its kind by its content."""
 
     path: str
     hint_name: str
     kind: SourceKind
-    size: _Number
+    size: Count
     told: CollectedFile | None = None
     read_as: SourceKind
     has_calls: bool = False
-    lines: _Number = 0
-    candidates: _Number = 0
-    understood: _Number = 0
+    lines: Count = 0
+    candidates: Count = 0
+    understood: Count = 0
     first_unknown: str = ""
     first_unknown_at: _PlaceRecord | None = None
     unexplained: tuple[_UnexplainedRecord, ...] = ()
@@ -66,15 +62,12 @@ class InputRecord(Strict):
     @property
     def named_file(self) -> NamedFile:
         """How the file is named, as its source is made from it."""
-        told = self.told
-        if told is not None and told.taken is not None:
-            told = dataclasses.replace(told, taken=_of_plain_zone(told.taken))
-        return NamedFile(self.path, self.hint_name, self.kind, self.size, told)
+        return NamedFile(self.path, self.hint_name, self.kind, self.size, self.told)
 
     def parsed(self, source: Source, events: Sequence[Event]) -> Parsed:
         """What was read, under the source that the input is now."""
         return Parsed(
-            source=dataclasses.replace(source, kind=self.read_as),
+            source=replace(source, kind=self.read_as),
             events=tuple(events),
             gaps=tuple(gap_of(one, source.id, self.path, source.path) for one in self.gaps),
             lines=self.lines,
@@ -90,13 +83,13 @@ class InputRecord(Strict):
         )
 
 
-class _InputRecords(Strict):
+class _InputRecords(Struct, frozen=True, forbid_unknown_fields=True):
     inputs: tuple[InputRecord, ...]
 
 
 def pack_inputs(records: Iterable[InputRecord]) -> bytes:
     """Some records as bytes."""
-    return _InputRecords(inputs=tuple(records)).model_dump_json().encode()
+    return msgspec.json.encode(_InputRecords(tuple(records)))
 
 
 def unpack_inputs(data: bytes) -> tuple[InputRecord, ...]:
@@ -169,8 +162,8 @@ def unpack_events(data: bytes, sources: Sequence[Source]) -> Iterator[tuple[int,
     Raises :class:`PartError` for a kind that is not known here, and for a field that does not fit.
     """
     try:
-        rows = from_json(data)
-    except ValueError as error:
+        rows = json.loads(data, parse_int=_int_of_64_bits)
+    except (ValueError, RecursionError) as error:
         raise PartError(f"damaged: {error}"[:200]) from None
     if not isinstance(rows, list):
         raise PartError("damaged: no list of events")
@@ -178,63 +171,50 @@ def unpack_events(data: bytes, sources: Sequence[Source]) -> Iterator[tuple[int,
         yield _event_of(row, sources)
 
 
+def _int_of_64_bits(text: str) -> int:
+    """The number in a text. Raises :class:`ValueError` for one that no column could hold."""
+    number = int(text) if len(text) < 25 else 1 << 64
+    if not -(1 << 63) <= number < 1 << 63:
+        raise ValueError(f"a number of {len(text)} digits")
+    return number
+
+
 def _event_row(number: int, event: Event) -> list[Any]:
     told = {}
-    for one in dataclasses.fields(event):
-        value = getattr(event, one.name)
-        if one.name != "place" and value != one.default:
-            told[one.name] = masked_values(masked_fields(value, event.text))
+    for name, default in _defaults(event.kind):
+        value = getattr(event, name)
+        if value != default:
+            told[name] = masked_values(masked_fields(value, event.text))
     return [number, event.place.line, event.place.entry, event.kind, told]
+
+
+@cache
+def _defaults(kind: str) -> tuple[tuple[str, Any], ...]:
+    """The fields of a kind of event but its place, each with its default."""
+    return tuple((one.name, one.default) for one in fields(KINDS[kind]) if one.name != "place")
 
 
 def _event_of(row: Any, sources: Sequence[Source]) -> tuple[int, Event]:
     try:
         number, line, entry, kind, told = row
-        place = _PlaceRecord(line=line, entry=entry)
         if type(number) is not int or not 0 <= number < len(sources) or type(kind) is not str:
             raise PartError("damaged: an event of no input")
         if kind not in KINDS:
             raise PartError(f"it holds lines of the kind {kind[:40]!r}, which this version doesn't know")
-        values = _model_of(kind).model_validate(told).__dict__
-    except (TypeError, ValueError) as error:
-        first = (
-            error.errors(include_url=False, include_input=False)[0]["msg"]
-            if isinstance(error, ValidationError)
-            else error
-        )
-        raise PartError(f"damaged: {first}"[:200]) from None
-    if values["time"] is not None:
-        values["time"] = _of_plain_zone(values["time"])
-    return number, KINDS[kind](place=_place_of_record(sources[number], place), **values)
+        if unknown := told.keys() - {name for name, _ in _defaults(kind)}:
+            raise PartError(f"damaged: {kind} has no field {min(unknown)[:40]!r}")
+        at = msgspec.convert({"line": line, "entry": entry}, _PlaceRecord)
+        place = _place_of_record(sources[number], at)
+        return number, msgspec.convert({**told, "place": place}, KINDS[kind], dec_hook=_ranks_of)
+    except (TypeError, ValueError, AttributeError) as error:
+        raise PartError(f"damaged: {error}"[:200]) from None
 
 
-@cache
-def _model_of(kind: str) -> type[BaseModel]:
-    """What checks the fields of a kind of event."""
-    hints = get_type_hints(KINDS[kind])
-    declared: dict[str, Any] = {}
-    for one in dataclasses.fields(KINDS[kind]):
-        if one.name != "place":
-            default = ... if one.default is dataclasses.MISSING else one.default
-            if one.default_factory is not dataclasses.MISSING:
-                default = Field(default_factory=one.default_factory)
-            declared[one.name] = _checked(hints[one.name]), default
-    config = ConfigDict(extra="forbid", allow_inf_nan=True, arbitrary_types_allowed=True, protected_namespaces=())
-    return create_model(f"{KINDS[kind].__name__}Fields", __config__=config, **declared)
-
-
-def _checked(hint: Any) -> Any:
-    """A type hint as pydantic has to check it: integers in 64 bits, sets of ranks from their text."""
-    if hint is int:
-        return _Int
-    if hint is Ranks:
-        return Annotated[Ranks, PlainValidator(_ranks_in)]
-    inside = get_args(hint)
-    if get_origin(hint) in (Union, UnionType):
-        return Union[tuple(_checked(one) for one in inside)]  # noqa: UP007  # of a list of types
-    if get_origin(hint) is tuple:
-        return tuple.__class_getitem__(tuple(one if one is ... else _checked(one) for one in inside))
-    return hint
+def _ranks_of(form: type, value: Any) -> Any:
+    """A value of a type that JSON does not have: a set of ranks."""
+    if form is not Ranks:
+        raise TypeError(f"an unknown type {form.__name__}")
+    return _ranks_in(value)
 
 
 def _plain(value: Any) -> Any:
@@ -243,8 +223,8 @@ def _plain(value: Any) -> Any:
         return value.isoformat()
     if isinstance(value, Ranks):
         return str(value)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {one.name: masked_values(getattr(value, one.name)) for one in dataclasses.fields(value)}
+    if isinstance(value, Struct):
+        return masked_values(asdict(value))
     if isinstance(value, frozenset | set):
         return sorted(value)
     raise TypeError(f"a part cannot hold a {type(value).__name__}")
@@ -268,9 +248,3 @@ def _ranks_in(text: Any) -> Ranks:
 
 def _place_of_record(source: Source, at: _PlaceRecord) -> Place:
     return Place(source.id, source.path, at.line, at.entry)
-
-
-def _of_plain_zone(time: datetime) -> datetime:
-    """The time in the kind of zone that parsers give it: pydantic has one of its own."""
-    offset = time.utcoffset()
-    return time if offset is None else time.replace(tzinfo=timezone(offset))

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import count
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+from msgspec.structs import replace
+
 from nccldoctor.discover.discover import Discovered, Input, NamedFile, sources_of
 from nccldoctor.discover.filename_hints import is_host, rank_pattern
 from nccldoctor.ingest.excerpts import LineReader, read_excerpts
@@ -28,8 +29,7 @@ from nccldoctor.parts.opened import DamagedPart, OpenedPart, open_parts, unread
 Progress = Callable[[int, int], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Joined:
+class Joined(Struct, frozen=True):
     """Everything that parts and other inputs hold.
 
     ``lines`` gives the lines of each source, as far as a part keeps them or their file is there.
@@ -39,8 +39,7 @@ class Joined:
     lines: LineReader
 
 
-@dataclass(frozen=True, slots=True)
-class _Owned:
+class _Owned(Struct, frozen=True):
     """One input of all: of a part, with its number there, or to be read from its file."""
 
     named: NamedFile
@@ -49,8 +48,7 @@ class _Owned:
     file: Input | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Sorted:
+class _Sorted(Struct, frozen=True):
     """All inputs in the order of their sources."""
 
     owned: tuple[_Owned, ...]

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated
 
-from pydantic import Field
+import msgspec
+from msgspec import Meta, Struct
 
 from nccldoctor.discover.discover import Input
 from nccldoctor.ingest.excerpts import lines_of_input
 from nccldoctor.model.inputs import SourceRole
 from nccldoctor.parsers.base import Parsed
-from nccldoctor.parts.container import Strict, read_document
+from nccldoctor.parts.container import read_document
 from nccldoctor.parts.masked_values import Lines
 
 SHORT = 2000
@@ -31,8 +32,8 @@ MOST_CHARACTERS = 256_000
 """Characters kept of one text."""
 
 
-class _KeptLines(Strict):
-    lines: tuple[tuple[tuple[Annotated[int, Field(ge=1)], str], ...], ...]
+class _KeptLines(Struct, frozen=True, forbid_unknown_fields=True):
+    lines: tuple[tuple[tuple[Annotated[int, Meta(ge=1)], str], ...], ...]
 
 
 def kept_lines(one: Input, parsed: Parsed) -> Lines:
@@ -70,7 +71,7 @@ def _numbers_to_keep(parsed: Parsed) -> list[int]:
 
 def pack_lines(kept: Sequence[Lines]) -> bytes:
     """The lines of some texts as bytes."""
-    return _KeptLines(lines=tuple(kept)).model_dump_json().encode()
+    return msgspec.json.encode(_KeptLines(tuple(kept)))
 
 
 def unpack_lines(data: bytes) -> tuple[Lines, ...]:

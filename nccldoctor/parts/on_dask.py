@@ -10,11 +10,12 @@ import io
 import logging
 import pickle
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+from msgspec.structs import replace
+
 from nccldoctor.discover.discover import Discovered, Input, NamedFile
 from nccldoctor.discover.paths import Found, file_opener
 from nccldoctor.model import Source, SourceKind
@@ -73,8 +74,7 @@ def _worker_count(client: Client) -> int:
     return max(1, len(client.scheduler_info(n_workers=-1)["workers"]))
 
 
-@dataclass(frozen=True, slots=True)
-class _Ticket:
+class _Ticket(Struct, frozen=True):
     """What a worker needs to read an input: its path, or a packed way to open it."""
 
     source: Source

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+from msgspec.structs import replace
+
 from nccldoctor.discover.discover import NamedFile
 from nccldoctor.discover.paths import Found, printable
 from nccldoctor.events import Event
@@ -19,8 +20,7 @@ from nccldoctor.parts.kept_lines import unpack_lines
 from nccldoctor.parts.masked_values import Lines
 
 
-@dataclass(frozen=True, slots=True)
-class OpenedPart:
+class OpenedPart(Struct, frozen=True):
     """A part: in which file it is, and which of the parts there.
 
     ``records`` are its inputs, ``rows`` its recorded calls, ``told`` its gaps of no input. ``folder`` is where reports show its

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import field
 from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
-from nccldoctor.arrays import distinct
-from nccldoctor.dataclass import dataclass
 from nccldoctor.model.recorded_calls import COMPLETED
 from nccldoctor.parts.dump_slices import Columns, StoredDump
 
@@ -34,16 +32,15 @@ Mask = npt.NDArray[np.bool_]
 _D = TypeVar("_D", bound=Hashable)
 
 
-@dataclass(slots=True)
-class GroupFronts:
+class GroupFronts(Struct):
     """Where the members of each group stopped, by its name.
 
     ``low`` and ``high`` are the lowest and the highest number at which one did; ``since`` is when the oldest unfinished call was made.
     """
 
-    low: dict[Group, int] = field(default_factory=dict)
-    high: dict[Group, int] = field(default_factory=dict)
-    since: dict[Group, int] = field(default_factory=dict)
+    low: dict[Group, int] = {}
+    high: dict[Group, int] = {}
+    since: dict[Group, int] = {}
 
     def note_dump(self, dump: StoredDump, created: npt.NDArray[np.int64]) -> None:
         """Add a dump whose calls were made at these times, in nanoseconds."""
@@ -57,7 +54,7 @@ class GroupFronts:
                     self.low[name] = min(self.low.get(name, number), number)
                     self.high[name] = max(self.high.get(name, number), number)
         pending = _is_unfinished(dump.columns) & (created > 0)
-        for code in distinct(dump.columns["group"][pending]).tolist():
+        for code in np.unique(dump.columns["group"][pending]).tolist():
             first = int(created[pending & (dump.columns["group"] == code)].min())
             self.since[names[code]] = min(self.since.get(names[code], first), first)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import BinaryIO
+
+from msgspec.structs import replace
 
 from nccldoctor.discover.discover import Discovered, Input
 from nccldoctor.events import Event

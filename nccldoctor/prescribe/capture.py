@@ -9,8 +9,8 @@ import math
 from collections.abc import Collection
 
 import numpy as np
+from msgspec import Struct
 
-from nccldoctor.dataclass import dataclass
 from nccldoctor.events import CallTimeout, CaptureNotice, ExceptionRaised, MonitoredBarrier, Setting, Stack
 from nccldoctor.identify.case import Case
 from nccldoctor.model import CauseClass, Finding, SourceKind
@@ -25,8 +25,7 @@ DEFAULT, _LARGEST = 2000, 20_000
 LOG_EACH_RANK = '--log-dir "$LOG_DIR" --redirects 3 --tee 3'
 
 
-@dataclass(frozen=True, slots=True)
-class Export:
+class Export(Struct, frozen=True):
     """One variable. ``value`` may refer to ``$LOG_DIR``; ``why`` is a clause without a full stop, or empty."""
 
     name: str

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import replace
 from itertools import islice, zip_longest
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from nccldoctor.align.stack_activity import user_frame, user_frames
-from nccldoctor.dataclass import dataclass
 from nccldoctor.events import ExceptionRaised, Stack
 from nccldoctor.model import CauseClass, Family, Finding
 from nccldoctor.model.ranks import Ranks
@@ -23,8 +24,7 @@ DIFFERS_AT_CALL = (CauseClass.OP_MISMATCH, CauseClass.SIZE_MISMATCH, CauseClass.
 """Classes where the culprit made the wrong call under the stalled number; of the others it lacks the right one."""
 
 
-@dataclass(frozen=True, slots=True)
-class CulpritFrame:
+class CulpritFrame(Struct, frozen=True):
     """A function of the user's code, and its file with the line.
 
     ``worker`` is the pid of the data loader's worker that was there, None of a rank itself.

@@ -6,7 +6,8 @@ Nothing is asked for that cannot exist: PyTorch dumps its flight recorders only 
 from __future__ import annotations
 
 import shlex
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from nccldoctor.events import CallTimeout, DumpSignal, HeartbeatStuck, Note, ProcessExit, SchedulerEvent, Setting
 from nccldoctor.model import Family, Finding

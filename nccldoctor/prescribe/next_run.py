@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.prescribe.capture import LIBRARY_LOGS, LOG_EACH_RANK, Export, nccl_exports, recorder_exports
 from nccldoctor.prescribe.setting_table import BLOCKING_WAIT
 
 
-@dataclass(frozen=True, slots=True)
-class NextRun:
+class NextRun(Struct, frozen=True):
     """What is known of the run to record.
 
     Releases are None where any is meant. ``entries`` is the size of the flight recorder and ``because`` says where it comes from.

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.model import Action, CauseClass, Confidence, Family, Finding, SourceKind
 from nccldoctor.model.hosts import host_key
 from nccldoctor.model.ranks import Ranks
@@ -49,8 +50,7 @@ _RECORDS = {
 """What reads a kind of file that may be in the input already."""
 
 
-@dataclass(frozen=True, slots=True)
-class Best:
+class Best(Struct, frozen=True):
     """The steps of the best remedy that are for this finding.
 
     ``is_certain`` is true where a named error, resource or signal carries it, and not the class of the finding alone.
@@ -61,8 +61,7 @@ class Best:
     is_certain: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Scene:
+class _Scene(Struct, frozen=True):
     """What the steps are chosen from; ``values`` are those of the placeholders."""
 
     finding: Finding

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from nccldoctor.attempts import Attempts, Broken
-from nccldoctor.dataclass import dataclass
 from nccldoctor.identify.case import Case
 from nccldoctor.model import Action, Avoid, CauseClass, Condition, Confidence, Finding, RemedyAdvice
 from nccldoctor.model.steps import UNKNOWN_END, JobEnd
@@ -50,8 +51,7 @@ _FREQUENCY = {"often": 1.0, "sometimes": 0.5, "rarely": 0.2}
 """Weighs guesses: where nothing telling is met, the common cause comes first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Prescription:
+class Prescription(Struct, frozen=True):
     """The fields of a Diagnosis that :func:`prescribe` fills, and the remedies that failed."""
 
     remedies: tuple[RemedyAdvice, ...]
@@ -66,8 +66,7 @@ NO_ADVICE = Prescription((), (), Action("unknown", "The advice could not be work
 """What is shown where the advice as a whole failed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fit:
+class Fit(Struct, frozen=True):
     """One remedy held against one finding.
 
     ``score`` is share met x strength x prior; ``specific`` is true where a condition is met that few causes share;
@@ -165,8 +164,7 @@ def weigh(entry: Entry, context: Context) -> Fit | None:
     return _fit(entry, context.finding, tuple(checks), signs, refuted if any_of and not checks[-1].met else 0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class _Sign:
+class _Sign(Struct, frozen=True):
     """A condition that is met, and what it weighs.
 
     ``is_hint`` where the name of a user's own function is all that shows it.

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.events import (
     ExceptionRaised,
     GpuError,
@@ -62,8 +63,7 @@ _CORDON_SHOWN = 16
 _UNSURE = (Confidence.LOW, Confidence.CANNOT_TELL)
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
+class _Row(Struct, frozen=True):
     """One row: it fits where its class, its family and its sign do, those that it has."""
 
     restart: str

@@ -9,15 +9,15 @@ from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.words.sentences import capitalized
 
 BLOCKING_WAIT = ("TORCH_NCCL_BLOCKING_WAIT", "NCCL_BLOCKING_WAIT")
 """Where one of these is on, current PyTorch starts no watchdog, and with it no automatic dump."""
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(Struct, frozen=True):
     """One row of ``settings.csv``; a name may end in ``*``.
 
     ``default`` is that of the source, ``last_seen`` the last release that read the variable, ``relevance`` (high, medium,

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import field
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.events import Setting
 from nccldoctor.model import Place
 from nccldoctor.model.ranks import Ranks
@@ -43,8 +43,7 @@ class Kind(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(Struct, frozen=True):
     """One remark on one setting; ``avoid`` where it has no effect or harms, and belongs among the advice against."""
 
     kind: Kind
@@ -53,7 +52,7 @@ class Judgement:
     says: str
     place: Place
     avoid: bool = False
-    ranks: Ranks = field(default_factory=Ranks)
+    ranks: Ranks = Ranks()
 
 
 def judge(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 WORLD = 4
 """Ranks of a rehearsal: two tensor parallel pairs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(Struct, frozen=True):
     """One fault: its name, a sentence about it, its rank, and the classes that name it rightly.
 
     ``rank`` is None where nothing is wrong. ``steps`` is how many a job makes before a fault shows that does not stop it; 0 for others.

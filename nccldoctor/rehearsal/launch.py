@@ -13,8 +13,9 @@ import tempfile
 import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from nccldoctor.rehearsal.faults import WORLD, Fault
 
@@ -31,8 +32,7 @@ SIDECAR_S = 5.0
 _SCRIPT = Path(__file__).with_name("train.py")
 
 
-@dataclass(frozen=True, slots=True)
-class Rehearsal:
+class Rehearsal(Struct, frozen=True):
     """A job that runs: the folder with ``capture/`` and ``logs/``, and its processes by rank."""
 
     folder: Path

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from nccldoctor.align.facts import Facts
-from nccldoctor.arrays import distinct
 from nccldoctor.model import Finding
 from nccldoctor.model.figures import CallStrip, FieldDiff, StripCell, StripRow
 from nccldoctor.model.ranks import Ranks
@@ -27,7 +26,7 @@ Rows = npt.NDArray[np.int64]
 def call_strip(facts: Facts, finding: Finding, fields: FieldDiff) -> CallStrip | None:
     """The strip of a mismatch; None where the flight recorders hold too few calls, or no difference."""
     rows = _recorded_near(facts, finding, fields.seq)
-    seqs = distinct(facts.case.calls.seq[rows]).tolist()
+    seqs = np.unique(facts.case.calls.seq[rows]).tolist()
     shown = fields.fields[0].name if fields.fields else ""
     if len(seqs) < FEWEST or fields.seq not in seqs:
         return None

@@ -11,14 +11,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import timedelta
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from nccldoctor.align.exits import can_precede_alarm, was_forced
 from nccldoctor.align.facts import Facts
-from nccldoctor.dataclass import dataclass
 from nccldoctor.events import CommInit, Event, IbError, ProcessExit
 from nccldoctor.identify.event_times import with_year
 from nccldoctor.model import CauseClass, EventRole, Finding, IncidentEvent
@@ -53,8 +53,7 @@ def event_sequence(facts: Facts, findings: tuple[Finding, ...]) -> tuple[Inciden
     return _most_telling(_with_cause(rows, shared_endpoint(facts)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Culprit:
+class _Culprit(Struct, frozen=True):
     """The verdict's class and place: ``ranks`` are its culprits, else its suspects, else all members of the call."""
 
     facts: Facts

@@ -11,8 +11,9 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
+from msgspec import Struct
+
 from nccldoctor.align.facts import Facts
-from nccldoctor.dataclass import dataclass
 from nccldoctor.events import Event
 from nccldoctor.model import Family, Finding, SourceKind
 from nccldoctor.model.excerpts import Excerpts, SourceLine
@@ -42,8 +43,7 @@ SHORTEST = 1.0
 """Seconds of a silence: shorter gaps stand between any two lines."""
 
 
-@dataclass(frozen=True, slots=True)
-class Silence:
+class Silence(Struct, frozen=True):
     """Where one rank's log goes silent, as its parsed lines show it.
 
     ``last`` is the line before it and ``next`` the one after, None where the log ends.

@@ -10,10 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from nccldoctor.align.facts import Facts
-from nccldoctor.arrays import distinct, median, medians
-from nccldoctor.dataclass import dataclass
 from nccldoctor.model import Finding, Group
 from nccldoctor.model.figures import NEVER, UNKNOWN, Lateness, RankLateness, level
 from nccldoctor.model.operations import op_type
@@ -35,8 +34,7 @@ COMMON = 3
 Floats = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
-class _Window:
+class _Window(Struct, frozen=True):
     """Times in milliseconds by (rank, call), NaN where there is none; ``group`` codes the group of each rank."""
 
     ranks: npt.NDArray[np.int64]
@@ -97,7 +95,7 @@ def _window(facts: Facts, group: int, seq: int) -> _Window | None:
     lookup[list({*group_of.values(), group})] = True
     is_timed = facts.progress.collective & lookup[case.call_group] & (calls.seq <= seq) & (calls.created_ns > 0)
     rows = np.flatnonzero(is_timed)
-    seqs = distinct(calls.seq[rows[case.call_group[rows] == group]])[-CALLS:]
+    seqs = np.unique(calls.seq[rows[case.call_group[rows] == group]])[-CALLS:]
     if len(seqs) < 2:
         return None
     ranks = np.array(sorted(group_of), dtype=np.int64)
@@ -133,29 +131,29 @@ def _sisters(groups: Sequence[Group], group: int) -> list[int]:
 def _corrections(facts: Facts, window: _Window) -> Floats:
     """Milliseconds by which each rank's clock is ahead of common completions; one value for all ranks of a host."""
     ahead = np.full(len(window.ranks), np.nan)
-    for group in distinct(window.group).tolist():
+    for group in np.unique(window.group).tolist():
         members = np.flatnonzero(window.group == group)
         done = window.completed[members]
         both = done[:, np.isfinite(done).sum(axis=0) >= 2]
         if both.shape[1]:
-            apart = both - medians(both, 0)
+            apart = both - np.nanmedian(both, axis=0)
             enough = np.isfinite(apart).sum(axis=1) >= COMMON
-            ahead[members[enough]] = medians(apart[enough], 1)
+            ahead[members[enough]] = np.nanmedian(apart[enough], axis=1)
     hosts: dict[str, list[int]] = {}
     for at, rank in enumerate(window.ranks.tolist()):
         hosts.setdefault(facts.case.rank_host.get(rank, f"={rank}"), []).append(at)
     out = np.zeros(len(window.ranks))
     for places in hosts.values():
         values = ahead[places][np.isfinite(ahead[places])]
-        if len(values) and abs(median(values)) >= CLOCK_NOISE:
-            out[places] = median(values)
+        if len(values) and abs(np.median(values)) >= CLOCK_NOISE:
+            out[places] = np.median(values)
     return out
 
 
 def _lateness(window: _Window, created: Floats) -> Floats:
     """Milliseconds behind the first rank of its own group, :data:`NEVER` or :data:`UNKNOWN`."""
     late = np.full(created.shape, UNKNOWN)
-    for group in distinct(window.group).tolist():
+    for group in np.unique(window.group).tolist():
         members = np.flatnonzero(window.group == group)
         part = created[members]
         some = np.isfinite(part).any(axis=0)
@@ -204,7 +202,7 @@ def _times_last(window: _Window, late: Floats) -> npt.NDArray[np.int64]:
     A rank that never issued a call was last in it, too.
     """
     out = np.zeros(len(window.ranks), dtype=np.int64)
-    for group in distinct(window.group).tolist():
+    for group in np.unique(window.group).tolist():
         members = np.flatnonzero(window.group == group)
         value: Floats = np.where(late[members] == NEVER, np.inf, late[members])
         worst: Floats = value.max(axis=0)

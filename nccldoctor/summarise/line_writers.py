@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.model.excerpts import SourceLine
 from nccldoctor.parsers.base import Mark
 from nccldoctor.parsers.line_prefix.prefixes import read_mark, split_label, without_codes
@@ -16,8 +17,7 @@ Key = tuple[str | None, int | None, int | None, str]
 NO_PREFIX: Key = (None, None, None, "")
 
 
-@dataclass(frozen=True, slots=True)
-class Writer:
+class Writer(Struct, frozen=True):
     """The writer of some lines of a file.
 
     ``known`` are lines that are its own for sure, ``foreign`` those of other ranks. ``alone`` is true where nobody else writes there.

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec import Struct
+from msgspec.structs import replace
 
-from nccldoctor.dataclass import dataclass
 from nccldoctor.model import Diagnosis
 from nccldoctor.model.excerpts import Excerpts
 from nccldoctor.summarise.last_lines import Silence, last_lines
 from nccldoctor.summarise.proof.quotes import filled, wanted_lines
 
 
-@dataclass(frozen=True, slots=True)
-class Quotations:
+class Quotations(Struct, frozen=True):
     """What to read again for a diagnosis: the lines of its exhibits, and those around the silences ``quiet``."""
 
     quiet: tuple[Silence, ...] = ()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from nccldoctor.align.descriptions import describe, in_group
 from nccldoctor.align.facts import Facts

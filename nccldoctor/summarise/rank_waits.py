@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 
+from msgspec.structs import replace
+
 from nccldoctor.align.descriptions import op_of
 from nccldoctor.align.divergence.mismatches import rows_at
 from nccldoctor.align.facts import Facts
@@ -18,7 +20,6 @@ from nccldoctor.align.stack_activity import wait_of
 from nccldoctor.align.standing.stances import is_transfer
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.align.wait_times import complaints, wait_times
-from nccldoctor.dataclass import replace
 from nccldoctor.events import CallTimeout, Event, ExceptionRaised
 from nccldoctor.model import Finding, Link, Role
 from nccldoctor.model.causes import Family

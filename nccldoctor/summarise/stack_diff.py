@@ -6,7 +6,8 @@ The record of a stack tool shows where the main thread of a rank is; without one
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from nccldoctor.align.descriptions import entry_text
 from nccldoctor.align.facts import Facts

@@ -7,13 +7,14 @@ data-parallel groups behind them. 512 ranks make four rows.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.first_pending import Key
 from nccldoctor.align.stack_activity import wait_of
 from nccldoctor.align.wait_times import known_times, last_issued, time_of_exit, timed_out_or_ended
-from nccldoctor.dataclass import dataclass
 from nccldoctor.events import Stack
 from nccldoctor.model import RankState, Role
 from nccldoctor.model.ranks import Ranks
@@ -28,8 +29,7 @@ ENDS = 2
 """Ends of a row that are named one by one."""
 
 
-@dataclass(frozen=True, slots=True)
-class _RankStanding:
+class _RankStanding(Struct, frozen=True):
     """One rank before folding."""
 
     rank: int

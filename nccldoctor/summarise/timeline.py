@@ -10,10 +10,9 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 import numpy as np
+from msgspec import Struct
 
 from nccldoctor.align.facts import Facts
-from nccldoctor.arrays import distinct
-from nccldoctor.dataclass import dataclass
 from nccldoctor.events import CallTimeout, DumpNote, Event, Stack
 from nccldoctor.identify.event_times import QUARTER, YEARLESS
 from nccldoctor.model import Family, Finding
@@ -44,8 +43,7 @@ LONGEST = 14 * 86400.0
 """Seconds after the stall in which an event still belongs to it."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Frame:
+class _Frame(Struct, frozen=True):
     """The time in the picture, and when the stall began; guessed from the newest call where that is not known."""
 
     start: float
@@ -155,7 +153,7 @@ def _time_frame(facts: Facts, findings: tuple[Finding, ...], ranks: Sequence[int
             return None
         stall = float(recorded.max()) / 1e9 if len(recorded) else min(known)
     wanted = np.isin(case.call_rank, ranks) & (calls.created_ns > 0) if len(calls) else np.empty(0, dtype=bool)
-    before = distinct(calls.created_ns[wanted])
+    before = np.unique(calls.created_ns[wanted])
     before = before[before / 1e9 < stall]
     if len(before):
         start = float(before[-min(len(before), CALLS * max(len(ranks), 1))]) / 1e9

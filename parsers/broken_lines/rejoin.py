@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
-from nccldoctor.dataclass import dataclass
 from nccldoctor.parsers.broken_lines.evidence import MOST_LINES, Evidence, Words
 from nccldoctor.parsers.broken_lines.physical_lines import LONGEST, Lines, count_records
 from nccldoctor.parsers.broken_lines.trials import (
@@ -39,8 +39,7 @@ _FRUITLESS = 1  # pieces that tell nothing new, between two that do
 _REST_OF_NUMBER = lazy(r"\d{1,19}(?:$|[.)\],](?:$|[ A-Z]))")  # and what may stand behind it
 
 
-@dataclass(frozen=True, slots=True)
-class Mended:
+class Mended(Struct, frozen=True):
     """A file with its broken lines joined; ``lines[i]`` is the number that its line ``i`` (both from 1) had before."""
 
     content: bytes
@@ -60,8 +59,7 @@ def mend(content: bytes, words: Words, read: Read, trials: int) -> Mended | None
     return _Mender(lines, Trials(read, trials)).mended(interesting) if interesting else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Join:
+class _Join(Struct, frozen=True):
     """A line and the ``pieces`` behind it that belong to it, as one ``text``.
 
     ``worth`` is what the joined text tells, ``gain`` how much more that is than the line alone tells.

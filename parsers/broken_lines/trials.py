@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+from msgspec.structs import astuple
+
 from nccldoctor.events import Event
 
 _NOTHING = (None, "", ())
@@ -73,8 +74,7 @@ class Trials:
         return self._known[text]
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
+class Trial(Struct, frozen=True):
     """One way to join: ``kept`` of the text so far, then ``added``; and the events with and without the join.
 
     ``apart`` are the events of the lines as they stand, ``together`` those of the joined text, ``alone`` those without the
@@ -129,7 +129,7 @@ def is_other_host(trial: Trial) -> bool:
 
 def worth(events: Sequence[Event]) -> int:
     """The number of filled fields of the event that has most."""
-    return max((sum(getattr(e, f.name) not in _NOTHING for f in fields(e)) for e in events), default=0)
+    return max((sum(value not in _NOTHING for value in astuple(e)) for e in events), default=0)
 
 
 def details_told(events: Sequence[Event]) -> int:

@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
-from nccldoctor.dataclass import replace
+from msgspec.structs import replace
+
 from nccldoctor.events import CallTimeout, CollectiveTimeout, DumpSignal, Event, GroupRef, HeartbeatStuck, WorkStatus
 
 _COUNTED_ONCE = (CallTimeout, WorkStatus, DumpSignal, HeartbeatStuck)

@@ -6,7 +6,7 @@ on the number of files alone, so that the same input is read in the same way whi
 
 from __future__ import annotations
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
 
 SAMPLED_IN_ALL, SAMPLED_AT_LEAST, SAMPLED_AT_MOST = 4_000, 8, 1_000
 """Lines of progress looked at in one region of all texts, and of each: of thousands of ranks the last steps of each tell enough."""
@@ -21,8 +21,7 @@ MENDED_IN_ALL, MENDED_AT_LEAST, MENDED_AT_MOST = 128 << 20, 1 << 20, 16 << 20
 """Bytes of a file that is searched for broken lines; a larger one is read as it is."""
 
 
-@dataclass(frozen=True, slots=True)
-class Effort:
+class Effort(Struct, frozen=True):
     """What one file may cost.
 
     ``sampled`` lines of progress in each region of it, half as many in a small file of one rank (see ``sampling.py``); ``trials`` of

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cache
+
+from msgspec.structs import replace
 
 from nccldoctor.parsers.base import Line, LineParser, Need
 from nccldoctor.parsers.engine.generalised import DIGITS, generalised

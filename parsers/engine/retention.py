@@ -10,14 +10,13 @@ import re
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import fields
 from functools import cache
 from operator import attrgetter
 
 from nccldoctor.events import KINDS, Event
 from nccldoctor.model import Gap, Source
 
-_COMMON = frozenset(field.name for field in fields(Event))
+_COMMON = frozenset(Event.__struct_fields__)
 _LARGEST_CODE = 1_000  # larger numbers count something or name a process; smaller ones may be an Xid or an exit code
 _CHARS = 80
 _DIGITS = re.compile(r"\d+")
@@ -73,7 +72,7 @@ def shares_of(event: Event) -> Shares:
 @cache
 def _group_and_details(kind: str) -> Callable[[Event], tuple[object, ...]]:
     """What gives the group of an event of this kind, and its fields beside those of all."""
-    own = [field.name for field in fields(KINDS[kind]) if field.name not in _COMMON]
+    own = [name for name in KINDS[kind].__struct_fields__ if name not in _COMMON]
     return attrgetter("kind", "group", *own)
 
 

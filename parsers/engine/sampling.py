@@ -9,13 +9,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import field
 from functools import cache
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 
 import ahocorasick_rs
+from msgspec import Struct
 
-from nccldoctor.dataclass import dataclass
 from nccldoctor.events import CollCall, CommInit, Event, Note, Phase, Setting, Version
 from nccldoctor.parsers.base import Line, LineParser
 from nccldoctor.parsers.engine.effort import SAMPLED_AT_LEAST
@@ -107,14 +106,12 @@ MOST_EVENTS = 2_000
 _QUIET = (Setting, Version, CommInit, CollCall, Note, Phase)  # what a healthy job says too
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class _Found:
-    """One event with its line, its order, its writer and its subject."""
+class _Found(Struct, frozen=True):
+    """One event with its line, its writer and its subject."""
 
     line: int
-    order: int
-    writer: tuple[str, ...] = field(compare=False)
-    event: Event = field(compare=False)
+    writer: tuple[str, ...]
+    event: Event
 
 
 class Sampler:
@@ -278,7 +275,7 @@ class Sampler:
             self._seen.add(key)
             for event in self._offer(line, held.owners(index, line.raw, line.body)):
                 about = (line.mark.stream, event.kind, str(event.rank), str(getattr(event, "label", "")))
-                self._found.append(_Found(number, len(self._found), about, event))
+                self._found.append(_Found(number, about, event))
 
     def sampled_lines(self) -> set[int | None]:
         """The lines on which something was found so far."""
@@ -286,7 +283,7 @@ class Sampler:
 
     def sampled_events(self) -> list[Event]:
         """The events in the order of their lines; beyond :data:`MOST_EVENTS` some are left out."""
-        sampled = sorted(self._found)
+        sampled = sorted(self._found, key=attrgetter("line"))
         if len(sampled) > MOST_EVENTS:
             last = {x.writer: i for i, x in enumerate(sampled)}
             first = {x.writer: i for i, x in reversed(list(enumerate(sampled)))}
@@ -297,8 +294,7 @@ class Sampler:
         return [x.event for x in sampled]
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class _Region:
+class _Region(Struct, frozen=True, order=True):
     """The bytes ``[low, high)`` of a buffer; the line at offset ``at`` has this ``number``."""
 
     low: int
@@ -319,8 +315,7 @@ def _overlapping(regions: Iterable[_Region]) -> Iterator[list[_Region]]:
         yield several
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidates:
+class _Candidates(Struct, frozen=True):
     """The lines of a region that may hold a literal, an offset on each; its rarest literal is its kind.
 
     ``low`` is where the region begins.

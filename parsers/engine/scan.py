@@ -11,7 +11,8 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
-from nccldoctor.dataclass import replace
+from msgspec.structs import replace
+
 from nccldoctor.events import Event, Note
 from nccldoctor.model import Gap, Place, Source
 from nccldoctor.parsers import registry

@@ -11,8 +11,8 @@ from operator import sub
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
-from nccldoctor.dataclass import dataclass
 from nccldoctor.model import Place, Source
 from nccldoctor.parsers.base import Line, Mark
 from nccldoctor.parsers.line_prefix.prefixes import SEPARATOR, can_continue, mark_inside, records, without_codes
@@ -26,8 +26,7 @@ _LONG = 16 << 10  # bytes from which arrays count line ends faster than ``bytear
 _CACHED = 20_000  # lines; some 20 MB, enough for the densest 4 MB that matter
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Located(Line):
+class Located(Line, frozen=True, kw_only=True):
     """A line with its place in the buffer: ``[at, end)``; ``record`` is its index among the records in it."""
 
     at: int
@@ -51,8 +50,7 @@ def _first_hiding(data: bytes | bytearray, low: int, high: int) -> int:
     return hit.start() if hit else -1
 
 
-@dataclass(frozen=True, slots=True)
-class _Sign:
+class _Sign(Struct, frozen=True):
     """What every line of a writer holds: a number without zeros in front, behind a word in any case."""
 
     digits: bytes

@@ -34,7 +34,8 @@ from nccldoctor.parsers.flight_recorder.child import serve
 serve(sys.stdin.buffer, sys.stdout.buffer)
 """
 """What the child runs. The packages are entered by their folders, past their ``__init__``: the child needs a few small
-modules, neither the other parsers nor numpy, and starts in a fifth of the time."""
+modules, neither the other parsers nor numpy, and starts in a fifth of the time. It has no site packages: these modules import the
+standard library alone, and their values are plain classes."""
 
 
 class CodeRefused(Exception):

@@ -9,11 +9,9 @@ so any subset is taken and the version steers nothing. This module runs in the s
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field
 from functools import lru_cache
 from typing import Any
 
-from nccldoctor.dataclass import dataclass
 from nccldoctor.parsers.flight_recorder.communicators import State, read_states
 from nccldoctor.parsers.flight_recorder.entries import read_entries
 from nccldoctor.parsers.flight_recorder.entries import read_together as entries_together
@@ -38,7 +36,6 @@ Run = tuple[int, int, int]
 """Ranks in equal steps: the first, the last and the step. Groups are such: 0-7, or every eighth rank."""
 
 
-@dataclass(slots=True)
 class Dump:
     """One dump: what stands around its entries, and the entries by column.
 
@@ -47,15 +44,16 @@ class Dump:
     ``comms`` are its communicators as NCCL itself dumped them. ``problem`` as in :class:`nccldoctor.model.recorded_calls.DumpHead`.
     """
 
-    form: str
-    version: str = ""
-    library: str = ""
-    config: list[tuple[str, str, list[Run]]] = field(default_factory=list)
-    status: list[tuple[int, int, int, int]] = field(default_factory=list)
-    entries: Entries = field(default_factory=Entries)
-    wrapped: bool = False
-    problem: str = ""
-    comms: list[State] = field(default_factory=list)
+    def __init__(self, form: str, problem: str = "") -> None:
+        self.form = form
+        self.version = ""
+        self.library = ""
+        self.config: list[tuple[str, str, list[Run]]] = []
+        self.status: list[tuple[int, int, int, int]] = []
+        self.entries = Entries()
+        self.wrapped = False
+        self.problem = problem
+        self.comms: list[State] = []
 
 
 def is_pickle(head: bytes) -> bool:
@@ -104,7 +102,7 @@ def read_together(contents: Iterable[object], size: int) -> tuple[list[Dump], En
         return None
     entries, first = found[0], 0
     for dump, groups, own in zip(dumps, found[1], of_each, strict=True):
-        dump.entries = Entries(rows=len(own), groups=groups)
+        dump.entries.rows, dump.entries.groups = len(own), groups
         dump.wrapped = _is_wrapped(entries, first)
         _drop_unused(dump)
         first += len(own)
@@ -183,24 +181,20 @@ def _members(ranks: Any) -> list[Run]:
     return []
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _RankList:
+class _RankList(str):
     """The text of a list of ranks. Each dump of a job repeats those of its groups, and hashing all of it takes long."""
 
-    text: str
+    __slots__ = ()
 
     def __hash__(self) -> int:
-        return hash((len(self.text), self.text[-40:]))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _RankList) and self.text == other.text
+        return hash((len(self), self[-40:]))
 
 
 @lru_cache(maxsize=512)
 def _listed_members(ranks: _RankList) -> tuple[Run, ...]:
-    if not _RANK_LIST.match(ranks.text):
+    if not _RANK_LIST.match(ranks):
         return ()
-    return tuple(_in_equal_steps(map(int, _RANK_NUMBER.findall(ranks.text))))
+    return tuple(_in_equal_steps(map(int, _RANK_NUMBER.findall(ranks))))
 
 
 def _in_equal_steps(numbers: Iterable[int]) -> list[Run]:

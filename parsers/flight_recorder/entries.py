@@ -13,9 +13,8 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import accumulate, chain, compress, islice
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
-from nccldoctor.dataclass import dataclass
 from nccldoctor.parsers.flight_recorder.shapes import DTYPE_KEYS, SIZE_KEYS, add_shapes, add_stacks
 from nccldoctor.parsers.flight_recorder.values import INT64, UNSET, Codes, Entries, clean, integer
 from nccldoctor.patterns import lazy
@@ -120,8 +119,7 @@ def _add_calls(table: dict[str, Sequence[Any]], out: Entries, budget: int) -> in
     return named
 
 
-@dataclass(frozen=True, slots=True)
-class _Alike:
+class _Alike(NamedTuple):
     """Dumps of the same calls: ``first`` has one place for each sort of dump, ``like`` the sort of each dump.
 
     ``table`` has the rows of the first ones, and ``counts`` how many each of them has.

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
-from nccldoctor.dataclass import dataclass
 from nccldoctor.parsers.flight_recorder.pickled_entry import Ints, Layout, words_at
 
 LARGEST = 2 << 20
@@ -26,8 +26,7 @@ Numbers = tuple[Ints, str, npt.NDArray[Any]]
 """A column of numbers: places of entries in the file, name of the column, values."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outline:
+class Outline(Struct, frozen=True):
     """The bytes from the first to the last entry of a dump, with zeros where its numbers stand.
 
     ``starts`` are the first bytes of the entries, counted from the first; the last entry is not part of the outline. ``fixed`` masks

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
-from nccldoctor.dataclass import dataclass
 from nccldoctor.parsers.flight_recorder.entries import DURATION, INTEGERS, KNOWN
 
 Words = npt.NDArray[np.uint64]
@@ -34,8 +34,7 @@ _TUPLES = {0x85: 1, 0x86: 2, 0x87: 3}
 _COLUMN_OF = {key: (name, code) for name, (code, key) in INTEGERS.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class _Item:
+class _Item(Struct, frozen=True):
     """What an opcode left on the stack: the opcode, its operand, and where that stands."""
 
     op: int
@@ -57,8 +56,7 @@ class _Item:
 _MARK = _Item(ord("("))
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """How some entries are pickled. Their bytes are held as ``words`` of eight, zeros behind the last.
 
     An entry has this layout where its words under ``frame_mask`` are ``frame`` and its ``keys`` (memo number, name) are those of its file.
@@ -95,8 +93,7 @@ class Layout:
                 yield name, np.where(np.abs(values) < 1e30, values, np.nan)
 
 
-@dataclass(frozen=True, slots=True)
-class _Operands:
+class _Operands(Struct, frozen=True):
     """Where integers stand in an entry.
 
     ``places`` holds the places of eight bytes for each, zeros beside its own; negative ones need their bytes as the highest of the

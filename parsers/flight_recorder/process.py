@@ -17,7 +17,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.parsers.flight_recorder.child import APART, BOOTSTRAP
 from nccldoctor.parsers.flight_recorder.dump import Dump
 from nccldoctor.parsers.flight_recorder.wire import pack
@@ -25,8 +26,7 @@ from nccldoctor.parsers.flight_recorder.wire import pack
 _LARGEST_REPLY = 1 << 30
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """The memory and time that one file may take.
 
     ``memory_bytes`` is the least room granted beyond what the child has; files above a twentieth of it get 20 times

@@ -17,9 +17,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
-from nccldoctor.arrays import distinct, first_of_runs
-from nccldoctor.dataclass import dataclass
 from nccldoctor.parsers.flight_recorder.outlines import MOST, Numbers, Outline, outline_of
 from nccldoctor.parsers.flight_recorder.pickled_entry import Ints, Layout, Words, layout_of, words_at
 from nccldoctor.patterns import lazy
@@ -49,8 +48,7 @@ _OPENING = lazy(
 _PUT = lazy(rb"(?s)q(?P<short>.)|r(?P<long>.{4})")
 
 
-@dataclass(frozen=True, slots=True)
-class Repeats:
+class Repeats(Struct, frozen=True):
     """A dump without its repeats.
 
     ``rest`` is the pickle with one entry of each sort, ``like`` the place in ``rest`` of the entry that each entry of the file is like, and
@@ -154,7 +152,7 @@ class RepeatFinder:
         """The entries by their layouts; None where these are too many."""
         found = _Found(len(starts) - 1)  # the last one stays: where it ends is not known
         lengths, layouts = np.diff(starts), 0
-        for length in distinct(lengths).tolist():
+        for length in np.unique(lengths).tolist():
             rows = np.flatnonzero(lengths == length)
             table = words_at(data, starts[rows], length)
             while True:
@@ -246,7 +244,8 @@ def _first_alike(table: Words) -> Ints:
         return np.zeros(1, dtype=np.int64)
     sums = (table * _factors(table.shape[1])).sum(axis=1)
     order = sums.argsort(kind="stable")
-    is_first = first_of_runs(sums[order])
+    ordered = sums[order]
+    is_first = np.concatenate(([True], ordered[1:] != ordered[:-1]))
     alike = np.empty(count, dtype=np.int64)
     alike[order] = order[is_first][is_first.cumsum() - 1]
     return np.where((table == table[alike]).all(axis=1), alike, np.arange(count))

@@ -15,7 +15,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.parsers.flight_recorder.dump import Dump
 from nccldoctor.parsers.flight_recorder.process import Child, Clock, Limits, refusal
 from nccldoctor.parsers.flight_recorder.repeats import LARGEST, TOO_SHORT, RepeatFinder, Repeats
@@ -39,8 +40,7 @@ PATIENCE = 2.0
 """Seconds for which a thread that must end is waited for: it may be reading from a slow disk."""
 
 
-@dataclass(frozen=True, slots=True)
-class DumpFile:
+class DumpFile(Struct, frozen=True):
     """One file to load: its source id and path for the result, and how to get at its bytes.
 
     ``file`` is set where it lies on the disk as it is: the child reads it from there. Files with a ``turn`` come out of
@@ -90,8 +90,7 @@ def loading(
             thread.join(PATIENCE)
 
 
-@dataclass(frozen=True, slots=True)
-class _Opened:
+class _Opened(Struct, frozen=True):
     """A file whose bytes were looked at; a large or unreadable one has ``size`` :data:`TOGETHER`."""
 
     number: int

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
-from dataclasses import field
 from typing import Any
 
-from nccldoctor.dataclass import dataclass
 from nccldoctor.patterns import lazy
 
 UNSET = -1
@@ -27,7 +25,6 @@ class TooBig(Exception):
     """The content expands beyond what a file of its size can honestly hold."""
 
 
-@dataclass(slots=True)
 class Entries:
     """Columns of one dump (names as in ``columns.Calls``) and what their codes stand for.
 
@@ -35,18 +32,19 @@ class Entries:
     ``notes`` says what was odd about the others. ``backend`` is the prefix of most recorded names, of ``backends`` different ones.
     """
 
-    rows: int = 0
-    columns: dict[str, array[Any]] = field(default_factory=dict)
-    groups: list[tuple[str, str]] = field(default_factory=list)
-    ops: list[str] = field(default_factory=list)
-    sizes: list[Any] = field(default_factory=list)
-    dtypes: list[Any] = field(default_factory=list)
-    frames: list[tuple[str, str, int]] = field(default_factory=list)
-    stacks: list[tuple[int, ...]] = field(default_factory=lambda: [()])
-    backend: str = ""
-    backends: int = 0
-    left_out: int = 0
-    notes: list[str] = field(default_factory=list)
+    def __init__(self, rows: int = 0) -> None:
+        self.rows = rows
+        self.columns: dict[str, array[Any]] = {}
+        self.groups: list[tuple[str, str]] = []
+        self.ops: list[str] = []
+        self.sizes: list[Any] = []
+        self.dtypes: list[Any] = []
+        self.frames: list[tuple[str, str, int]] = []
+        self.stacks: list[tuple[int, ...]] = [()]
+        self.backend = ""
+        self.backends = 0
+        self.left_out = 0
+        self.notes: list[str] = []
 
 
 class Codes(dict[Any, int]):

@@ -10,11 +10,9 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Sequence
-from dataclasses import fields, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from nccldoctor.dataclass import dataclass
 from nccldoctor.parsers.flight_recorder.dump import Dump
 from nccldoctor.parsers.flight_recorder.values import Entries
 
@@ -63,8 +61,7 @@ def _check_widths() -> None:
         raise RuntimeError("this platform's C integers have other widths than the columns")
 
 
-@dataclass(frozen=True, slots=True)
-class Packed:
+class Packed(NamedTuple):
     """Whose a dump in a pack is: the number and path of its source.
 
     ``repeats`` are what the child did not see of it; None where it saw all.
@@ -106,6 +103,7 @@ class Unpacker:
 
     def _batches(self, header: dict[str, Any], columns: dict[str, Any], packed: Sequence[Packed]) -> list[Batch]:
         import numpy as np
+        from msgspec.structs import replace
 
         from nccldoctor.model.recorded_calls import Batch, Calls, Vocabulary
 
@@ -169,8 +167,9 @@ def _in_one_block(calls: Calls) -> Calls:
     import mmap
 
     import numpy as np
+    from msgspec.structs import asdict
 
-    columns = {field.name: getattr(calls, field.name) for field in fields(calls)}
+    columns = asdict(calls)
     size = sum(-(-column.nbytes // 8) * 8 for column in columns.values())
     if size < _OWN_BLOCK:
         return calls

@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 from itertools import pairwise
 
-from nccldoctor.dataclass import replace
+from msgspec.structs import replace
+
 from nccldoctor.events import Event, ExceptionRaised, ProcessExit, Writer
 from nccldoctor.parsers.base import Line, Mark
 from nccldoctor.parsers.line_prefix.launcher_layouts import STRONG

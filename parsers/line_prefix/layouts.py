@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import field
 from datetime import datetime
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.parsers.line_prefix.timestamps import printed_time
 from nccldoctor.patterns import lazy
 
 
-@dataclass(slots=True)
-class PartialMark:
+class PartialMark(Struct):
     """A Mark in the making. ``places`` are names of what holds several writers (a pod, a node, a task);
     ``process`` names one writer, ``actor`` an actor of Ray; ``message`` is true once a logger said where its message begins.
     """
@@ -30,7 +29,7 @@ class PartialMark:
     time: datetime | None = None
     collected: datetime | None = None
     repeated: int = 1
-    places: list[str] = field(default_factory=list)
+    places: list[str] = []
     process: str = ""
     actor: str | None = None
     message: bool = False
@@ -71,8 +70,7 @@ def note_groups(mark: PartialMark, m: re.Match[str]) -> None:
         mark.stamp(printed_time(groups))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Layout:
+class Layout(Struct, frozen=True, eq=False):
     """One kind of prefix. ``note`` says what its groups mean; with ``before_message`` no other prefix follows it.
 
     ``weak`` layouts look like ordinary text, and count only in front of something that does not.

@@ -6,7 +6,8 @@ every layer of a job may add its own. What is left is the message, with the inde
 
 from __future__ import annotations
 
-from nccldoctor.dataclass import replace
+from msgspec.structs import replace
+
 from nccldoctor.parsers.base import Mark
 from nccldoctor.parsers.line_prefix import launcher_layouts as la
 from nccldoctor.parsers.line_prefix import logger_layouts as lo

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+from msgspec.structs import replace
+
 from nccldoctor.parsers.base import Line, Mark, common
 from nccldoctor.parsers.line_prefix.timestamps import iso_time
 from nccldoctor.parsers.rows import for_rows
@@ -31,8 +32,7 @@ _HEADS, _RECORD = ("NCCL error", "NCCL timeout", "NCCL version"), 8
 """What the first line of PyTorch's report of an NCCL error holds, and the lines such a report has."""
 
 
-@dataclass(frozen=True, slots=True)
-class NcclMessage:
+class NcclMessage(Struct, frozen=True):
     """One message with what its prefix says. ``device`` is the index inside the process, not the board of the node.
 
     ``is_glued`` is true behind a message of another process in one line: the label in front of the line is not that of its writer.

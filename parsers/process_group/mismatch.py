@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.events import CollectiveMismatch, Event
 from nccldoctor.parsers.base import Line, common, line_parser
 from nccldoctor.parsers.rows import RowParser, Table, needs_of
 from nccldoctor.patterns import lazy
 
 
-@dataclass(frozen=True, slots=True)
-class Fingerprint:
+class Fingerprint(Struct, frozen=True):
     """One call as the debug wrapper describes it; None where the text lacks a part."""
 
     op: str | None = None

@@ -11,7 +11,8 @@ import re
 from collections.abc import Callable, Iterator
 from itertools import islice
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.model.recorded_calls import Frame
 from nccldoctor.parsers.base import Line
 from nccldoctor.patterns import lazy
@@ -129,8 +130,7 @@ _CODE_CHARS = 300
 _BOX = ("│", "╭", "╰", "❱")
 
 
-@dataclass(frozen=True, slots=True)
-class Raised:
+class Raised(Struct, frozen=True):
     """How a traceback ended. ``frames`` are innermost first; ``line`` names the exception, or is the last one there
     is where the text is cut (then ``type`` is empty). ``code`` holds the quoted line of each frame, "" where there is none.
     """

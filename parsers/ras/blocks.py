@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import field
 from itertools import islice
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.events import RasStatus
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.base import Line, common
@@ -35,14 +35,13 @@ PROCESS = lazy(r"[Pp]rocess (?P<pid>\d{1,10}) on node (?P<host>\S{1,120})(?P<res
 """A process and its node."""
 
 
-@dataclass(slots=True)
-class Outliers:
+class Outliers(Struct):
     """Ranks that a block names, their counts, where they run, and whether some of it cannot be. Rank -1 stands for the many."""
 
-    ranks: list[int] = field(default_factory=list)
-    counts: list[tuple[int, str, int]] = field(default_factory=list)
-    many: list[tuple[int, str, int]] = field(default_factory=list)
-    processes: list[tuple[int, str, int]] = field(default_factory=list)
+    ranks: list[int] = []
+    counts: list[tuple[int, str, int]] = []
+    many: list[tuple[int, str, int]] = []
+    processes: list[tuple[int, str, int]] = []
     impossible: bool = False
 
 

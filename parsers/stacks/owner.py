@@ -5,10 +5,11 @@ Source: py-spy 0.4, and pytorch ``torch/distributed/debug/_frontend.py`` 2.13 fo
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+from msgspec.structs import replace
+
 from nccldoctor.model.hosts import short_host
 from nccldoctor.parsers.base import Line, common
 from nccldoctor.parsers.line_prefix.engine_places import rank_in_engine
@@ -45,8 +46,7 @@ _JOINED_PID = lazy(
 """The same with the number of a process: ``=== pid 4711 ===``, ``+ py-spy dump --pid 4711`` as a tracing shell prints it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(Struct, frozen=True):
     """The process above a thread: rank and host from the debug server, pid and command lines from py-spy."""
 
     rank: int | None = None

@@ -10,11 +10,12 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+from msgspec.structs import replace
+
 from nccldoctor.model import Gap, Place, Source, SourceKind
 from nccldoctor.parsers import registry
 from nccldoctor.parsers.base import FileParser, Mark, Parsed, file_parser
@@ -39,8 +40,7 @@ LONGEST_LINE = 1 << 20
 """Characters of a line that was put together from parts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unwrapped:
+class Unwrapped(Struct, frozen=True):
     """The lines of the log inside, and the record and the number of the line that each came from."""
 
     text: bytes

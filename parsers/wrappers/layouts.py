@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.parsers.json_stream import whole_number
 from nccldoctor.parsers.line_prefix.timestamps import iso_time
 from nccldoctor.patterns import lazy
@@ -21,8 +22,7 @@ from nccldoctor.patterns import lazy
 Record = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Collector:
+class Collector(Struct, frozen=True):
     """The keys of one collector's records: ``signs`` that all of them have, and where text and time stand.
 
     Of ``texts`` and ``times`` the first that is there counts. A dot leads into an inner object: ``jsonPayload.message``.
@@ -87,8 +87,7 @@ DAEMON = lazy(r"(?:kernel|systemd|slurm|kubelet|dockerd|containerd|nv|nvidia|oom
 """Senders whose name belongs to their message: parsers know them by it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(Struct, frozen=True):
     """Where a line came from; None for what its record does not name."""
 
     node: str | None = None
@@ -97,8 +96,7 @@ class Origin:
     pid: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """The text of one record, when it was collected, and from where.
 
     ``is_part``: the next record goes on with the same line. ``keeps_ends``: its collector keeps line ends, so that a text without one

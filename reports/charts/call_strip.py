@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.model.figures import CallStrip, StripCell
 from nccldoctor.reports.charts.text_width import fitting
 from nccldoctor.reports.parts import standing_titles
@@ -20,8 +21,7 @@ SMALL = 11.5
 LEGEND = (("done", "completed"), ("stalled", "stalled"), ("queued", "queued"), ("differs", "differs"))
 
 
-@dataclass(frozen=True, slots=True)
-class StripBox:
+class StripBox(Struct, frozen=True):
     """One call: its text and its kind, *done*, *stalled*, *queued*, *differs*, or *none* without a record."""
 
     x: float
@@ -30,8 +30,7 @@ class StripBox:
     kind: str
 
 
-@dataclass(frozen=True, slots=True)
-class StripHead:
+class StripHead(Struct, frozen=True):
     """The head of a column: the number of its calls, and their operation where the cells show something else."""
 
     x: float
@@ -40,8 +39,7 @@ class StripHead:
     is_stalled: bool
 
 
-@dataclass(frozen=True, slots=True)
-class StripPicture:
+class StripPicture(Struct, frozen=True):
     """The drawing, under a ``key`` of its own on the page.
 
     ``labels`` name the rows: y, text, ranks for the search, and whether they are at fault. ``says`` tells the same in words.

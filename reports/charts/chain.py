@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.standings import Standing
 from nccldoctor.reports.charts.text_width import fitting, width_of
@@ -31,8 +32,7 @@ TOP = 8
 SMALL = 10.5
 
 
-@dataclass(frozen=True, slots=True)
-class Box:
+class Box(Struct, frozen=True):
     """One box with its colour; ``key`` holds the ranks as text for the search."""
 
     x: int
@@ -43,8 +43,7 @@ class Box:
     key: str
 
 
-@dataclass(frozen=True, slots=True)
-class Arrow:
+class Arrow(Struct, frozen=True):
     """A line from the box that waits to the other one: an SVG path, and the points of its head.
 
     ``is_recorded`` is false where a stack shows the wait and no record for whom.
@@ -56,8 +55,7 @@ class Arrow:
     is_recorded: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ChainPicture:
+class ChainPicture(Struct, frozen=True):
     """The drawing with its size and the same in words."""
 
     boxes: tuple[Box, ...]
@@ -69,8 +67,7 @@ class ChainPicture:
     says: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Node:
+class _Node(Struct, frozen=True):
     """Ranks that share a box."""
 
     ranks: Ranks

@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.model.figures import CallDiff, CallDiffRow, IssuedCall
 from nccldoctor.reports.charts.text_width import fitting, width_of
 from nccldoctor.words import names
@@ -19,8 +20,7 @@ TITLE, SMALL = 12.5, 11.0
 """Sizes of the call, and of its group and its state."""
 
 
-@dataclass(frozen=True, slots=True)
-class CallBox:
+class CallBox(Struct, frozen=True):
     """One call of one rank, or an empty slot.
 
     ``differs`` where the other rank issued it elsewhere or not at all.
@@ -35,16 +35,14 @@ class CallBox:
     is_empty: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Joint:
+class Joint(Struct, frozen=True):
     """A line between equal calls; ``crosses`` where both ranks issued them in another order."""
 
     path: str
     crosses: bool
 
 
-@dataclass(frozen=True, slots=True)
-class CrossedCalls:
+class CrossedCalls(Struct, frozen=True):
     """The drawing: a peer on the left and a culprit on the right, boxes and lines."""
 
     left: int

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.model import Diagnosis, Group
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.reports.charts.rank_map import FEWEST, MOST_CELLS, Cell, Label, tones_of_ranks
@@ -20,8 +21,7 @@ LABEL = 64
 """Pixels that the label of a replica needs."""
 
 
-@dataclass(frozen=True, slots=True)
-class GroupMap:
+class GroupMap(Struct, frozen=True):
     """The drawing: cells of ``cell_width`` by ``cell_height`` pixels, labels, and what a cell is."""
 
     cells: tuple[Cell, ...]
@@ -32,8 +32,7 @@ class GroupMap:
     title: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(Struct, frozen=True):
     """Where a rank stands in the layout of its job."""
 
     stage: int

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-from nccldoctor.arrays import median
+import numpy as np
+from msgspec.structs import replace
+
 from nccldoctor.model import Diagnosis
 from nccldoctor.model.figures import NEVER, Lateness, RankLateness
 from nccldoctor.model.ranks import Ranks
@@ -42,7 +43,7 @@ def late_calls(diagnosis: Diagnosis) -> StripPicture | None:
     if not at_fault or not peers:
         return None
     known = [ms for row in peers for ms in row.late_ms if ms >= 0]
-    bound = max(SHORTEST, TIMES_MEDIAN * median(known)) if known else SHORTEST
+    bound = max(SHORTEST, TIMES_MEDIAN * float(np.median(known))) if known else SHORTEST
     worst = _latest_peers(peers)
     shown = [row for row in at_fault if _times_late(row, worst, bound) >= OFTEN]
     if not shown:

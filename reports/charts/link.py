@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.model.figures import BrokenLink, LinkEnd
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.reports.charts.text_width import fitting, width_of
@@ -13,8 +14,7 @@ WIDTH, BOX, HEIGHT = 612, 214, 100
 SMALL, LINES = 11.5, 3
 
 
-@dataclass(frozen=True, slots=True)
-class HostBox:
+class HostBox(Struct, frozen=True):
     """One end: its name, and up to three lines about it; ``is_culprit`` where a rank at fault runs there."""
 
     x: int
@@ -24,8 +24,7 @@ class HostBox:
     is_culprit: bool
 
 
-@dataclass(frozen=True, slots=True)
-class LinkPicture:
+class LinkPicture(Struct, frozen=True):
     """The drawing: both ends, the error in lines that fit between them, and the same in words."""
 
     boxes: tuple[HostBox, HostBox]

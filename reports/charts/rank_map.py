@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import TypeVar
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.model import Diagnosis
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.standings import Standing
@@ -39,8 +40,7 @@ LABELS = 8
 """Host names along a band."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(Struct, frozen=True):
     """One rank, or one host of a very large job; ``ranks`` as text, for the search."""
 
     x: float
@@ -49,8 +49,7 @@ class Cell:
     ranks: str
 
 
-@dataclass(frozen=True, slots=True)
-class Label:
+class Label(Struct, frozen=True):
     """A host above its column, or a local rank beside its row; ``is_culprit`` where a culprit stands there."""
 
     x: float
@@ -59,8 +58,7 @@ class Label:
     is_culprit: bool
 
 
-@dataclass(frozen=True, slots=True)
-class RankMap:
+class RankMap(Struct, frozen=True):
     """The drawing: cells of ``size`` pixels, labels, the legend in words, and the title of the layout."""
 
     cells: tuple[Cell, ...]
@@ -71,8 +69,7 @@ class RankMap:
     title: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Column:
+class _Column(Struct, frozen=True):
     """A column of the map: its label, and the ranks of each cell from top to bottom."""
 
     label: str

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.model import Diagnosis
 from nccldoctor.model.figures import Mark, Timeline
 from nccldoctor.model.ranks import Ranks
@@ -60,8 +61,7 @@ CLOSEST = 14
 """Pixels between two lines: nearer flags share one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bar:
+class Bar(Struct, frozen=True):
     """One row: its label, and its bar in pixels, with the text on it.
 
     ``exit_x`` is where the last of the processes ended, None where unknown; a thin line leads there. ``is_calculated``: its start is.
@@ -80,8 +80,7 @@ class Bar:
     is_calculated: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Flag:
+class Flag(Struct, frozen=True):
     """A moment: a vertical line with a label and its time; ``anchor`` says on which side of it they stand."""
 
     x: float
@@ -91,8 +90,7 @@ class Flag:
     is_calculated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class TimeLeft:
+class TimeLeft(Struct, frozen=True):
     """The rest of the timeout of a job that still hangs, from the last moment known."""
 
     x: float
@@ -100,16 +98,14 @@ class TimeLeft:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Tick:
+class Tick(Struct, frozen=True):
     """A mark of the axis."""
 
     x: float
     label: str
 
 
-@dataclass(frozen=True, slots=True)
-class StallPicture:
+class StallPicture(Struct, frozen=True):
     """The drawing; ``subtitle`` says what second 0 is, ``says`` the same in words."""
 
     bars: tuple[Bar, ...]
@@ -137,8 +133,7 @@ class StallPicture:
         return any(bar.is_calculated for bar in self.bars) or any(flag.is_calculated for flag in self.flags)
 
 
-@dataclass(frozen=True, slots=True)
-class _Scale:
+class _Scale(Struct, frozen=True):
     """Seconds to pixels, and to the clock of the page.
 
     The clock is UTC, or what the logs print where they name no zone.

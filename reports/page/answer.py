@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.model import Confidence, Diagnosis, Family, Finding
 from nccldoctor.model.steps import JobState
 from nccldoctor.reports.page import facts
@@ -16,8 +17,7 @@ from nccldoctor.words.sentences import capitalized, uncapitalized
 DOUBTS = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
+class Status(Struct, frozen=True):
     """The line above the headline: the kind of incident, its class, and how sure it is (``bars`` of 3).
 
     ``situation`` says what is special about it, such as two stalls that have nothing to do with each other.
@@ -33,8 +33,7 @@ class Status:
     sources: str
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(Struct, frozen=True):
     """Another explanation: what is missing to refute it, what speaks against it, and what settles it."""
 
     title: str

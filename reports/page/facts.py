@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.model import CauseClass, Confidence, Diagnosis, Family, Finding, Job, RankState
 from nccldoctor.model.standings import Involvement, WaitStart
 from nccldoctor.reports.parts import incident_facts, incident_time, wording
@@ -11,8 +12,7 @@ from nccldoctor.words import lists, names, numbers, times
 from nccldoctor.words.sanitize import line
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
+class Fact(Struct, frozen=True):
     """One of the four facts: a label, the value, what belongs to it."""
 
     label: str

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.model import CauseClass, Diagnosis, Family
 from nccldoctor.model.figures import FieldDiff, SnapshotRow, Snapshots
 from nccldoctor.model.ranks import Ranks
@@ -23,8 +24,7 @@ EFFECTS = ("state", "created")
 _ORDERS = (CauseClass.ORDER_INVERSION, CauseClass.MISSED_CALL, CauseClass.EXTRA_CALL)
 
 
-@dataclass(frozen=True, slots=True)
-class FieldTable:
+class FieldTable(Struct, frozen=True):
     """The fields of one call, a column for each side; the last one holds the culprits."""
 
     call: str
@@ -33,8 +33,7 @@ class FieldTable:
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotTable:
+class SnapshotTable(Struct, frozen=True):
     """What ranks stood in at each look: label, frames, whether they are at fault, and whether they moved."""
 
     times: tuple[str, ...]
@@ -44,8 +43,7 @@ class SnapshotTable:
 Drawing = FieldTable | SnapshotTable | CrossedCalls | LinkPicture | ChainPicture
 
 
-@dataclass(frozen=True, slots=True)
-class FirstPicture:
+class FirstPicture(Struct, frozen=True):
     """The picture with its title and a line below it; ``kind`` is its template: fields, order, link, snapshots, chain."""
 
     kind: str

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.model import Condition, Confidence, Coverage, Diagnosis
 from nccldoctor.model.figures import NEVER
 from nccldoctor.model.steps import JobState
@@ -17,8 +18,7 @@ from nccldoctor.words.sentences import capitalized, sentence
 ROWS = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Struct, frozen=True):
     """One thing that was looked at: ``done`` is false where the input for it is missing, which ``proof`` then names."""
 
     name: str
@@ -28,8 +28,7 @@ class Check:
     place: str
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(Struct, frozen=True):
     """A label and a sentence: what is known, unknown, or was not checked."""
 
     label: str

@@ -5,7 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.model import Diagnosis, Place
 from nccldoctor.model.exhibits import CallCell, Exhibit, LastLines, Part
 from nccldoctor.words import names, times
@@ -14,8 +15,7 @@ from nccldoctor.words.sanitize import line
 COMMANDS = 4
 
 
-@dataclass(frozen=True, slots=True)
-class ProofStep:
+class ProofStep(Struct, frozen=True):
     """An exhibit: its claim, where it is from, and the commands that print its entries again.
 
     ``alike`` names further ranks of which the same is on record; ``note`` says what a word of the dumps means.
@@ -36,8 +36,7 @@ class ProofStep:
         return set(self.exhibit.parts) <= {Part.PEER}
 
 
-@dataclass(frozen=True, slots=True)
-class LogSide:
+class LogSide(Struct, frozen=True):
     """The last lines of one rank: its role in words, and the gap."""
 
     lines: LastLines

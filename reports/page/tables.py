@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.model import Condition, Coverage, Diagnosis
 from nccldoctor.reports.parts.listed import Listed, first
 from nccldoctor.words import names
@@ -17,8 +18,7 @@ PROBLEMS = 4
 """Problems listed in one row of coverage; more are counted."""
 
 
-@dataclass(frozen=True, slots=True)
-class CoverageRow:
+class CoverageRow(Struct, frozen=True):
     """A kind of input: how many ranks of how many, who is missing, and the problems."""
 
     input: str
@@ -46,8 +46,7 @@ def _coverage_row(row: Coverage) -> CoverageRow:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class RuledOutRow:
+class RuledOutRow(Struct, frozen=True):
     """Causes that one fact rules out; ``done`` is false where the input to check them is missing, which ``says`` names."""
 
     name: str

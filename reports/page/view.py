@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from nccldoctor.attempts import Attempts
-from nccldoctor.dataclass import dataclass
 from nccldoctor.model import Avoid, Diagnosis, Family, Finding, RemedyAdvice
 from nccldoctor.model.standings import Standing
 from nccldoctor.model.steps import Step, StepKind
@@ -27,8 +28,7 @@ _EXHIBITS = {Family.NONE: 0, Family.UNDETERMINED: 1}
 _COUNTS = ("", "one", "two", "three")
 
 
-@dataclass(frozen=True, slots=True)
-class RankRow:
+class RankRow(Struct, frozen=True):
     """Ranks that stand alike, in words."""
 
     ranks: str
@@ -42,8 +42,7 @@ class RankRow:
     end: str
 
 
-@dataclass(frozen=True, slots=True)
-class StepRow:
+class StepRow(Struct, frozen=True):
     """A step: its sentence and why as CommonMark, and its command, which stands alone under ``key``."""
 
     key: str
@@ -53,8 +52,7 @@ class StepRow:
     command: str
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(Struct, frozen=True):
     """The whole report."""
 
     job: tuple[str, ...]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.model import Diagnosis, EventRole, IncidentEvent
 from nccldoctor.reports.parts.listed import Listed
 from nccldoctor.words import names, times
@@ -22,8 +23,7 @@ WORDS = {
 CAUSE = "root cause"
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """One event: its time, ranks and host, text, role in the incident, and place in the input."""
 
     time: str

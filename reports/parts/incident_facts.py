@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.model import CauseClass, Confidence, Diagnosis, Family, RankState
 from nccldoctor.model.figures import SnapshotRow
 from nccldoctor.model.ranks import Ranks
@@ -17,8 +18,7 @@ OTHERS = 5
 HOSTS = 4
 
 
-@dataclass(frozen=True, slots=True)
-class FactLine:
+class FactLine(Struct, frozen=True):
     """One fact: its label, and what it is."""
 
     label: str

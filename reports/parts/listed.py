@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Generic, TypeVar
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
 
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True)
-class Listed(Generic[_T]):
+class Listed(Struct, Generic[_T], frozen=True):
     """The items ``shown``; the JSON has ``more`` of them."""
 
     shown: tuple[_T, ...]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.model import Confidence, Coverage, Diagnosis, Family
 from nccldoctor.words import names, numbers
 from nccldoctor.words.sanitize import line
@@ -23,8 +24,7 @@ KINDS = {
 PROBLEMS = 2
 
 
-@dataclass(frozen=True, slots=True)
-class MissingInput:
+class MissingInput(Struct, frozen=True):
     """One kind of input: ``what`` is missing, in words; ``where`` it lies, as CommonMark."""
 
     what: str

@@ -11,7 +11,8 @@ from functools import cache
 from html import escape as escaped
 from typing import TYPE_CHECKING
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.patterns import lazy
 from nccldoctor.words.sanitize import sanitize
 
@@ -71,8 +72,7 @@ def as_command(text: str) -> str:
     return match.group(2).strip() if match and "\n```" not in match.group(2) else ""
 
 
-@dataclass(frozen=True, slots=True)
-class InlinePiece:
+class InlinePiece(Struct, frozen=True):
     """A stretch of a text of the catalogue: words as a reader sees them, or code."""
 
     text: str

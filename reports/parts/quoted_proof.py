@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+from msgspec.structs import replace
+
 from nccldoctor.model import Diagnosis, Family, Place
 from nccldoctor.model.exhibits import CallsTable, CountsRow, CountsTable, Exhibit, Part, QuotedLines
 from nccldoctor.model.figures import CallDiff, IssuedCall
@@ -23,8 +24,7 @@ _SOURCE_FOLDERS = lazy(r"(?<![\w.-])/(?:[\w.+-]{1,80}/){2,40}(?=[\w.+-]{1,80}\.(
 """Two folders or more before a C++ file and its line; Python quotes its files in lines of their own."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProofLine:
+class ProofLine(Struct, frozen=True):
     """One line: its number or rank, its text, and the stretch of the text that decides (empty where none does)."""
 
     gutter: str
@@ -32,8 +32,7 @@ class ProofLine:
     mark: tuple[int, int] = (0, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class QuotedProof:
+class QuotedProof(Struct, frozen=True):
     """An exhibit as at most two lines. ``is_formatted`` is true of dumps, whose entries are no text of the input.
 
     ``is_of_culprit``: it shows what became of the culprit, and not what its peers saw.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import replace
 from typing import Any
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+from msgspec.structs import replace
+
 from nccldoctor.model import Diagnosis, Place, RankState, Role
 from nccldoctor.model.ranks import Ranks
 
@@ -17,16 +18,14 @@ ROWS = 48
 """Rows at most; with more, ranks that differ in less share a row."""
 
 
-@dataclass(frozen=True, slots=True)
-class Waited:
+class Waited(Struct, frozen=True):
     """The shortest and the longest wait of some ranks, in milliseconds."""
 
     shortest: float
     longest: float
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """Ranks that stand alike; a field is None (``last_sign`` empty) where they differ or it is unknown.
 
     ``waits_for`` are the ranks that any of them waits for.

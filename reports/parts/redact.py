@@ -6,16 +6,17 @@ report, with or without this (:mod:`nccldoctor.words.secrets`).
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, TypeVar
 
+from msgspec import Struct
+from msgspec.structs import asdict, replace
+
 from nccldoctor.model import Diagnosis, Source
 from nccldoctor.model.errors import NccldoctorError
 from nccldoctor.model.hosts import short_host
-from nccldoctor.model.ranks import Ranks
 from nccldoctor.patterns import lazy
 from nccldoctor.words.secrets import is_secret, masked
 
@@ -237,8 +238,8 @@ def _walk(value: Any, change: Callable[[str], str], seen: dict[str, str]) -> Any
         return value if all(a is b for a, b in zip(items, value, strict=True)) else items
     if isinstance(value, Mapping):
         return {key: _walk(item, change, seen) for key, item in value.items()}
-    if dataclasses.is_dataclass(value) and not isinstance(value, type | Ranks):
-        held = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.init}
+    if isinstance(value, Struct):
+        held = asdict(value)
         changed = {name: _walk(item, change, seen) for name, item in held.items()}
-        return value if all(changed[n] is held[n] for n in held) else dataclasses.replace(value, **changed)
+        return value if all(changed[n] is held[n] for n in held) else replace(value, **changed)
     return value

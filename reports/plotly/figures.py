@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+from msgspec.structs import replace
+
 from nccldoctor.model import Diagnosis
 from nccldoctor.reports.plotly import look as looks
 from nccldoctor.reports.plotly.heat import lateness_figure
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 
-@dataclass(frozen=True, slots=True)
-class Plots:
+class Plots(Struct, frozen=True):
     """``inc.plot``: each method gives a figure of its own; ``inc.plot.dark`` gives them on a dark ground."""
 
     diagnosis: Diagnosis

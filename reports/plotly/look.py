@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.reports.parts.tones import Tone
 from nccldoctor.words.sanitize import line
 
@@ -25,8 +26,7 @@ TALLEST = 32
 """Rows after which a figure grows no further."""
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(Struct, frozen=True):
     """Colours of a figure: the tokens of the page."""
 
     ground: str

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.model import RankState
 from nccldoctor.reports.parts.rank_rows import Row
 
@@ -15,8 +16,7 @@ STATES = ("done", "queued", "waiting", "unknown", "never")
 """From harmless to odd: of several ranks in one cell the last one shows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(Struct, frozen=True):
     """One call: ``state`` is one of :data:`STATES`."""
 
     seq: int

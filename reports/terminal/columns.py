@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.words.sanitize import shortened
 
 GAP = 2
 """Blanks between two columns."""
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Struct, frozen=True):
     """A column of a table.
 
     It is cut to ``least`` characters at most (0: never), and gives way in the order of ``yields`` (1 first, 0 never). ``is_number`` sets

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from builders.logs.lines import watchdog
+from msgspec.structs import replace
 
 import nccldoctor
 from nccldoctor.model import Diagnosis

@@ -27,8 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = {"nccldoctor": ROOT / "nccldoctor", "parsers": ROOT / "parsers", "reports": ROOT / "reports"}
 
 STAGES = (
-    "dataclass",
-    ("model", "patterns", "version", "plugins", "arrays", "attempts", "rehearsal"),
+    ("model", "patterns", "version", "plugins", "attempts", "rehearsal"),
     "words",
     ("events", "collect", "capture"),
     "parsers",
@@ -216,7 +215,7 @@ def _python(code: str, *args: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", code, *args], capture_output=True, text=True, timeout=120, env=env)
 
 
-HEAVY = "numpy pandas plotly pydantic jinja2 rich torch ahocorasick_rs isal zstandard markdown_it nccldoctor.model"
+HEAVY = "numpy pandas plotly msgspec jinja2 rich torch ahocorasick_rs isal zstandard markdown_it nccldoctor.model"
 
 
 @pytest.mark.parametrize("words", ["--help", *(f"{name} --help" for name in cli.commands), "--version"])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from builders.diagnoses import fixtures_diagnoses
 from builders.diagnoses.bundled import SAMPLES, incident
+from msgspec.structs import replace
 
 from nccldoctor.model import Diagnosis
 from nccldoctor.reports import html

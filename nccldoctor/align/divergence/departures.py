@@ -10,18 +10,17 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from enum import StrEnum
 from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 from nccldoctor.align.call_sequences import ROLE_BITS, CallSequences
 from nccldoctor.align.divergence.mismatches import Mismatch
 from nccldoctor.align.progress.table import ProgressTable
-from nccldoctor.arrays import distinct
-from nccldoctor.dataclass import dataclass
 from nccldoctor.identify.case import Case
 from nccldoctor.model.operations import has_varying_sizes, plain_op
 
@@ -57,8 +56,7 @@ class Way(StrEnum):
     REPLACED = "replaced"
 
 
-@dataclass(frozen=True, slots=True)
-class Departure:
+class Departure(Struct, frozen=True):
     """How one rank parts from its peers in a group, from number ``seq`` on.
 
     ``row`` is the rank's entry there and ``peer_row`` that of a peer. ``count`` calls were missed or added; ``length`` calls behind
@@ -114,7 +112,7 @@ def _checked_by_other_groups(sequences: CallSequences, found: Departure, before:
     """
     rows = sequences.rows(found.rank)
     first, last = (sequences.position(found.rank, row) for row in (before, found.row))
-    if first is None or last is None or len(distinct(sequences.case.call_group[rows])) < 2:
+    if first is None or last is None or len(np.unique(sequences.case.call_group[rows])) < 2:
         return found
     stream = _aspects(sequences, rows[: last + MOST_FOLLOWED])
     past = _Past(stream[: first + 1])

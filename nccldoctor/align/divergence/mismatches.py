@@ -12,11 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from nccldoctor.align.call_sequences import call_site
 from nccldoctor.align.progress.table import ProgressTable
-from nccldoctor.arrays import distinct
-from nccldoctor.dataclass import dataclass
 from nccldoctor.identify.case import Case
 from nccldoctor.model.operations import has_varying_sizes, plain_op
 from nccldoctor.model.ranks import Ranks
@@ -31,8 +30,7 @@ ROOTED_OUTPUT = ("gather",)
 """Operations whose output only the root has."""
 
 
-@dataclass(frozen=True, slots=True)
-class Mismatch:
+class Mismatch(Struct, frozen=True):
     """Members of a group issued different calls under one sequence number.
 
     ``aspect`` is ``op``, ``size`` or ``dtype``. The ``minority`` differs from the ``majority``; both are empty in a tie. ``sides``
@@ -164,4 +162,4 @@ def _cells_that_differ(cell: npt.NDArray[np.int64], signature: npt.NDArray[np.in
     """The cells that hold more than one signature."""
     reference = np.zeros(int(cell.max(initial=0)) + 1, dtype=np.int64)
     reference[cell] = signature
-    return set(distinct(cell[reference[cell] != signature]).tolist())
+    return set(np.unique(cell[reference[cell] != signature]).tolist())

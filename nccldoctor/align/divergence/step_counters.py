@@ -10,8 +10,9 @@ import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
+from msgspec import Struct
+
 from nccldoctor.align.liveness import RankActivity
-from nccldoctor.dataclass import dataclass
 from nccldoctor.events import Heartbeat, Phase, Progress
 from nccldoctor.parsers.event_details import wording_of
 
@@ -22,8 +23,7 @@ ENDS = ("epoch-end", "finished")
 """Phases that say that a loop is over."""
 
 
-@dataclass(frozen=True, slots=True)
-class StepCount:
+class StepCount(Struct, frozen=True):
     """What one rank counts in lines of one wording.
 
     ``newest`` is its last line and ``cadence`` the usual difference between two (0: one line only).

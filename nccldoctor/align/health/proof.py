@@ -12,6 +12,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from enum import StrEnum
 
+from msgspec import Struct
+
 from nccldoctor.align.exits import fatal_exceptions
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.health.cadence import has_reached, reported_steps
@@ -21,7 +23,6 @@ from nccldoctor.align.health.troubles import unanswered_lines, unanswered_troubl
 from nccldoctor.align.liveness import Liveness, RankActivity
 from nccldoctor.align.nccl_counter_evidence import has_lagging_coll_lines, uneven_communicators
 from nccldoctor.align.stack_activity import is_waiting
-from nccldoctor.dataclass import dataclass
 from nccldoctor.events import CommInit, DumpNote, Event, ExceptionRaised, Phase, Progress
 from nccldoctor.model import SourceKind, Unexplained
 from nccldoctor.model.ranks import Ranks
@@ -41,8 +42,7 @@ class Proof(StrEnum):
     NOTHING = "nothing"
 
 
-@dataclass(frozen=True, slots=True)
-class Health:
+class Health(Struct, frozen=True):
     """What shows that a job is well, and what speaks against it.
 
     ``ends`` are the lines that show a good end, ``ended`` the ranks that they speak of, ``over`` also those that were at work until then.

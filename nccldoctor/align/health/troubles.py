@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
 from functools import cache
+
+from msgspec import Struct
 
 from nccldoctor.align.health.good_ends import TELLING, is_step
 from nccldoctor.align.liveness import Liveness
-from nccldoctor.dataclass import dataclass
 from nccldoctor.events import AbsenceWarning, Event, Note, ProcessExit, Progress, SchedulerEvent
 from nccldoctor.events.base import Writer
 from nccldoctor.identify.case import Case
@@ -41,12 +41,11 @@ def waits_at_store(case: Case) -> list[Note]:
     return [e for e in notes if e.what == "store-barrier-waiting" and not is_passed(e)]
 
 
-@dataclass(slots=True)
-class LastWork:
+class LastWork(Struct):
     """When and where some ranks were last seen at work: the newest time, and the last line in each file."""
 
     at: float = -math.inf
-    line: dict[int, int] = field(default_factory=dict)
+    line: dict[int, int] = {}
 
     def note(self, event: Event, when: float) -> None:
         """Take a line of work into account."""

@@ -6,15 +6,14 @@ One row for each (call, rank): ranks 0-7 in ALLREDUCE #18 are eight rows of one 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from enum import StrEnum
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 from nccldoctor.align.progress.table import ProgressTable
-from nccldoctor.arrays import distinct
-from nccldoctor.dataclass import dataclass
 from nccldoctor.identify.case import Case
 from nccldoctor.identify.clock_skew import lower_medians
 
@@ -46,8 +45,7 @@ class Measure(StrEnum):
     DURATION = "duration"
 
 
-@dataclass(frozen=True, slots=True)
-class CallTimes:
+class CallTimes(Struct, frozen=True):
     """Times of calls that several ranks recorded: arrays of one length, one item for each (call, rank).
 
     ``pair`` numbers the (group, rank) pairs and ``call`` the calls, both ascending with the group; ``order`` is the place of the
@@ -74,7 +72,7 @@ def rows_to_compare(case: Case, progress: ProgressTable) -> Ints:
         group = case.call_group[rows]
         newest = np.full(len(case.groups), -1, dtype=np.int64)
         np.maximum.at(newest, group, calls.seq[rows])
-        ranks = len(distinct(case.call_rank[rows]))
+        ranks = len(np.unique(case.call_rank[rows]))
         rows = rows[calls.seq[rows] > newest[group] - max(FEWEST_CALLS, MOST_ROWS // ranks)]
     order = np.lexsort((case.call_rank[rows], calls.seq[rows], case.call_group[rows]))
     return rows[order]

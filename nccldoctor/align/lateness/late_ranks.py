@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import field, replace
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 from nccldoctor.align.lateness.call_times import (
     PARTS,
@@ -26,8 +27,6 @@ from nccldoctor.align.lateness.call_times import (
     without_clocks,
 )
 from nccldoctor.align.progress.table import ProgressTable
-from nccldoctor.arrays import distinct, median
-from nccldoctor.dataclass import dataclass
 from nccldoctor.identify.case import Case
 from nccldoctor.identify.clock_skew import lower_medians
 from nccldoctor.model.ranks import Ranks
@@ -66,8 +65,7 @@ Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True)
-class LateRank:
+class LateRank(Struct, frozen=True):
     """A rank that is late again and again in one group.
 
     It was late by ``seconds`` (the median) in ``late_calls`` of ``compared`` calls, by ``measure``, which cost ``share`` of the
@@ -86,12 +84,11 @@ class LateRank:
     may_be_clock: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Lateness:
+class Lateness(Struct, frozen=True):
     """Which ranks are late again and again. ``compared`` calls had several ranks with times; with 0 nothing is known."""
 
     compared: int = 0
-    late: Mapping[int, LateRank] = field(default_factory=dict)
+    late: Mapping[int, LateRank] = {}
 
     @property
     def late_ranks(self) -> Ranks:
@@ -131,7 +128,7 @@ def _late_pairs(case: Case, times: CallTimes, measure: Measure) -> list[LateRank
     share = cost / np.maximum(_span(case, times), LEAST)
     found = _is_late_to_the_end(times, fresh, late) & (share >= SHARE)
     dearest = np.flatnonzero(found)[np.argsort(-cost[found], kind="stable")][:CANDIDATES]
-    seconds = {pair: median(times.behind[late & (times.pair == pair)]) for pair in dearest.tolist()}
+    seconds = {pair: float(np.median(times.behind[late & (times.pair == pair)])) for pair in dearest.tolist()}
     found[:] = False
     found[[pair for pair, typical in seconds.items() if _is_more_often(times, group, pair, typical)]] = True
     out: list[LateRank] = []
@@ -250,7 +247,7 @@ def _origins(case: Case, found: list[LateRank]) -> list[LateRank]:
     if not found:
         return found
     late_in = {(late.group, late.rank) for late in found}
-    transfers = distinct(case.call_group[np.flatnonzero(case.calls.is_p2p & (case.call_group >= 0))]).tolist()
+    transfers = np.unique(case.call_group[np.flatnonzero(case.calls.is_p2p & (case.call_group >= 0))]).tolist()
     members = {g.index: g.members for g in case.groups}
     staged = {late.group for late in found if any(len(members[t] & members[late.group]) > 1 for t in transfers)}
     out: list[LateRank] = []

@@ -13,9 +13,10 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 
+import numpy as np
+from msgspec import Struct
+
 from nccldoctor.align.liveness import RankActivity
-from nccldoctor.arrays import median
-from nccldoctor.dataclass import dataclass
 from nccldoctor.events import Event, Heartbeat, Progress
 from nccldoctor.parsers.event_details import wording_of
 
@@ -26,8 +27,7 @@ _Count = tuple[int, int]
 """Epoch and step."""
 
 
-@dataclass(frozen=True, slots=True)
-class Delay:
+class Delay(Struct, frozen=True):
     """A rank that has not reported a step which more than half of its peers reported ``seconds`` ago.
 
     ``step`` is the newest that it reported, ``peers_step`` that of most peers.
@@ -39,8 +39,7 @@ class Delay:
     peers_step: int
 
 
-@dataclass(frozen=True, slots=True)
-class Pace:
+class Pace(Struct, frozen=True):
     """How a job moves, in seconds: ``quiet`` since the newest step of any rank, ``usual`` and ``longest`` between two steps.
 
     They are NaN where fewer steps have a time. ``behind`` has the ranks that lag, the farthest first.
@@ -66,7 +65,7 @@ def measure_pace(by_rank: Mapping[int, RankActivity], moment: Moment, now: float
     pauses = [later - earlier for earlier, later in itertools.pairwise(times)]
     return Pace(
         quiet=now - times[-1] if times and working else math.nan,
-        usual=median(pauses) if pauses else math.nan,
+        usual=float(np.median(pauses)) if pauses else math.nan,
         longest=max(pauses, default=math.nan),
         behind=tuple(sorted(behind.values(), key=lambda delay: (-delay.seconds, delay.rank))),
     )

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from nccldoctor.align.p2p import Mask
 from nccldoctor.align.progress.group_progress import GroupProgress
-from nccldoctor.arrays import distinct
 from nccldoctor.identify.case import Case
 from nccldoctor.model.recorded_calls import STARTED, Calls, GroupStatus
 
@@ -63,7 +61,7 @@ def ranks_with_timing(case: Case, calls: Calls) -> frozenset[int]:
     if not len(calls):
         return frozenset()
     known = (calls.state == STARTED) | (calls.started_ns > 0)
-    return frozenset(int(r) for r in distinct(case.call_rank[known]).tolist() if r >= 0)
+    return frozenset(int(r) for r in np.unique(case.call_rank[known]).tolist() if r >= 0)
 
 
 def ranks_counting_starts(case: Case) -> frozenset[int]:
@@ -80,7 +78,7 @@ def add_counters(case: Case, progress: dict[tuple[int, int], GroupProgress], cal
     Not for groups with sends, since newer releases mix both counters there. Not where calls
     are only retired: there the counters count sends too.
     """
-    mixed = {int(g) for g in distinct(case.call_group[p2p]).tolist()} if len(calls) else set()
+    mixed = {int(g) for g in np.unique(case.call_group[p2p]).tolist()} if len(calls) else set()
     for dump, rank in zip(case.dumps, case.dump_rank, strict=True):
         if rank is None or dump.only_retires:
             continue

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.events import Event
 
 UNORDERED = 1 << 60
 """Position of a call that only a log line names: after everything that was recorded."""
 
 
-@dataclass(frozen=True, slots=True)
-class GroupProgress:
+class GroupProgress(Struct, frozen=True):
     """How far one rank has come in one group, in sequence numbers of that group.
 
     ``enqueued`` is the last call that its host issued, ``completed`` the last one that its device finished (-1: none). ``pending``

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+from msgspec import Struct
 
 from nccldoctor.align.gloo import abandoned_calls, failed_calls, last_rows
 from nccldoctor.align.p2p import Mask, Transfer, completed_by_counters, open_transfers, p2p_masks
@@ -20,14 +21,11 @@ from nccldoctor.align.progress.from_dumps import (
 )
 from nccldoctor.align.progress.from_lines import add_watchdog_lines
 from nccldoctor.align.progress.group_progress import GroupProgress
-from nccldoctor.arrays import distinct
-from nccldoctor.dataclass import dataclass
 from nccldoctor.identify.case import Case
 from nccldoctor.model.recorded_calls import COMPLETED, UNKNOWN_STATE
 
 
-@dataclass(frozen=True, slots=True)
-class ProgressTable:
+class ProgressTable(Struct, frozen=True):
     """The progress of every rank in every process group.
 
     ``by_group_rank`` maps (group index, rank) to progress; a group that nobody recorded or logged has no key. ``transfers`` holds
@@ -79,7 +77,7 @@ def build_progress_table(case: Case) -> ProgressTable:
 def _with_nameless_groups(case: Case, p2p: Mask) -> frozenset[int]:
     """The ranks that recorded collectives without naming their group: each may be the call that a group misses."""
     nameless = (case.call_rank >= 0) & (case.call_group < 0) & ~p2p
-    return frozenset(distinct(case.call_rank[nameless]).tolist())
+    return frozenset(np.unique(case.call_rank[nameless]).tolist())
 
 
 def _add_nccl_counters(case: Case, progress: dict[tuple[int, int], GroupProgress]) -> None:

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from nccldoctor.events import CallTimeout, DumpSignal, Event, WorkStatus
 from nccldoctor.identify.case import Case

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from nccldoctor.align.liveness import Liveness
 from nccldoctor.align.standing.interrupts import interrupted_stacks
 from nccldoctor.align.standing.stances import Posture, Stance, stance_of
-from nccldoctor.dataclass import dataclass
 from nccldoctor.events import Event, Heartbeat, ProcessState, Progress, Stack
 from nccldoctor.identify.case import Case
 
@@ -29,8 +30,7 @@ SHORTEST = 4.0
 """Seconds of quiet that say nothing alone: a step may take so long once."""
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(Struct, frozen=True):
     """The stances of all processes in one look.
 
     ``at`` is when it was taken in seconds on the job's clock (NaN: not known).
@@ -41,8 +41,7 @@ class Look:
     stances: dict[Hashable, Stance]
 
 
-@dataclass(frozen=True)
-class Looks:
+class Looks(Struct, frozen=True, dict=True):
     """All looks, the oldest first, and the lines about steps.
 
     ``helpers`` are the newest stacks of processes that are no ranks. ``interrupted`` is true where the only look are the tracebacks

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+from msgspec import Struct
+
 from nccldoctor.align.standing.looks import Looks
 from nccldoctor.align.standing.stances import Posture, Stance, is_transfer
-from nccldoctor.dataclass import dataclass
 from nccldoctor.model.ranks import Ranks
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(Struct, frozen=True):
     """The processes by where they stand.
 
     ``waiting`` for others, of which ``apart`` are in a different call from most; ``outside`` every call, in each look; ``unclear`` stand in

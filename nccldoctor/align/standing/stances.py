@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable
-from dataclasses import replace
 from enum import StrEnum
 from functools import lru_cache
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from nccldoctor.align.stack_activity import (
     activity_of,
@@ -22,7 +24,6 @@ from nccldoctor.align.stack_activity import (
     user_frames,
     wait_of,
 )
-from nccldoctor.dataclass import dataclass
 from nccldoctor.events import ProcessState, Stack
 from nccldoctor.patterns import lazy
 
@@ -68,8 +69,7 @@ class Posture(StrEnum):
 _WAITS = (Posture.CALL, Posture.SET_UP, Posture.BACKWARD, Posture.DEVICE)
 
 
-@dataclass(frozen=True, slots=True)
-class Stance:
+class Stance(Struct, frozen=True):
     """What one process does in one look, in which call, and where in the user's own code.
 
     ``words`` are the rest of a sentence about it, ``path`` are the own frames, the innermost first; empty where no Python frame is

@@ -11,7 +11,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.events import CommInit, ProcessExit, Writer
 from nccldoctor.identify.case import Case
 from nccldoctor.model import SourceKind
@@ -22,8 +23,7 @@ USUAL = (4, 8, 16)
 """Ranks that a host usually holds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hosts:
+class Hosts(Struct, frozen=True):
     """The hosts of the job.
 
     ``blocks`` are the ranks of each host, as far as that is known of all hosts; ``names`` are the names of the hosts in that order, empty

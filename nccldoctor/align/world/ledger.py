@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 
+from msgspec import Struct
+
 from nccldoctor.align.exits import can_precede_alarm
 from nccldoctor.align.liveness import Liveness, RankActivity
 from nccldoctor.align.wait_graph import WaitGraph
-from nccldoctor.dataclass import dataclass
 from nccldoctor.events import DumpSignal, HeartbeatStuck, NcclError, SocketError
 from nccldoctor.identify.case import Case
 from nccldoctor.model.ranks import Ranks
@@ -24,8 +25,7 @@ ABORTED = (-6, 134)
 """Exit codes of SIGABRT."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ledger:
+class Ledger(Struct, frozen=True):
     """Which ranks of the job are proven to wait.
 
     ``is_closed`` is true when the input says how many ranks there are; otherwise only those are known that it names. ``waiting`` ranks

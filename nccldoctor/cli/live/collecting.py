@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from msgspec import Struct
 
 from nccldoctor.cli import terminal
 from nccldoctor.cli.report_file import SUFFIXES
@@ -24,7 +25,6 @@ from nccldoctor.collect.reach.slurm import Slurm
 from nccldoctor.collect.reach.ssh import Ssh, read_hosts
 from nccldoctor.collect.reach.this_machine import ThisMachine
 from nccldoctor.collect.reach.way import Target, Way
-from nccldoctor.dataclass import dataclass
 from nccldoctor.model.errors import InputError, OutputError
 from nccldoctor.model.hosts import JobHere, chosen_job
 from nccldoctor.model.ranks import Ranks
@@ -258,8 +258,7 @@ def _missing(result: BundleResult) -> list[str]:
     return [f"  {_what_of(row)}: {line(row[0].why, 400)}" for row in rows]
 
 
-@dataclass(frozen=True, slots=True)
-class _Lack:
+class _Lack(Struct, frozen=True):
     """What one node could not get."""
 
     what: str

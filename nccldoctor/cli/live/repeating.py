@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import click
+from msgspec import Struct
 
 from nccldoctor import pipeline
 from nccldoctor.cli import exit_codes, report_file, terminal
 from nccldoctor.cli.live import collecting
 from nccldoctor.collect.bundle import BundleResult
-from nccldoctor.dataclass import dataclass
 from nccldoctor.incident import Incident
 from nccldoctor.live.clock import Clock, WallClock
 from nccldoctor.live.fronts import compare_fronts, fronts
@@ -24,8 +24,7 @@ MOST_FAILURES = 3
 """Rounds in a row without an answer, after which the job counts as gone."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Round:
+class _Round(Struct, frozen=True):
     """One collection and its analysis; ``at`` is when it was taken, in seconds since the epoch."""
 
     at: float

@@ -17,8 +17,9 @@ import time
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from nccldoctor.collect.bundle import Answer
 from nccldoctor.collect.reach.failures import failure_words
@@ -44,8 +45,7 @@ _ERRORS = 8_000
 """Bytes kept of the end of what a command writes to its standard error."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """What one target may cost: seconds from start to end, and bytes; and how many are asked ``at_once``.
 
     ``silence``: seconds until the first byte. The collector sends what ``/proc`` says at once, so that a node which sends nothing is

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any
 
 from nccldoctor.collect.reach.way import NODE, Command, LookUp, Target, Way, checked_name
 from nccldoctor.model.errors import InputError
 
 
-@dataclass(frozen=True, slots=True)
-class Pods(Way):
+class Pods(Way, frozen=True):
     """The pods that a label selector such as ``job-name=train`` names.
 
     ``namespace`` and ``container`` are those of the current context and of the pod where they are empty.

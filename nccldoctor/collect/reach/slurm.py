@@ -6,7 +6,6 @@ A step shares the CPUs, memory and GPUs of the job with ``--overlap`` (Slurm 20.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from nccldoctor.collect.reach.way import NODE, Command, LookUp, Target, Way, checked_name
 from nccldoctor.model.errors import InputError
@@ -16,8 +15,7 @@ _NODES = "NODES"
 """Stands for the node list of the job where a command is shown before the list is known."""
 
 
-@dataclass(frozen=True, slots=True)
-class Slurm(Way):
+class Slurm(Way, frozen=True):
     """The nodes of one job: ``4711``, ``4711_3`` of an array, or all parts of a heterogeneous job.
 
     ``alone``: processes of other jobs on the same nodes are left out, by their ``SLURM_JOB_ID``.

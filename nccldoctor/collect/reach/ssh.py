@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -19,8 +18,7 @@ MOST_BYTES = 4 << 20
 """Bytes of a list of hosts that are read."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ssh(Way):
+class Ssh(Way, frozen=True):
     """Hosts by name, ``user@host`` or an alias of ``~/.ssh/config``."""
 
     hosts: tuple[str, ...]

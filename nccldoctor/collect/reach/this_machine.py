@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import socket
 import sys
-from dataclasses import dataclass
 
 from nccldoctor.collect.reach.way import Command, LookUp, Target, Way
 
 
-@dataclass(frozen=True, slots=True)
-class ThisMachine(Way):
+class ThisMachine(Way, frozen=True):
     """The machine that nccldoctor runs on, under its host name."""
 
     def listing(self) -> tuple[Command, ...]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
+
+from msgspec import Struct
 
 from nccldoctor.model.errors import InputError
 from nccldoctor.patterns import lazy
@@ -24,8 +24,7 @@ LookUp = Callable[[Command], str]
 _NAME = lazy(r"[A-Za-z0-9_\[][A-Za-z0-9_.:@%\[\]-]{0,252}")
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """A node or a pod, and the command that reads the collector from its standard input there.
 
     ``problem`` says why nobody can be asked there; ``command`` is then empty.
@@ -36,7 +35,7 @@ class Target:
     problem: str = ""
 
 
-class Way(ABC):
+class Way(Struct, frozen=True):
     """One way to reach the nodes of a job.
 
     ``reaches_all_jobs`` is true of one that names nodes and no job.
@@ -44,20 +43,20 @@ class Way(ABC):
 
     reaches_all_jobs: ClassVar[bool] = False
 
-    @abstractmethod
     def listing(self) -> tuple[Command, ...]:
         """The commands that list the nodes; none where their names are given."""
+        raise NotImplementedError
 
-    @abstractmethod
     def find_targets(self, look_up: LookUp, python: Command) -> tuple[Target, ...]:
         """Every node, with the command that runs ``python`` there.
 
         Raises :class:`~nccldoctor.model.errors.InputError` where the job has no nodes, or a name is unsafe.
         """
+        raise NotImplementedError
 
-    @abstractmethod
     def planned_targets(self, python: Command) -> tuple[Target, ...]:
         """The targets as far as they are known before a command runs; ``NODE`` stands for all that are not."""
+        raise NotImplementedError
 
 
 def checked_name(name: str, of: str) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 from itertools import zip_longest
+
+from msgspec.structs import replace
 
 from nccldoctor.align.divergence.departures import Way
 from nccldoctor.diagnose.sentences.headline import Headline, whole

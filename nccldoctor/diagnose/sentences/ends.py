@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from nccldoctor.align.exits import FATAL
 from nccldoctor.align.stack_activity import user_frame

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.model import Confidence, ConfidenceIn
 from nccldoctor.words.lists import and_list
 from nccldoctor.words.sentences import sentence
@@ -27,8 +28,7 @@ class Basis(StrEnum):
     RANKS_AND_CLASS = "ranks and class"
 
 
-@dataclass(frozen=True, slots=True)
-class Headline:
+class Headline(Struct, frozen=True):
     """Who did what, with a detail: ``rank 5 (node2)``, ``was``, ``killed by SIGKILL before ALLREDUCE #18``.
 
     ``be`` is the auxiliary before which nothing may stand; ``hedge`` is what says that the verdict may be wrong, and "" where the

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.diagnose.sentences.headline import Basis, Headline
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.words.lists import and_list
@@ -12,8 +13,7 @@ from nccldoctor.words.names import ranks_phrase
 from nccldoctor.words.sentences import capitalized
 
 
-@dataclass(frozen=True, slots=True)
-class Tense:
+class Tense(Struct, frozen=True):
     """The verbs of a headline, each for one rank and for several."""
 
     have: tuple[str, str]

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from nccldoctor.align.call_sequences import KIND_MASK, call_chain, call_site
 from nccldoctor.align.descriptions import describe, describe_row
 from nccldoctor.align.divergence.mismatches import rows_at
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.wait_graph import StuckCall
-from nccldoctor.dataclass import dataclass
 from nccldoctor.diagnose.citations import Entry
 from nccldoctor.diagnose.sentences import disagree
 from nccldoctor.diagnose.signs.left_out_batches import left_out_batches
@@ -41,8 +41,7 @@ LOOK_BACK = 512
 """Calls behind a rank's last one in the group that are searched for the place where it left its order."""
 
 
-@dataclass(frozen=True, slots=True)
-class OrderBreak:
+class OrderBreak(Struct, frozen=True):
     """Marks where a rank went on without ``call``, which others miss: ``row`` is what the rank issued instead.
 
     ``expected`` is the row that shows what was due: of the rank's own past (``by_past``), or of one of ``peers``. ``went_past``: it went

@@ -14,12 +14,11 @@ from enum import Enum
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from nccldoctor.align.call_sequences import ROLE_BITS
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.wait_graph import StuckCall
-from nccldoctor.arrays import distinct
-from nccldoctor.dataclass import dataclass
 from nccldoctor.model.ranks import Ranks
 
 FEWEST_EQUAL = 3
@@ -50,8 +49,7 @@ class Change(Enum):
     """It issued too little afterwards to show which."""
 
 
-@dataclass(frozen=True, slots=True)
-class OrderChange:
+class OrderChange(Struct, frozen=True):
     """Marks where a rank parts from the order of ``witnesses``: it issued ``row`` where they issued ``expected``.
 
     ``change`` says what became of the calls of ``group``. ``rival`` is true where as many calls more of another group fit as well.
@@ -66,8 +64,7 @@ class OrderChange:
     rival: bool
 
 
-@dataclass(frozen=True, slots=True)
-class IssueOrders:
+class IssueOrders(Struct, frozen=True):
     """Compares the orders of the ranks of a circle: ``departed`` are in the minority, ``in_order`` are exonerated.
 
     A rank is in order when at least two peers issued all that it issued, in the same order.
@@ -77,8 +74,7 @@ class IssueOrders:
     in_order: Ranks
 
 
-@dataclass(frozen=True, slots=True)
-class _Stream:
+class _Stream(Struct, frozen=True):
     """The collectives of one rank, oldest first: role of the group, number in it, and row.
 
     ``starts`` is the lowest recorded number of each role.
@@ -97,8 +93,7 @@ class _Stream:
         return _Stream(self.roles[keep], self.seqs[keep], self.rows[keep], starts)
 
 
-@dataclass(frozen=True, slots=True)
-class _Pair:
+class _Pair(Struct, frozen=True):
     """Two streams from their first common calls on; they are equal up to ``place``.
 
     ``is_whole``: both have calls of the same roles, so that no call was left out.
@@ -151,7 +146,7 @@ def _stream(facts: Facts, rank: int) -> _Stream:
     rows = rows[facts.progress.collective[rows]]
     roles, groups = facts.sequences.labels[rows] >> ROLE_BITS, facts.case.call_group[rows]
     seqs = facts.case.calls.seq[rows].astype(np.int64)
-    alone = [role for role in distinct(roles).tolist() if len(distinct(groups[roles == role])) == 1]
+    alone = [role for role in np.unique(roles).tolist() if len(np.unique(groups[roles == role])) == 1]
     return _Stream(roles, seqs, rows, {}).since({role: int(seqs[roles == role].min()) for role in alone})
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping
 
+from msgspec import Struct
+
 from nccldoctor.align.descriptions import describe
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.nccl_counter_evidence import (
@@ -21,7 +23,6 @@ from nccldoctor.align.nccl_counter_evidence import (
 )
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.align.wait_graph import StuckCall
-from nccldoctor.dataclass import dataclass
 from nccldoctor.diagnose.citations import Line
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.sentences import counters as said
@@ -49,8 +50,7 @@ Kind = tuple[str, int | None, str | None]
 ASPECTS = ("op", "size", "dtype")
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(Struct, frozen=True):
     """The first number under which members issued unlike calls; ``odd`` is empty where no majority stands against few.
 
     ``shift`` is 1 where the calls of ``odd`` fit when its peers' are moved up by one (it skipped one), -1 where it issued one more.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from nccldoctor.align.divergence.mismatches import Mismatch, first_mismatch
 from nccldoctor.align.facts import Facts

@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
+from msgspec import Struct
+
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.liveness import is_manual_dump
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.align.wait_graph import StuckCall
-from nccldoctor.dataclass import dataclass
 from nccldoctor.diagnose.citations import Citation, Line
 from nccldoctor.diagnose.sentences import absent
 from nccldoctor.events import CollectiveMismatch, DumpNote, Event, ExceptionRaised, SocketError
@@ -27,8 +28,7 @@ AT_ONCE = 2.0
 """Seconds within which a job ends after its last step."""
 
 
-@dataclass(frozen=True, slots=True)
-class QuietRanks:
+class QuietRanks(Struct, frozen=True):
     """The few ranks, or the ranks of one host, that did not complain, and what the others complained of.
 
     ``was_closed``: the launcher may have cut them short before they complained. ``connection_broke``: the first complaint was about a

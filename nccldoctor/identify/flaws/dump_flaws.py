@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nccldoctor.arrays import distinct
 from nccldoctor.model import Gap
 from nccldoctor.model.operations import NEEDS_ALL, op_type
 from nccldoctor.model.ranks import Ranks
@@ -28,9 +27,9 @@ def dump_gaps(batch: Batch, dump_rank: Sequence[int | None], call_group: npt.NDA
     unordered, incomplete = _dumps_out_of_order(batch), _dumps_with_holes(batch)
     ending_early, behind = _dumps_without_newest(batch), _dumps_behind_peers(batch, call_group)
     no_number = has_no_number(calls)
-    nameless = set(distinct(calls.dump[(call_group < 0) & ~calls.is_p2p & ~no_number]).tolist())
-    timeless = set(distinct(calls.dump[(calls.created_ns > 0) & (calls.created_ns < FIRST_DUMP)]).tolist())
-    unnumbered = set(distinct(calls.dump[no_number]).tolist())
+    nameless = set(np.unique(calls.dump[(call_group < 0) & ~calls.is_p2p & ~no_number]).tolist())
+    timeless = set(np.unique(calls.dump[(calls.created_ns > 0) & (calls.created_ns < FIRST_DUMP)]).tolist())
+    unnumbered = set(np.unique(calls.dump[no_number]).tolist())
     for index, (dump, rank) in enumerate(zip(batch.dumps, dump_rank, strict=True)):
         ranks = Ranks([rank] if rank is not None else [])
         if index in nameless and rank is not None:

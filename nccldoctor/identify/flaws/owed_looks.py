@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.events import CaptureNotice, Event, ProcessState, Stack
 from nccldoctor.model import Gap
 from nccldoctor.model.ranks import Ranks
@@ -13,8 +14,7 @@ from nccldoctor.words.names import ranks_phrase
 from nccldoctor.words.times import instant
 
 
-@dataclass(frozen=True, slots=True)
-class OwedLook:
+class OwedLook(Struct, frozen=True):
     """The stacks that ``ranks`` owe to a look. ``asker`` asked for it at ``asked``; ranks that run answer until ``due``."""
 
     asker: int

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
-from nccldoctor.dataclass import dataclass
 from nccldoctor.identify.case import Case
 from nccldoctor.model import Gap
 from nccldoctor.model.operations import NEEDS_ALL, op_type
@@ -23,8 +23,7 @@ from nccldoctor.model.recorded_calls import COMPLETED
 _Rows = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class _FailedCall:
+class _FailedCall(Struct, frozen=True):
     """The row of a call that failed by its timeout, and when, in nanoseconds of the job's clock."""
 
     row: int

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from itertools import zip_longest
 
-from nccldoctor.dataclass import replace
+from msgspec.structs import replace
+
 from nccldoctor.events import Event, Events, ExceptionRaised
 from nccldoctor.model import Source
 

@@ -8,8 +8,9 @@ heading: it is a step where its writer goes on from number to number.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import replace
 from itertools import pairwise
+
+from msgspec.structs import replace
 
 from nccldoctor.events import Events, Heartbeat, Progress
 

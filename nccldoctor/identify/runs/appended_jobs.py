@@ -7,7 +7,8 @@ restart of job 4711: its ranks, hosts and sizes are others.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from nccldoctor.events import Event, SchedulerEvent
 from nccldoctor.ingest.ingest import Ingested

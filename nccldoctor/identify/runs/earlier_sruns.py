@@ -8,7 +8,8 @@ all lines are kept.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from nccldoctor.events import Event, Note, ProcessExit
 from nccldoctor.ingest.ingest import Ingested

@@ -9,10 +9,11 @@ the controller speaks of all jobs of a cluster: where nothing says which one is 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+from msgspec.structs import replace
+
 from nccldoctor.events import Events, Heartbeat, Progress, SchedulerEvent, Setting, Stack
 from nccldoctor.ingest.ingest import Ingested
 from nccldoctor.model import Gap
@@ -41,8 +42,7 @@ def _step_of(event: SchedulerEvent) -> str:
     return f"job {event.job}" if event.job_step is None else f"step {event.job}.{event.job_step}"
 
 
-@dataclass(frozen=True, slots=True)
-class _OwnSteps:
+class _OwnSteps(Struct, frozen=True):
     """The jobs and steps that the variables of the ranks name."""
 
     jobs: frozenset[str]

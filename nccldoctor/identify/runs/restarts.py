@@ -13,9 +13,10 @@ import math
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+from msgspec.structs import replace
+
 from nccldoctor.discover.filename_hints import run_id
 from nccldoctor.events import (
     CallTimeout,
@@ -210,8 +211,7 @@ def _after(case: Case, keep: list[int], ended: float) -> list[int]:
     return [i for i in keep if stays(i)]
 
 
-@dataclass(slots=True)
-class _Attempt:
+class _Attempt(Struct):
     """The ranks of one attempt while its events are read in order.
 
     ``ended`` is the latest time at which a rank ended, ``step`` the highest step by (rank, label), ``spoke`` the ranks that wrote
@@ -219,10 +219,10 @@ class _Attempt:
     """
 
     ended: float = -math.inf
-    step: dict[tuple[int | None, str | None], int] = field(default_factory=dict)
-    spoke: set[int | None] = field(default_factory=set)
-    gone: dict[int | None, float] = field(default_factory=dict)
-    closed: dict[int, float] = field(default_factory=dict)
+    step: dict[tuple[int | None, str | None], int] = {}
+    spoke: set[int | None] = set()
+    gone: dict[int | None, float] = {}
+    closed: dict[int, float] = {}
 
     def is_over_at(self, event: Event, at: float, second: float, pause: float) -> bool:
         """True for the first event of the next attempt: by a rank that had ended, or by its launcher.

@@ -8,12 +8,11 @@ another run.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
-from nccldoctor.dataclass import dataclass
 from nccldoctor.model import Source
 from nccldoctor.model.recorded_calls import Batch, DumpHead, Interner
 
@@ -33,8 +32,7 @@ Call = tuple[str, int, str]
 """A call as all members know it: name of the group, number, operation."""
 
 
-@dataclass(slots=True)
-class Recorded:
+class Recorded(Struct):
     """What the dumps of a run recorded.
 
     ``dumps`` are their indices and ``size`` is the world size. ``first`` and ``last`` are the times of their calls in epoch
@@ -48,8 +46,8 @@ class Recorded:
     last: float = -np.inf
     low: int = 1 << 62
     high: int = -1
-    calls: dict[Call, float] = field(default_factory=dict)
-    named: dict[int, dict[Call, float]] = field(default_factory=dict)
+    calls: dict[Call, float] = {}
+    named: dict[int, dict[Call, float]] = {}
 
     def merge(self, other: Recorded) -> None:
         """Add a dump of the same run."""
@@ -119,8 +117,7 @@ def are_of_one_run(batch: Batch, sources: Mapping[int, Source]) -> bool:
     return bool(np.where(told.shared[1:] > 1, near, in_time & in_step).all())
 
 
-@dataclass(frozen=True, slots=True)
-class _Told:
+class _Told(Struct, frozen=True):
     """What is compared of each dump, those with the newest calls first, as if all before it were one run.
 
     ``shared`` counts its calls that a dump before it recorded too, and ``nearest`` is the least difference of their times; the

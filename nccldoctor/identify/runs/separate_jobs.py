@@ -11,9 +11,10 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import field, replace
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from nccldoctor.discover.filename_hints import run_id
 from nccldoctor.events import CallTimeout, Event, Events, Progress, Setting, TearDown, WorkStatus
 from nccldoctor.identify.event_times import event_seconds
@@ -110,8 +111,7 @@ def _why_dumps(run: Recorded, main: Recorded) -> str:
     return why
 
 
-@dataclass(slots=True)
-class _Unit:
+class _Unit(Struct):
     """What the lines of one folder, or of one file, say of their job.
 
     ``sizes`` are world sizes as printed. ``numbers`` maps (rank, kind of number) to the lowest and highest step or sequence
@@ -119,11 +119,11 @@ class _Unit:
     """
 
     run: str | None = None
-    sources: list[Source] = field(default_factory=list)
-    sizes: set[str] = field(default_factory=set)
-    numbers: dict[tuple[int, str], tuple[int, int]] = field(default_factory=dict)
+    sources: list[Source] = []
+    sizes: set[str] = set()
+    numbers: dict[tuple[int, str], tuple[int, int]] = {}
     hosts: dict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
-    ended: set[int] = field(default_factory=set)
+    ended: set[int] = set()
     first: float = math.inf
     last: float = -math.inf
 
@@ -138,16 +138,15 @@ class _Unit:
         return self.placed_ranks | self.hosts.keys() | self.ended
 
 
-@dataclass(slots=True)
-class _Run:
+class _Run(Struct):
     """Folders or files of one run, with an index by rank.
 
     A further unit is compared only with those that name its ranks: thousands of files of one rank each have nothing in common.
     """
 
-    units: list[_Unit] = field(default_factory=list)
-    sizes: set[frozenset[str]] = field(default_factory=set)
-    ids: set[str] = field(default_factory=set)
+    units: list[_Unit] = []
+    sizes: set[frozenset[str]] = set()
+    ids: set[str] = set()
     of_rank: dict[int, list[_Unit]] = field(default_factory=lambda: defaultdict(list))
 
     def take(self, unit: _Unit) -> None:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
 from datetime import datetime
 from itertools import combinations
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from nccldoctor.events import Event, ExceptionRaised, GpuError, ProcessExit, Writer
 from nccldoctor.ingest.ingest import Ingested
 from nccldoctor.model import Gap
@@ -24,12 +25,11 @@ MOST = 64
 """Kinds of actors, and processes of one rank, that are compared."""
 
 
-@dataclass(slots=True)
-class _Span:
+class _Span(Struct):
     """Where the lines of one process stand: first and last line by source, first and last time."""
 
-    lines: dict[int, tuple[int, int]] = field(default_factory=dict)
-    times: list[datetime] = field(default_factory=list)
+    lines: dict[int, tuple[int, int]] = {}
+    times: list[datetime] = []
 
     def widen(self, event: Event) -> None:
         """Add a line."""
@@ -48,15 +48,14 @@ class _Span:
         return any(self.lines[at][0] <= other.lines[at][1] and other.lines[at][0] <= self.lines[at][1] for at in shared)
 
 
-@dataclass(slots=True)
-class _World:
+class _World(Struct):
     """What lines say of the processes of one kind of actor, by rank.
 
     ``complaints`` are ranks that gave up, ``first`` is the number of the first such line; ``broke`` where a process failed by itself.
     """
 
     ranks: dict[int, dict[str, _Span]] = field(default_factory=lambda: defaultdict(dict))
-    complaints: set[int] = field(default_factory=set)
+    complaints: set[int] = set()
     broke: bool = False
     first: float = math.inf
 

@@ -10,12 +10,12 @@ import re
 import stat
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.model.errors import CatalogueError
 from nccldoctor.prescribe.catalogue.remedy import TOPICS, Remedy, remedy_of
 
@@ -32,8 +32,7 @@ _KEY = re.compile(r"\s*([A-Za-z0-9_\-]{1,60})\s*=")
 _INLINE = re.compile(r"[{,]\s*([A-Za-z0-9_\-]{1,60})\s*=")
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """A remedy with its topic (its folder) and the name of its catalogue.
 
     ``origin`` is ``ours, over built-in`` where one catalogue changes a remedy of another.
@@ -49,8 +48,7 @@ class Entry:
         return self.topic == "folklore"
 
 
-@dataclass(frozen=True, slots=True)
-class Catalogue:
+class Catalogue(Struct, frozen=True):
     """All remedies, ordered by topic and id."""
 
     entries: tuple[Entry, ...]
@@ -75,16 +73,14 @@ def _words_of(entry: Entry) -> str:
     return " ".join((remedy.id, entry.topic, remedy.title, remedy.summary, *told))
 
 
-@dataclass(frozen=True, slots=True)
-class Folder:
+class Folder(Struct, frozen=True):
     """A folder of remedies, ``<topic>/<id>.toml``, and the name that reports give it."""
 
     name: str
     path: Path
 
 
-@dataclass(frozen=True, slots=True)
-class Collected:
+class Collected(Struct, frozen=True):
     """A catalogue without the files that have mistakes, and every mistake: ``folder/topic/id.toml:line: what``."""
 
     catalogue: Catalogue
@@ -125,11 +121,10 @@ def _collect(folders: tuple[Folder, ...]) -> Collected:
     return Collected(Catalogue(tuple(entries)), tuple(mistakes))
 
 
-@dataclass(frozen=True, slots=True)
-class _Layers:
+class _Layers(Struct, frozen=True):
     """The files of one id so far, laid over each other; no entry where the last one disabled it."""
 
-    data: dict[str, Any] = field(repr=False)
+    data: dict[str, Any]
     entry: Entry | None
 
 
@@ -213,8 +208,7 @@ def _read_text(path: Path) -> str:
 def _read_remedy(data: dict[str, Any], text: str, name: str, *, released: bool) -> tuple[Remedy | None, list[str]]:
     """A remedy, or the mistakes in its fields.
 
-    The tests validate every built-in file in full, so that a run only checks their keys: importing pydantic takes
-    longer than reading all of them.
+    Files of ours are looked at closely where they do not fit; the tests do so with each of them.
     """
     if not released and (mistakes := _refused(data, text, name)):
         return None, mistakes
@@ -226,20 +220,12 @@ def _read_remedy(data: dict[str, Any], text: str, name: str, *, released: bool) 
 
 def _refused(data: dict[str, Any], text: str, name: str) -> list[str]:
     """All mistakes of a remedy by the schema, each with its line."""
-    from pydantic import ValidationError
+    from nccldoctor.prescribe.catalogue.schema import mistakes_of
 
-    from nccldoctor.prescribe.catalogue.schema import remedy
-
-    mistakes: list[str] = []
-    try:
-        remedy().model_validate(data)
-    except ValidationError as error:
-        for problem in error.errors(include_url=False, include_input=False):
-            at = tuple(part for part in problem["loc"] if part != "[key]")
-            mistakes.append(
-                f"{name}:{line_of(text, at)}: {one_line('.'.join(map(str, at)))}: {one_line(problem['msg'])}"
-            )
-    return mistakes
+    return [
+        f"{name}:{line_of(text, at)}: {one_line('.'.join(map(str, at)))}: {one_line(what)}"
+        for at, what in mistakes_of(data)
+    ]
 
 
 def _wrong_place(data: dict[str, Any], path: Path, topic: str, text: str, name: str) -> Iterator[str]:

@@ -1,127 +1,141 @@
-"""A remedy as plain values, built from the content of a remedy file without pydantic."""
+"""A remedy as its file holds it; the types of its fields say what may stand there."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import date
 from functools import cache
-from typing import Any, cast
+from typing import Annotated, Any, Literal, cast
 
-from nccldoctor.dataclass import dataclass
+import msgspec
+from msgspec import Meta, Struct, field
+
 from nccldoctor.prescribe.conditions import PREDICATES
 from nccldoctor.prescribe.conditions.base import catalogue_name
 
 TOPICS = ("lateness", "divergence", "process", "gpu", "node", "network", "versions", "folklore")
 """The folders of the catalogue."""
-BLOCKS = {"all": "all of", "any": "one of", "none": "none of"}
+
+Block = Literal["all", "any", "none"]
+BLOCKS: dict[Block, str] = {"all": "all of", "any": "one of", "none": "none of"}
 """The tables under ``conditions``, and how many of their conditions must be met, in words."""
 
+Line = Annotated[str, Meta(min_length=1, max_length=600)]
+_Identifier = Annotated[str, Meta(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", max_length=60)]
+_Link = Annotated[str, Meta(pattern=r"^https://[^\s<>\"]+$", max_length=300)]
 
-@dataclass(frozen=True, slots=True)
-class Warn:
+
+class Warn(Struct, frozen=True, forbid_unknown_fields=True):
     """Something that is often advised here and does not help, and why."""
 
-    what: str
-    why: str
+    what: Line
+    why: Line
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(Struct, frozen=True, forbid_unknown_fields=True):
     """The source of a fact, and the day it was looked at."""
 
-    url: str
+    url: _Link
     seen: date
 
 
-@dataclass(frozen=True, slots=True)
-class Clause:
+class Clause(Struct, frozen=True):
     """One condition: a predicate by its name in the catalogue, and its arguments by their Python names."""
 
     name: str
     arguments: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One thing to do: a sentence, a command, or both. A command is read-only unless it says otherwise.
+class Step(Struct, frozen=True, forbid_unknown_fields=True):
+    """One thing to do: a sentence, a command, or both. A command is read-only unless it says otherwise."""
 
-    A step with ``when`` is for those findings alone that meet this condition; one with ``while_`` for a job that is still running,
-    or for one that has ended.
-    """
+    text: Line | None = None
+    command: Annotated[Line | None, Meta(description="A shell command. Values are filled in quoted for the shell.")] = (
+        None
+    )
+    where: Annotated[
+        Line | None, Meta(description="Where to run it, in words: on the host of a rank, on a login node.")
+    ] = None
+    expect: Annotated[Line | None, Meta(description="What the output shows if this is the cause.")] = None
+    read_only: Annotated[bool, Meta(description="Whether the command changes nothing.")] = True
+    while_: Annotated[
+        Literal["running", "ended"] | None,
+        Meta(description="The step is for a job that still runs, or for one that has ended; else for both."),
+    ] = field(default=None, name="while")
+    when: Annotated[
+        Clause | None,
+        Meta(description="The step is for findings that meet this condition and left out for others."),
+    ] = None
 
-    text: str | None = None
-    command: str | None = None
-    where: str | None = None
-    expect: str | None = None
-    read_only: bool = True
-    while_: str | None = None
-    when: Clause | None = None
+    def __post_init__(self) -> None:
+        if not self.text and not self.command:
+            raise ValueError("a step needs a text or a command")
 
 
-@dataclass(frozen=True, slots=True)
-class Remedy:
-    """One cause and what to do about it; the fields are those of :class:`nccldoctor.prescribe.catalogue.schema.Remedy`."""
+class Remedy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One cause and what to do about it."""
 
-    id: str
-    title: str
-    summary: str
-    status: str
-    prior: float
-    frequency: str
-    general: bool
-    conditions: Mapping[str, tuple[Clause, ...]]
-    confirm: tuple[Step, ...]
-    fix: tuple[Step, ...]
-    prevent: tuple[Step, ...]
-    avoid: tuple[Warn, ...]
-    sources: tuple[Reference, ...]
+    id: _Identifier
+    title: Annotated[Line, Meta(description="The cause, in words an engineer would search for.")]
+    summary: Annotated[
+        Line, Meta(description="What happens and why it hangs the job, in one to three short sentences.")
+    ]
+    status: Annotated[
+        Literal["established", "common", "suspected"],
+        Meta(
+            description="established (in source code or a manual), common (well reported) or suspected (rarely seen)."
+        ),
+    ]
+    prior: Annotated[float, Meta(gt=0, le=1, description="How often this is the cause when its conditions are met.")]
+    frequency: Annotated[
+        Literal["often", "sometimes", "rarely"],
+        Meta(description="How often this cause occurs at all. Orders guesses when no specific sign is in the input."),
+    ] = "sometimes"
+    general: Annotated[
+        bool,
+        Meta(description="A fallback, listed after every more specific remedy of the same finding."),
+    ] = False
+    conditions: Annotated[
+        Mapping[Block, tuple[Clause, ...]],
+        Meta(description="All of the first, one of the second and none of the third are met. They do not nest."),
+    ]
+    confirm: tuple[Step, ...] = ()
+    fix: tuple[Step, ...] = ()
+    prevent: tuple[Step, ...] = ()
+    avoid: tuple[Warn, ...] = ()
+    sources: Annotated[tuple[Reference, ...], Meta(min_length=1)]
 
-    def clauses(self, block: str) -> tuple[Clause, ...]:
+    def __post_init__(self) -> None:
+        if not self.clauses("all") and not self.clauses("any"):  # it would fit everything
+            raise ValueError("a remedy needs conditions under all or any")
+
+    def clauses(self, block: Block) -> tuple[Clause, ...]:
         """The conditions of one of the :data:`BLOCKS`."""
         return self.conditions.get(block, ())
 
     @property
     def is_cause(self) -> bool:
         """True where the class of the finding is the cause itself. No other sign is asked for; a fallback is no cause."""
-        asked = [clause for block in ("all", "any") for clause in self.clauses(block) if clause.name != "finding"]
+        asked = [clause for clause in (*self.clauses("all"), *self.clauses("any")) if clause.name != "finding"]
         return not asked and not self.general
 
 
 def remedy_of(data: Mapping[str, Any]) -> Remedy:
     """The remedy in the content of a TOML file.
 
-    Only names are checked, not ranges or words. Raises KeyError, TypeError, ValueError or AttributeError where a key,
-    predicate or argument is missing or unknown.
+    Of conditions only the names are checked. Raises KeyError, TypeError, ValueError or AttributeError where something does not fit.
     """
-    unknown = [key for key in data if key not in Remedy.__slots__]
-    if unknown or not data["sources"] or not data["conditions"].keys() <= BLOCKS.keys():
-        raise ValueError(f"unknown or missing keys: {unknown}")
-    return Remedy(
-        id=data["id"],
-        title=data["title"].strip(),
-        summary=data["summary"].strip(),
-        status=data["status"],
-        prior=float(data["prior"]),
-        frequency=data.get("frequency", "sometimes"),
-        general=data.get("general", False),
-        conditions={block: tuple(map(_clause, tables)) for block, tables in data["conditions"].items()},
-        confirm=_read_steps(data.get("confirm", ())),
-        fix=_read_steps(data.get("fix", ())),
-        prevent=_read_steps(data.get("prevent", ())),
-        avoid=tuple(Warn(**_trimmed(table)) for table in data.get("avoid", ())),
-        sources=tuple(Reference(**_trimmed(table)) for table in data["sources"]),
-    )
+    written = _trimmed(data)
+    written["conditions"] = {block: list(map(_clause, tables)) for block, tables in data["conditions"].items()}
+    written |= {block: list(map(_step_table, data[block])) for block in ("confirm", "fix", "prevent") if block in data}
+    written |= {block: list(map(_trimmed, data[block])) for block in ("avoid", "sources") if block in data}
+    return msgspec.convert(written, Remedy)
 
 
-def _read_steps(items: Iterable[Any]) -> tuple[Step, ...]:
+def _step_table(written: Any) -> dict[str, Any]:
     """A plain string is a step without a command."""
-    return tuple(Step(text=item.strip()) if isinstance(item, str) else _read_step(item) for item in items)
-
-
-def _read_step(table: Mapping[str, Any]) -> Step:
-    when = {"when": _clause(table["when"])} if "when" in table else {}
-    plain = {"while_" if key == "while" else key: value for key, value in _trimmed(table).items()}
-    return Step(**(plain | when))
+    table = _trimmed({"text": written} if isinstance(written, str) else written)
+    return table | {"when": _clause(table["when"])} if "when" in table else table
 
 
 def _trimmed(table: Mapping[str, Any]) -> dict[str, Any]:

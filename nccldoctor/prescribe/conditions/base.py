@@ -9,10 +9,10 @@ follows from the signature.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.events import Event
 from nccldoctor.model import Finding
 from nccldoctor.model.ranks import Ranks
@@ -42,23 +42,20 @@ SHOWN = 160
 """Characters of a quoted line that an answer repeats."""
 
 
-@dataclass(frozen=True, slots=True)
-class OneOf:
+class OneOf(Struct, frozen=True):
     """Marks a ``str`` argument (``Annotated[str, OneOf(...)]``) that takes only these words."""
 
     words: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """``asked`` is the condition in words; ``says`` the evidence, what to look for, or the missing input."""
 
     asked: str
     says: str
 
 
-@dataclass(frozen=True, slots=True)
-class Met(Answer):
+class Met(Answer, frozen=True):
     """The condition holds; ``where`` is the place that shows it, where one line or entry does.
 
     ``is_hint`` where the name of a user's own function is all that shows it: it then carries no *strong* fit.
@@ -68,18 +65,15 @@ class Met(Answer):
     is_hint: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Unmet(Answer):
+class Unmet(Answer, frozen=True):
     """The input that would show it is there, and does not."""
 
 
-@dataclass(frozen=True, slots=True)
-class NotCheckable(Answer):
+class NotCheckable(Answer, frozen=True):
     """The input that would show it is not there; ``says`` names it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(Struct, frozen=True):
     """One finding, all ``findings``, and the case behind them, surveyed once for all predicates."""
 
     finding: Finding
@@ -113,15 +107,14 @@ class Context:
 Function = Callable[..., Answer]
 
 
-@dataclass(frozen=True, slots=True)
-class Predicate:
+class Predicate(Struct, frozen=True):
     """A registered predicate. ``weight`` (0 to 1) says how much it proves when it is met.
 
     A class of finding fits many causes (0.3), a stack names one (0.85). From :data:`SPECIFIC` on it counts as specific.
     """
 
     name: str
-    function: Function = field(repr=False)
+    function: Function
     weight: float = 0.3
 
     @property

@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from nccldoctor.align.stack_activity import first_meaningful, user_frames, wait_of
-from nccldoctor.arrays import median
 from nccldoctor.events import ExceptionRaised, FailedStack, Heartbeat, Progress, Stack
 from nccldoctor.model import CauseClass, Confidence
 from nccldoctor.model.ranks import Ranks
@@ -105,7 +104,7 @@ def _pauses(context: Context, ranks: Ranks) -> tuple[float, float] | None:
     gaps = np.diff(calls.created_ns[own]) / 1e9
     if alike.sum() < 2 or alike.all():
         return None
-    return median(gaps[alike]), median(gaps[~alike])
+    return float(np.median(gaps[alike])), float(np.median(gaps[~alike]))
 
 
 def _is_alike(calls: Calls, rows: npt.NDArray[np.intp], model: int) -> npt.NDArray[np.bool_]:

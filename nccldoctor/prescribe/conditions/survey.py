@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import field
 from typing import TypeVar, cast
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.events import CallTimeout, Event, Heartbeat, Phase, Progress, Stack
 from nccldoctor.identify.case import Case
 from nccldoctor.model import Place, Source, SourceKind
@@ -20,8 +20,7 @@ Writer = tuple[int, int]
 """Who writes: a rank (and -1), or -1 and the source where no rank is known."""
 
 
-@dataclass(frozen=True, slots=True)
-class SurveyedEvent:
+class SurveyedEvent(Struct, frozen=True):
     """One event with its rank and its (short) host; ``before_timeout`` unless it came after the first timeout."""
 
     event: Event
@@ -30,8 +29,7 @@ class SurveyedEvent:
     before_timeout: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Survey:
+class Survey(Struct, frozen=True):
     """Events by kind, stacks by rank, who left a log, and the last activity before the first timeout.
 
     ``last_activity`` holds the last phase, progress or heartbeat of each writer; ``last_step`` and ``last_phase`` are
@@ -46,7 +44,7 @@ class Survey:
     last_activity: Mapping[Writer, Event]
     last_step: Progress | None
     last_phase: Phase | None
-    texts: dict[int, str] = field(default_factory=dict, repr=False, compare=False)
+    texts: dict[int, str] = {}
 
     def events_of(self, cls: type[_E]) -> tuple[_E, ...]:
         """All events of one class, in input order."""
@@ -89,8 +87,7 @@ class Survey:
         return text
 
 
-@dataclass(frozen=True, slots=True)
-class _Attribution:
+class _Attribution(Struct, frozen=True):
     """Finds the rank and the host of an event: its own, those of its process id, or its file's."""
 
     case: Case
@@ -116,8 +113,7 @@ class _Attribution:
         return host_key(self.case.pods.place(name)) if name else None
 
 
-@dataclass(frozen=True, slots=True)
-class _FirstTimeout:
+class _FirstTimeout(Struct, frozen=True):
     """The time (seconds, nan where unknown) and the place of the first timeout line."""
 
     second: float

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Annotated
 
+from msgspec import Struct
+
 from nccldoctor.align.stack_activity import find_activity
-from nccldoctor.dataclass import dataclass
 from nccldoctor.events import Event, Phase, Progress
 from nccldoctor.model import Finding
 from nccldoctor.prescribe.conditions.base import (
@@ -46,8 +47,7 @@ _BARS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(Struct, frozen=True):
     """What a rank did, and the event that shows it.
 
     ``took_s`` are its seconds, where a line says that it took longer than the timeout. ``is_guess`` where the name of a user's own

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec import Struct
+
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.nccl_counter_evidence import steady_queries
 from nccldoctor.align.progress.group_progress import GroupProgress
-from nccldoctor.dataclass import dataclass
 from nccldoctor.events import CommInit
 from nccldoctor.model import CauseClass, Finding, Place
 from nccldoctor.model.exhibits import CountsRow, CountsTable, Exhibit, Part
@@ -29,8 +30,7 @@ _COUNTS_COMPLETED = ("dump", "status")
 """Observers that count completed calls; NCCL's own count the calls that were issued."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Count:
+class _Count(Struct, frozen=True):
     """Ranks that stand at the same numbers."""
 
     ranks: Ranks

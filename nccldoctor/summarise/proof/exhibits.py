@@ -7,11 +7,12 @@ cannot show is named.
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import replace
 from itertools import islice
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from nccldoctor.align.facts import Facts
-from nccldoctor.dataclass import dataclass
 from nccldoctor.model import Finding, Place
 from nccldoctor.model.exhibits import Exhibit, Part, Unshown
 from nccldoctor.model.figures import CallDiff
@@ -33,8 +34,7 @@ LETTERS = "ABC"
 EXHIBITS = len(LETTERS)
 
 
-@dataclass(frozen=True, slots=True)
-class Proof:
+class Proof(Struct, frozen=True):
     """The exhibits of a verdict, and the parts of its argument that the input cannot show."""
 
     exhibits: tuple[Exhibit, ...]

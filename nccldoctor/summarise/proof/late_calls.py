@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from nccldoctor.align.divergence.mismatches import rows_at
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.lateness.call_times import Measure
 from nccldoctor.align.lateness.late_ranks import LateRank
-from nccldoctor.dataclass import dataclass
 from nccldoctor.model import Finding, Place
 from nccldoctor.model.exhibits import CountsRow, CountsTable, Exhibit, Part
 from nccldoctor.model.ranks import Ranks
@@ -16,8 +17,7 @@ _SHOWN = 0.5
 """The share of its usual lateness by which a rank is behind in each call shown: less says that the clocks of hosts differ."""
 
 
-@dataclass(frozen=True, slots=True)
-class _LateCall:
+class _LateCall(Struct, frozen=True):
     """One call: milliseconds by which the late rank, and the latest of its peers, came after the first rank."""
 
     seq: int

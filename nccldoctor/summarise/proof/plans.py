@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
+from msgspec import Struct
+
 from nccldoctor.align.stack_activity import wait_of
-from nccldoctor.dataclass import dataclass
 from nccldoctor.events import (
     Absence,
     CallTimeout,
@@ -121,8 +122,7 @@ class Question(StrEnum):
     LINK = "did its link fail?"
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """The records that serve each part of the argument, best first.
 
     ``both`` show a peer and a culprit side by side; ``peer`` and ``culprit`` are asked where none of them can. ``condition`` answers the

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from nccldoctor.align.exits import is_own_exit
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stack_activity import function_of_activity
-from nccldoctor.dataclass import dataclass
 from nccldoctor.events import CallTimeout, Event, ExceptionRaised, Heartbeat, Phase, ProcessExit, Progress, Stack
 from nccldoctor.model import Evidence, Finding, Place
 from nccldoctor.model.excerpts import Excerpts, SourceLine
@@ -44,8 +45,7 @@ ASKED = 8
 """Culprits whose further lines may be quoted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Quotable:
+class Quotable(Struct, frozen=True):
     """A line that an exhibit may quote: what it says, of which rank.
 
     ``number`` counts the finding's evidence; None for a line that no rule cites.

@@ -6,7 +6,8 @@ Example: rank 0's watchdog gave up on ALLREDUCE #4 of the default group, and so 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from nccldoctor.align.facts import Facts
 from nccldoctor.events import CallTimeout, Event, ExceptionRaised, ProcessExit, Stack

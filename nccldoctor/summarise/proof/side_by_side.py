@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 
+from msgspec import Struct
+
 from nccldoctor.align.call_sequences import call_site
 from nccldoctor.align.descriptions import recorded_state
 from nccldoctor.align.divergence.mismatches import rows_at
 from nccldoctor.align.facts import Facts
-from nccldoctor.dataclass import dataclass
 from nccldoctor.model import Finding, Place
 from nccldoctor.model.exhibits import CallCell, CallsRow, CallsSide, CallsTable, Exhibit, Part
 from nccldoctor.model.figures import CallDiff, IssuedCall
@@ -22,8 +23,7 @@ BEFORE_STALL = 1
 BOTH = (Part.PEER, Part.CULPRIT)
 
 
-@dataclass(frozen=True, slots=True)
-class Sides:
+class Sides(Struct, frozen=True):
     """A waiting peer and a culprit that left a record of the stalled group; None for one without."""
 
     peer: int | None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 
 from builders.diagnoses.fixtures_diagnosis_parts import (
@@ -20,6 +19,7 @@ from builders.diagnoses.fixtures_diagnosis_parts import (
     telling,
     waiting,
 )
+from msgspec.structs import replace
 
 from nccldoctor.model import (
     Action,

@@ -1,22 +1,18 @@
-"""The JSON Schemas of ``analyze`` and ``inspect``, made by pydantic from the fields and types of the documents.
+"""The JSON Schemas of ``analyze`` and ``inspect``, made from the fields and types of the documents.
 
 ``test_json_document.py`` compares them with those in ``nccldoctor/schema`` and writes anew what is stale.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from enum import StrEnum
-from functools import cache, reduce
-from operator import or_
-from types import GenericAlias, UnionType
+from types import UnionType
 from typing import Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
-from pydantic import Field, RootModel, create_model
-from pydantic.json_schema import GenerateJsonSchema, models_json_schema
+from msgspec import Struct
 
 from nccldoctor.events import KINDS, Event, GroupRef
 from nccldoctor.model import Action, Diagnosis, Place, RemedyAdvice, Source, Stalled
@@ -29,25 +25,33 @@ from nccldoctor.reports.inspect import GapRow, Understood
 from nccldoctor.reports.json_document import SCHEMA_VERSION
 from nccldoctor.reports.plotly.timeline import MARKS
 
+TEXTS = {
+    "FilePlace": {"description": "path:line, or path#entries[i]; the path is relative to the input."},
+    "RankSet": {
+        "description": 'A set of global ranks: "5", "0-3,7", "".',
+        "pattern": r"^(\d+(-\d+)?(,\d+(-\d+)?)*)?$",
+    },
+    "Time": {
+        "description": "ISO 8601, with offset where the source says it.",
+        "pattern": r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d(:\d\d(\.\d+)?)?)?$",
+    },
+}
+"""Definitions of texts."""
 
-class RankSet(RootModel[str]):
-    """A set of global ranks: "5", "0-3,7", ""."""
-
-    root: str = Field(pattern=r"^(\d+(-\d+)?(,\d+(-\d+)?)*)?$")
-
-
-class Time(RootModel[str]):
-    """ISO 8601, with offset where the source says it."""
-
-    root: str = Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d(:\d\d(\.\d+)?)?)?$")
-
-
-class FilePlace(RootModel[str]):
-    """path:line, or path#entries[i]; the path is relative to the input."""
-
-
-FORMS: dict[type, Any] = {Ranks: RankSet, datetime: Time | None, Place: FilePlace, GroupRef: str}
-"""Types that JSON has as text; a time without a year is null."""
+NULL, TEXT = {"type": "null"}, {"type": "string"}
+SCALARS: dict[Any, dict[str, Any]] = {
+    None: NULL,
+    type(None): NULL,
+    bool: {"type": "boolean"},
+    int: {"type": "integer"},
+    float: {"type": "number"},
+    str: TEXT,
+    GroupRef: TEXT,
+    Place: {"$ref": "#/$defs/FilePlace"},
+    Ranks: {"$ref": "#/$defs/RankSet"},
+    datetime: {"anyOf": [{"$ref": "#/$defs/Time"}, NULL]},
+}
+"""Types that are no objects and no lists; a time without a year is null."""
 
 CHOICES: dict[tuple[type, str], Iterable[str]] = {
     (Action, "restart"): RESTARTS,
@@ -80,11 +84,6 @@ NOTES: dict[tuple[type, str], str] = {
 """Descriptions of fields whose name and type do not say enough."""
 
 
-class _Untitled(GenerateJsonSchema):
-    def field_title_should_be_set(self, schema: Any) -> bool:
-        return False
-
-
 def text(name: str) -> str:
     """The schema of ``analyze`` or ``inspect`` as the package holds it: one property and one definition a line."""
     return _lines(schema(name), ("properties", "$defs")) + "\n"
@@ -97,59 +96,60 @@ def _lines(value: dict[str, Any], opened: tuple[str, ...] = ()) -> str:
 
 def schema(name: str) -> dict[str, Any]:
     """The schema as dictionaries and lists; raises KeyError for another name."""
-    models = {"analyze": _analyze, "inspect": _inspect}[name]()
-    definitions = models_json_schema([(m, "validation") for m in models], schema_generator=_Untitled)[1]["$defs"]
-    for definition in definitions.values():
-        definition.pop("title", None)
+    definitions: dict[str, Any] = {}
+    document = {"analyze": _analyze, "inspect": _inspect}[name](definitions)
+    version = {"schema_version": _words([SCHEMA_VERSION])}
+    listed = json.dumps(document) + json.dumps(definitions)
+    definitions |= {n: {**said, **TEXT} for n, said in TEXTS.items() if f"#/$defs/{n}" in listed}
     if "Event" in definitions:
         definitions["Event"]["allOf"] = [
-            {"if": {"properties": {"kind": {"const": kind}}}, "then": {"$ref": f"#/$defs/{kind}"}} for kind in _kinds()
+            {"if": {"properties": {"kind": {"const": kind}}}, "then": {"$ref": f"#/$defs/{kind}"}}
+            for kind in sorted({*KINDS, "recorder-dump"})
         ]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"urn:nccldoctor:{name}:{SCHEMA_VERSION}",
         "title": f"Output of nccldoctor {name} --format json",
         "description": "More may be added; what is listed keeps its name and meaning within schema_version 1.",
-        **definitions.pop("Document"),
-        "$defs": definitions,
+        **_object(version | document),
+        "$defs": {n: definitions[n] for n in sorted(definitions)},
     }
 
 
-def _analyze() -> list[Any]:
-    tool = _model("Tool", {"name": Literal["nccldoctor"], "version": str, "catalogue": str | None})
-    return [_model("Document", {"schema_version": Literal[SCHEMA_VERSION], "tool": tool, **_fields(Diagnosis)})]
+def _analyze(definitions: dict[str, Any]) -> dict[str, Any]:
+    words = {"name": _words(["nccldoctor"]), "version": TEXT, "catalogue": _any_of([TEXT, NULL])}
+    definitions["Tool"] = _object(words)
+    return {"tool": {"$ref": "#/$defs/Tool"}, **_properties(Diagnosis, definitions)}
 
 
-def _inspect() -> list[Any]:
-    source = _model("Source", _fields(Source) | _fields(Understood))
-    only_lines = {
-        "clock": (str, ""),
-        "host": (str | None, None),
-        "pid": (int | None, None),
-        "pod": (str | None, None),
-        "text": (str, ""),
-    }
-    event = _model("Event", _fields(Event) | only_lines)
-    rows = {"sources": source, "events": event, "gaps": _of(GapRow)}
-    lists = {name: GenericAlias(list, row) for name, row in rows.items()}
-    return [_model("Document", {"schema_version": Literal[SCHEMA_VERSION], **lists}), *_kinds().values()]
+def _inspect(definitions: dict[str, Any]) -> dict[str, Any]:
+    common = _properties(Event, definitions)
+    only_lines = {name: {**_any_of([SCALARS[kind], NULL]), "default": None} for name, kind in ONLY_LINES.items()}
+    only_lines = {"clock": TEXT | {"default": ""}} | only_lines | {"text": TEXT | {"default": ""}}
+    definitions["Source"] = _object(_properties(Source, definitions) | _properties(Understood, definitions))
+    definitions["Event"] = _object(common | only_lines)
+    for name, kind in {**KINDS, "recorder-dump": DumpHead}.items():
+        own = _properties(kind, definitions)
+        definitions[name] = _object({f: form for f, form in own.items() if f not in Event.__struct_fields__})
+    rows = {"sources": "Source", "events": "Event", "gaps": _reference(GapRow, definitions)["$ref"].rpartition("/")[2]}
+    return {name: {"items": {"$ref": f"#/$defs/{row}"}, "type": "array"} for name, row in rows.items()}
 
 
-def _kinds() -> dict[str, Any]:
-    """The own fields of each kind of event, and those of a recorder dump."""
-    common = {field.name for field in dataclasses.fields(Event)}
-    own = {name: {f: form for f, form in _fields(kind).items() if f not in common} for name, kind in KINDS.items()}
-    return {name: _model(name, forms) for name, forms in sorted((own | {"recorder-dump": _fields(DumpHead)}).items())}
+ONLY_LINES = {"host": str, "pid": int, "pod": str}
+"""Fields of events that lines alone have."""
 
 
-def _model(name: str, forms: dict[str, Any]) -> Any:
-    fields: Any = {field: form if isinstance(form, tuple) else (form, ...) for field, form in forms.items()}
-    return create_model(name, **fields)
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    """An object with these properties; all are there but those that have a default."""
+    sorted_forms = {name: _sorted(form) for name, form in properties.items()}
+    needed = [name for name, form in properties.items() if "default" not in form]
+    return {"properties": sorted_forms, "required": needed, "type": "object"}
 
 
-@cache
-def _of(kind: Any) -> Any:
-    return _model(kind.__name__, _fields(kind))
+def _sorted(form: Any) -> Any:
+    if isinstance(form, list):
+        return [_sorted(item) for item in form]
+    return {key: _sorted(form[key]) for key in sorted(form)} if isinstance(form, dict) else form
 
 
 def _types(kind: type) -> dict[str, Any]:
@@ -162,28 +162,54 @@ def _types(kind: type) -> dict[str, Any]:
     return types
 
 
-def _fields(kind: type) -> dict[str, Any]:
-    forms = _types(kind)
-    return {
-        name: (
-            Literal[tuple(CHOICES[kind, attribute])] if (kind, attribute) in CHOICES else _published(forms[name]),
-            Field(description=NOTES.get((kind, attribute))),
-        )
-        for name, attribute, _ in json_names.fields(kind)
-    }
+def _properties(kind: type, definitions: dict[str, Any]) -> dict[str, Any]:
+    """The schema of each published field of a class."""
+    forms, out = _types(kind), {}
+    for name, attribute, _ in json_names.fields(kind):
+        words = CHOICES.get((kind, attribute))
+        out[name] = _words(words) if words else _published(forms[name], definitions)
+        if note := NOTES.get((kind, attribute)):
+            out[name] = out[name] | {"description": note}
+    return out
 
 
-def _published(form: Any) -> Any:
-    """A type of ours as the type that its JSON has."""
-    if form in FORMS:
-        return FORMS[form]
-    if isinstance(form, type) and dataclasses.is_dataclass(form):
-        return _of(form)
+def _reference(kind: type, definitions: dict[str, Any]) -> dict[str, Any]:
+    """A reference to the definition of a class, which is made where it is not there."""
+    if kind.__name__ not in definitions:
+        definitions[kind.__name__] = {}
+        definitions[kind.__name__] = _object(_properties(kind, definitions))
+    return {"$ref": f"#/$defs/{kind.__name__}"}
+
+
+def _words(words: Iterable[str]) -> dict[str, Any]:
+    listed = list(words)
+    return {"const": listed[0], "type": "string"} if len(listed) == 1 else {"enum": listed, "type": "string"}
+
+
+def _any_of(forms: list[dict[str, Any]]) -> dict[str, Any]:
+    """One of some schemas, each once."""
+    flat = [one for form in forms for one in form.get("anyOf", [form])]
+    return {"anyOf": [form for n, form in enumerate(flat) if form not in flat[:n]]}
+
+
+def _published(form: Any, definitions: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a type of ours."""
+    if form in SCALARS:
+        return SCALARS[form]
+    if isinstance(form, type) and issubclass(form, Struct):
+        return _reference(form, definitions)
     if isinstance(form, type) and issubclass(form, StrEnum):
-        return Literal[tuple(sorted(member.value for member in form))]
-    parts = tuple(_published(part) for part in get_args(form))
-    if get_origin(form) is ClassVar:
+        return _words(sorted(member.value for member in form))
+    of, inside = get_origin(form), get_args(form)
+    if of is Literal:
+        return _words(inside)
+    parts = [_published(part, definitions) for part in inside if part is not ...]
+    if of is ClassVar:
         return parts[0]
-    if get_origin(form) in (Union, UnionType):
-        return reduce(or_, parts)
-    return tuple.__class_getitem__(parts) if get_origin(form) is tuple else form
+    if of in (Union, UnionType):
+        return _any_of(parts)
+    if isinstance(of, type) and issubclass(of, Mapping):
+        return {"additionalProperties": parts[1], "type": "object"}
+    if ... in inside or of is list:
+        return {"items": parts[0], "type": "array"}
+    return {"maxItems": len(parts), "minItems": len(parts), "prefixItems": parts, "type": "array"}

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from msgspec.structs import replace
+
 from nccldoctor.align.facts import Facts, align
 from nccldoctor.events import CollectiveTimeout, Event, GroupRef
 from nccldoctor.identify.case import Case
@@ -181,7 +183,7 @@ class Log:
 
     def parsed(self, number: int) -> Parsed:
         source = Source(number, self.path, self.kind, self.size, self.rank, self.local_rank, self.host)
-        placed = [dataclasses.replace(e, place=Place(number, self.path, i)) for i, e in enumerate(self.events, 1)]
+        placed = [replace(e, place=Place(number, self.path, i)) for i, e in enumerate(self.events, 1)]
         return Parsed(source, tuple(placed), lines=len(placed))
 
 

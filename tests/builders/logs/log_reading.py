@@ -29,7 +29,9 @@ def events_of(parser: LineParser, text: str, path: str = "job.log") -> list[Even
     """All events of one parser, in the order of the text. A parser that raised fails the test."""
     content = text.encode("utf-8", "surrogateescape")
     answer = scan(Source(0, path, SourceKind.LOG, len(content)), io.BytesIO(content), [parser])
-    raised = [gap for gap in answer.gaps if not gap.holes]  # lines that are missing in the text are no fault of the parser
+    raised = [
+        gap for gap in answer.gaps if not gap.holes
+    ]  # lines that are missing in the text are no fault of the parser
     assert not raised, raised
     return list(answer.events)
 

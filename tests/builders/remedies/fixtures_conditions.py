@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from nccldoctor.events import CollectiveTimeout, Event, Events, Setting, Stack
 from nccldoctor.identify.case import Case
@@ -70,7 +70,7 @@ def case(
         rank_host=HOSTS,
         rank_pid={rank: 1000 + rank for rank in range(8)},
     )
-    return dataclasses.replace(built, **more)
+    return replace(built, **more)
 
 
 def finding(

@@ -351,7 +351,7 @@ def test_demo_never_overwrites(tmp_path: Path) -> None:
     ("kind", "code"), [(SourceKind.LOG, 3), (SourceKind.RECORDER, 3), (SourceKind.UNREADABLE, 2), (SourceKind.EMPTY, 2)]
 )
 def test_undetermined_depends_on_what_was_read(kind: SourceKind, code: int) -> None:
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     diagnosis: Diagnosis = replace(exit_codes.failed("nothing"), sources=(Source(0, "a", kind, 1),))
     finding = diagnosis.findings[0]

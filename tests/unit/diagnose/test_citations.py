@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from builders.jobs.cases import RecordedRank, Team, facts, world
+from msgspec.structs import replace
 
 from nccldoctor.diagnose.citations import quote
 from nccldoctor.diagnose.diagnose import diagnose

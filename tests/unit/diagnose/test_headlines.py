@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from builders.diagnoses import fixtures_diagnoses
 from builders.jobs.cases import Log, RecordedRank, facts, said, world
+from msgspec.structs import replace
 
 from nccldoctor.diagnose.diagnose import diagnose
 from nccldoctor.diagnose.headlines import describe_no_data, with_headline

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from builders.jobs.cases import RecordedRank, ingested, world
+from msgspec.structs import replace
 
 import nccldoctor
 from nccldoctor.align.facts import align

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import pickle
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from builders.jobs.cases import Log, RecordedRank, case, gave_up, said, world
 from builders.logs.lines import watchdog
+from msgspec.structs import replace
 
 import nccldoctor
 from nccldoctor.align.facts import align
@@ -31,7 +32,7 @@ def stuck(*gaps: Gap, kind: SourceKind = SourceKind.LOG, reaches: float = 20.0) 
         Log(f"rank_{r}.log", [said(Progress, r, 10.0, step=8), *([] if r == 2 else [gave_up(r, 9, 600.0)])], rank=r)
         for r in range(4)
     ]
-    logs[2] = replace(logs[2], events=[*logs[2].events, said(DumpSignal, 2, 601.0)])
+    logs[2] = dataclasses.replace(logs[2], events=[*logs[2].events, said(DumpSignal, 2, 601.0)])
     other = Log("extra", [said(Progress, None, reaches, step=8)], kind=kind)
     made = case(*recorded_ranks, logs=[*logs, other])
     return diagnose(align(replace(made, gaps=(*made.gaps, *gaps)))).findings[0]

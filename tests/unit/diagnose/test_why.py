@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from builders.jobs.cases import Log, RecordedRank, case, gave_up, said, world
+from msgspec.structs import replace
 
 from nccldoctor.align.facts import align
 from nccldoctor.diagnose import rank_observations

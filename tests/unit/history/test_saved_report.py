@@ -1,11 +1,11 @@
 import json
 import zipfile
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from builders.diagnoses import fixtures_diagnoses
+from msgspec.structs import replace
 
 import nccldoctor as nd
 from nccldoctor.history.comparison import compare

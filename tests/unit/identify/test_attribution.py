@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from builders.jobs.cases import WORLD, Log, RecordedRank, Team, case, gave_up, said
+from msgspec.structs import replace
 
 from nccldoctor.events import (
     CollectiveTimeout,

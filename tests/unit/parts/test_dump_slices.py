@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
-
 import numpy as np
 from builders.files.dumps import dump, entry, list_dump
 from builders.jobs.cases import read_dump
+from msgspec.structs import replace
 
 from nccldoctor.model.recorded_calls import (
     UNSET,
@@ -33,11 +32,11 @@ def _there_and_back(*slices: list[Batch]) -> list[tuple[Batch, StoredDump, bytes
 
 def _assert_equal(batch: Batch, stored: StoredDump, times: bytes) -> None:
     found = stored.columns | stored.times(times)
-    for column in fields(Calls):
-        if column.name != "dump":
-            expected = getattr(batch.calls, column.name)
-            assert found[column.name].dtype == expected.dtype
-            assert np.array_equal(found[column.name], expected, equal_nan=column.name == "duration_ms")
+    for name in Calls.__struct_fields__:
+        if name != "dump":
+            expected = getattr(batch.calls, name)
+            assert found[name].dtype == expected.dtype
+            assert np.array_equal(found[name], expected, equal_nan=name == "duration_ms")
     assert stored.words == batch.vocabulary
     assert stored.head == replace(batch.dumps[0], source=UNSET, path="")
 
@@ -75,6 +74,6 @@ def test_ranks_with_the_same_calls_share_their_columns() -> None:
 def test_a_part_holds_every_field_of_a_dump_and_of_a_file() -> None:
     own = {*dump_slices._AS_IT_IS, "config", "status", "comms"}
     decided_later = {"source", "path", "only_retires", "hides_transfers", "unread"}
-    assert {one.name for one in fields(DumpHead)} == own | decided_later
-    assert {one.name for one in fields(Vocabulary)} == {"groups", *dump_slices.WORDS.values()}
-    assert {one.name for one in fields(Parsed)} - {"source", "events", "batch"} <= set(InputRecord.model_fields)
+    assert set(DumpHead.__struct_fields__) == own | decided_later
+    assert set(Vocabulary.__struct_fields__) == {"groups", *dump_slices.WORDS.values()}
+    assert set(Parsed.__struct_fields__) - {"source", "events", "batch"} <= set(InputRecord.__struct_fields__)

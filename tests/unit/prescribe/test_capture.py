@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pytest
 from builders.remedies import fixtures_conditions
 from builders.remedies.advice import LOADER, ask, event
+from msgspec.structs import replace
 
 from nccldoctor.events import (
     AbsenceReport,
@@ -41,7 +40,7 @@ def test_capture_names_both_variables_for_the_version_seen():
 def test_capture_does_not_ask_for_what_is_there():
     head = DumpHead(0, "dump", "dict", "2.9", 100, False, "nccl", "", (), (), True)
     whole = fixtures_conditions.case([fixtures_conditions.stack(r, LOADER) for r in range(8)])
-    whole = dataclasses.replace(whole, batch=Batch((head,) * 8, Calls.empty(), Vocabulary()), dump_rank=tuple(range(8)))
+    whole = replace(whole, batch=Batch((head,) * 8, Calls.empty(), Vocabulary()), dump_rank=tuple(range(8)))
     lines = "\n".join(ask(whole).capture)
     assert "BUFFER_SIZE" not in lines
     assert "faulthandler" not in lines
@@ -50,9 +49,7 @@ def test_capture_does_not_ask_for_what_is_there():
 
 def test_a_ring_that_wrapped_is_made_larger():
     head = DumpHead(0, "dump", "dict", "2.9", 2000, True, "nccl", "", (), (), True)
-    wrapped = dataclasses.replace(
-        fixtures_conditions.case(), batch=Batch((head,), Calls.empty(), Vocabulary()), dump_rank=(0,)
-    )
+    wrapped = replace(fixtures_conditions.case(), batch=Batch((head,), Calls.empty(), Vocabulary()), dump_rank=(0,))
     assert buffer_size(wrapped) == 4000
     assert any("=4000" in line for line in ask(wrapped).capture)
     assert buffer_size(fixtures_conditions.case()) == 2000
@@ -70,14 +67,14 @@ def test_the_limit_is_that_of_the_job_however_it_is_known():
         lines = ask(case, fixtures_conditions.finding(**finding)).capture
         return next(line for line in lines if "dump_traceback_later" in line)
 
-    calls = dataclasses.replace(Calls.empty(), timeout_ms=np.array([-1, 5_000, 30_000]))
-    dumped = dataclasses.replace(fixtures_conditions.case(), batch=Batch((), calls, Vocabulary()))
+    calls = replace(Calls.empty(), timeout_ms=np.array([-1, 5_000, 30_000]))
+    dumped = replace(fixtures_conditions.case(), batch=Batch((), calls, Vocabulary()))
     script = fixtures_conditions.case([fixtures_conditions.setting("init_process_group(timeout=)", "20 s")])
     nothing = Stalled("ALLREDUCE", 7)
 
     assert "later(4," in armed(dumped, stalled=nothing) and "before the 5 s timeout" in armed(dumped, stalled=nothing)
     assert "later(16," in armed(script, stalled=nothing)
-    assert "later(9," in armed(script, stalled=dataclasses.replace(nothing, timeout_ms=12_000))
+    assert "later(9," in armed(script, stalled=replace(nothing, timeout_ms=12_000))
     assert "later(480," in armed(fixtures_conditions.case(), stalled=nothing), "PyTorch's default"
 
 

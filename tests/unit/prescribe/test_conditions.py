@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import ast
-import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +8,7 @@ import pytest
 from builders.remedies import fixtures_conditions
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from nccldoctor.events import (
     ExceptionRaised,
@@ -207,7 +207,7 @@ def test_call_site_reads_recorded_stacks_of_that_call_alone():
         {"dump": [0, 0], "entry": [0, 1], "seq": [49, 50], "op": [0, 0], "stack": [1, 2], "group": [0, 0]}
     )
     head = DumpHead(0, "dump_0", "dict", "2.9", 2, False, "nccl", "", (), (), True)
-    case = dataclasses.replace(
+    case = replace(
         fixtures_conditions.case(),
         batch=Batch((head,), calls, words),
         call_rank=np.zeros(2, np.int32),
@@ -275,7 +275,7 @@ def test_kernel_facts_need_a_kernel_log_of_the_right_host():
         host="node1.cluster",
         what="blocked-task",
     )
-    other = dataclasses.replace(stuck, host="node0")
+    other = replace(stuck, host="node0")
     both = (SourceKind.LOG, SourceKind.KERNEL_LOG)
     question = {"kind": "kernel", "of": "culprit-host", "what": ("blocked-task",)}
     assert isinstance(look(fixtures_conditions.case([stuck], kinds=both), name="event", **question), Met)
@@ -356,7 +356,7 @@ def test_moment():
     assert isinstance(look(fixtures_conditions.case(), at(5000), "moment", is_="first-steps"), Unmet)
     assert isinstance(look(fixtures_conditions.case(), at(5000), "moment", is_="late"), Met)
     end = Progress(place=fixtures_conditions.at(), text="", rank=0, step=99, total=100)
-    middle = dataclasses.replace(end, step=50)
+    middle = replace(end, step=50)
     assert isinstance(look(fixtures_conditions.case([end]), name="moment", is_="epoch-end"), Met)
     assert isinstance(look(fixtures_conditions.case([middle]), name="moment", is_="epoch-end"), Unmet)
 
@@ -409,7 +409,7 @@ def test_a_possible_culprit_is_one_that_nothing_speaks_against():
     asked = {"name": "event", "kind": "note", "what": ("debugger",), "of": "possible-culprit"}
     unnamed = fixtures_conditions.finding("undetermined", ranks=())
     assert isinstance(look(fixtures_conditions.case([prompt]), **asked), Met)
-    of_another = fixtures_conditions.case([dataclasses.replace(prompt, rank=2)])
+    of_another = fixtures_conditions.case([replace(prompt, rank=2)])
     assert isinstance(look(of_another, **asked), Unmet)
     assert isinstance(look(of_another, unnamed, **asked), Met)
 
@@ -496,7 +496,7 @@ def test_between_steps_by_dumps_is_where_the_longest_pause_was(stalled_at, holds
 
 
 def kernel_log(host):
-    return dataclasses.replace(fixtures_conditions.case(kinds=[SourceKind.KERNEL_LOG]).sources[0], host=host)
+    return replace(fixtures_conditions.case(kinds=[SourceKind.KERNEL_LOG]).sources[0], host=host)
 
 
 @pytest.mark.parametrize(
@@ -511,7 +511,7 @@ def kernel_log(host):
     ],
 )
 def test_a_file_is_asked_for_only_where_it_was_not_read(hosts, of, expected):
-    case = dataclasses.replace(fixtures_conditions.case(), sources=tuple(map(kernel_log, hosts)))
+    case = replace(fixtures_conditions.case(), sources=tuple(map(kernel_log, hosts)))
     assert isinstance(look(case, None, "not-read", source=("kernel log",), of=of), expected)
 
 
@@ -535,7 +535,7 @@ def test_a_thread_that_two_tools_show_at_one_line_is_blocked():
     later = fixtures_conditions.stack(5, "read (/opt/job/shards.py:9)", "main (/opt/job/train.py:12)")
 
     def motion(*stacks):
-        looks = [dataclasses.replace(stack, look=number) for number, stack in enumerate(stacks, 1)]
+        looks = [replace(stack, look=number) for number, stack in enumerate(stacks, 1)]
         return motion_of([5], survey_case(fixtures_conditions.case(looks)))
 
     assert motion(own, spy) is Motion.BLOCKED

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import shlex
 import socket
 import subprocess
@@ -11,6 +10,7 @@ from datetime import UTC, datetime
 import pytest
 from builders.remedies import fixtures_conditions
 from builders.remedies.advice import BOTH, BUSY, ask, event, kernel, raised, stalled
+from msgspec.structs import replace
 
 from nccldoctor.events import (
     CaptureNotice,
@@ -77,8 +77,8 @@ def test_without_an_end_and_without_a_look_nothing_is_claimed():
 
 def test_the_time_left_follows_from_the_start_and_the_timeout():
     since, seen = datetime(2026, 11, 22, 14, 31, tzinfo=UTC), datetime(2026, 11, 22, 14, 35, 21, tzinfo=UTC)
-    call = dataclasses.replace(stalled(), since=since, timeout_ms=600_000)
-    given = answer("not-arrived", dataclasses.replace(OWN, time=seen), stalled=call)
+    call = replace(stalled(), since=since, timeout_ms=600_000)
+    given = answer("not-arrived", replace(OWN, time=seen), stalled=call)
     assert given.job_end.seen == seen
     assert given.job_end.deadline == datetime(2026, 11, 22, 14, 41, tzinfo=UTC)
     assert "The call times out at 2026-11-22 14:41:00 UTC." in given.action.steps[-1].detail
@@ -86,8 +86,8 @@ def test_the_time_left_follows_from_the_start_and_the_timeout():
 
 def test_a_job_that_ended_keeps_the_time_of_the_newest_look():
     since, seen = datetime(2026, 11, 22, 14, 31, tzinfo=UTC), datetime(2026, 11, 22, 14, 35, 21, tzinfo=UTC)
-    call = dataclasses.replace(stalled(), since=since, timeout_ms=600_000)
-    end = answer("not-arrived", dataclasses.replace(OWN, time=seen), GONE, stalled=call).job_end
+    call = replace(stalled(), since=since, timeout_ms=600_000)
+    end = answer("not-arrived", replace(OWN, time=seen), GONE, stalled=call).job_end
     assert (end.state, end.seen, end.deadline) == (JobState.ENDED, seen, None)
 
 
@@ -102,7 +102,7 @@ def test_the_line_to_open_is_that_of_the_loader_worker_that_the_verdict_quotes()
     waits = fixtures_conditions.stack(
         5, "_try_get_data (torch/utils/data/dataloader.py:1251)", "main (/opt/train/train.py:118)"
     )
-    at_work = dataclasses.replace(
+    at_work = replace(
         fixtures_conditions.stack(5, "read_shard (/opt/train/train.py:31)"),
         helper=True,
         pid=508,
@@ -230,7 +230,7 @@ OOM = event(SchedulerEvent, None, text="Detected 2 oom_kill events in StepId=884
 def test_a_job_that_may_still_run_is_looked_at_by_one_command_where_one_does(seen, hosts, command):
     made = fixtures_conditions.case([event(Progress, text="step 7", step=7), *seen])
     found = fixtures_conditions.finding("undetermined", ranks=())
-    asked = [step.command or "" for step in ask(dataclasses.replace(made, rank_host=hosts), found).action.steps]
+    asked = [step.command or "" for step in ask(replace(made, rank_host=hosts), found).action.steps]
     assert any(command in each for each in asked), asked
     assert asked[0].startswith("nccldoctor live") is command.startswith("nccldoctor live")
 
@@ -240,16 +240,16 @@ def test_a_look_without_a_tool_for_python_stacks_asks_for_it_first(named):
     gap = Gap(named, "py-spy is not installed (pip install py-spy)")
     made = fixtures_conditions.case([event(Progress, text="step 7", step=7)])
     found = fixtures_conditions.finding("undetermined", ranks=())
-    first, second, *_ = ask(dataclasses.replace(made, gaps=(gap,), rank_host={}), found).action.steps
+    first, second, *_ = ask(replace(made, gaps=(gap,), rank_host={}), found).action.steps
     assert (first.command, "py-spy" in first.text) == ("pip install py-spy", True)
     assert (second.command or "").startswith("nccldoctor live")
-    ended = ask(dataclasses.replace(fixtures_conditions.case([GONE]), gaps=(gap,)), found).action.steps
+    ended = ask(replace(fixtures_conditions.case([GONE]), gaps=(gap,)), found).action.steps
     assert not any("pip" in (step.command or "") for step in ended), "the processes are gone"
 
 
 def test_slurm_names_the_hosts_that_no_line_names():
     seen = [event(Progress, text="step 7", step=7), event(Setting, 0, name="SLURM_JOB_ID", value="4711")]
-    made = dataclasses.replace(fixtures_conditions.case([*seen, fixtures_conditions.timeout()]), rank_host={})
+    made = replace(fixtures_conditions.case([*seen, fixtures_conditions.timeout()]), rank_host={})
     asked = ask(made, fixtures_conditions.finding("undetermined", ranks=())).action.steps
     (fetched,) = (step.command for step in asked if "scp" in (step.command or ""))
     assert 'for h in $(scontrol show hostnames "$(sacct -nPX -j 4711 -o NodeList)"); do scp' in fetched
@@ -325,7 +325,7 @@ def test_a_host_under_suspicion_is_looked_at_before_it_is_drained():
 
 def looked(state, *frames, look=1):
     """A look at rank 5, as py-spy prints it."""
-    return dataclasses.replace(fixtures_conditions.stack(5, *frames), state=state, look=look)
+    return replace(fixtures_conditions.stack(5, *frames), state=state, look=look)
 
 
 @pytest.mark.parametrize(
@@ -445,7 +445,7 @@ def test_work_that_took_longer_than_the_timeout_gets_the_remedy_for_that_work(wh
     got = answer("straggler", done, ranks=(0,), victims=range(1, 8))
     assert got.remedies[0].id == remedy
     assert not any(other.id == "rank0-only-work-at-barrier" for other in got.remedies[1:])
-    short = dataclasses.replace(done, seconds=5.0)
+    short = replace(done, seconds=5.0)
     assert answer("straggler", short, ranks=(0,), victims=range(1, 8)).remedies[0].id != "checkpoint-save-slow"
 
 
@@ -516,7 +516,7 @@ def look_asked_by(rank, within_s=30):
 
 def answered_by(*ranks):
     place = fixtures_conditions.at("run/stacks/20261123T203256Z/rank.txt", 3, 1)
-    return [dataclasses.replace(fixtures_conditions.stack(rank, BUSY), place=place) for rank in ranks]
+    return [replace(fixtures_conditions.stack(rank, BUSY), place=place) for rank in ranks]
 
 
 def test_ranks_that_owe_a_look_of_capture_are_waited_for_first():

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 from builders.remedies import fixtures_conditions
 from builders.remedies.advice import BOTH, BUSY, CATALOGUE, LOADER, ask, event, kernel, raised, stalled
+from msgspec.structs import replace
 
 from nccldoctor.events import (
     GpuError,
@@ -369,7 +368,7 @@ def test_ranks_stand_in_a_sentence(ranks: list[int], said: str):
 def test_each_stall_gets_its_own_remedy():
     one = fixtures_conditions.finding()
     two = fixtures_conditions.finding("hardware", ranks=[2], id="F2")
-    fault = dataclasses.replace(kernel(GpuError, "Xid 79", xid=79), host="node0")
+    fault = replace(kernel(GpuError, "Xid 79", xid=79), host="node0")
     answer = ask(fixtures_conditions.case([fixtures_conditions.stack(5, LOADER), fault], kinds=BOTH), one, two)
     assert {(r.id, r.finding) for r in answer.remedies if r.fit == "strong"} == {
         ("dataloader-stall", "F1"),

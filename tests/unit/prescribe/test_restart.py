@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 from builders.remedies import fixtures_conditions
 from builders.remedies.advice import BOTH, ask, event, kernel, raised
+from msgspec.structs import replace
 
 from nccldoctor.events import (
     DumpSignal,
@@ -54,7 +53,7 @@ def test_a_board_that_only_hung_is_reset_while_the_job_runs_elsewhere():
 
 def test_a_link_that_fails_again_takes_its_host_out_and_one_flap_does_not():
     def down(line):
-        return dataclasses.replace(
+        return replace(
             kernel(KernelEvent, "mlx5_0: Link down", what="link-down"), place=fixtures_conditions.at("dmesg", line, 1)
         )
 
@@ -264,6 +263,6 @@ def test_the_most_restrictive_finding_decides():
     case = fixtures_conditions.case([kernel(GpuError, "Xid 79", xid=79)], kinds=BOTH)
     fix = fixtures_conditions.finding("raised", ranks=[1])
     broken = fixtures_conditions.finding("hardware", id="F2")
-    unsure = dataclasses.replace(broken, confidence_in=ConfidenceIn.same(Confidence.LOW))
+    unsure = replace(broken, confidence_in=ConfidenceIn.same(Confidence.LOW))
     assert ask(case, fix, broken).action.restart == "after-replacing-node"
     assert ask(case, fix, unsure).action.restart == "after-fix"

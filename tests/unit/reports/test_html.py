@@ -1,7 +1,6 @@
 import base64
 import hashlib
 import re
-from dataclasses import replace
 from datetime import timedelta
 from html.parser import HTMLParser
 
@@ -9,6 +8,7 @@ import pytest
 from builders.diagnoses import fixtures_diagnoses
 from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from nccldoctor.model import CauseClass, Coverage
 from nccldoctor.model.ranks import Ranks

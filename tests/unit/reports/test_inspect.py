@@ -1,11 +1,11 @@
 import json
-from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.resources import files
 
 import jsonschema
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from nccldoctor.events import CollectiveTimeout, Events, GroupRef, MonitoredBarrier, Progress, Setting, Stack
 from nccldoctor.identify.case import Case, Reading

@@ -1,5 +1,4 @@
 import json
-from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
@@ -7,6 +6,7 @@ import jsonschema
 import pytest
 from builders.diagnoses import fixtures_diagnoses
 from builders.documents import json_schema
+from msgspec.structs import replace
 
 from nccldoctor.reports import json_document
 

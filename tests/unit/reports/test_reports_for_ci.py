@@ -1,11 +1,11 @@
 """SARIF and JUnit: what CI systems show of a diagnosis."""
 
 import json
-from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
 from builders.diagnoses import fixtures_diagnoses
+from msgspec.structs import replace
 
 from nccldoctor.model import Diagnosis
 from nccldoctor.model.causes import Family

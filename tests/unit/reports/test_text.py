@@ -1,10 +1,10 @@
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from builders.diagnoses import fixtures_diagnoses
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 import nccldoctor
 from nccldoctor.model import Confidence, ConfidenceIn, Place

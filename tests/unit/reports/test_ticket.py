@@ -1,12 +1,12 @@
 """The ticket in each dialect: it holds the same facts, it renders, and nothing of a log becomes markup."""
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from builders.diagnoses import fixtures_diagnoses
 from markdown_it import MarkdownIt
+from msgspec.structs import replace
 
 import nccldoctor
 from nccldoctor.model import Avoid, Confidence, ConfidenceIn, Doubt

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from builders.jobs.cases import Log, RecordedRank, facts, gave_up, said
 from builders.logs.lines import watchdog
+from msgspec.structs import replace
 
 from nccldoctor import analyze
 from nccldoctor.align.facts import Facts
@@ -87,14 +88,14 @@ def test_what_could_not_be_read_is_named_in_its_row() -> None:
 def test_problems_of_no_known_kind_are_not_lost() -> None:
     found = stalled()
     gaps = (Gap("a.bin", "binary, unknown format"), Gap("b.zip", "refused"))
-    found = dataclasses.replace(found, case=dataclasses.replace(found.case, gaps=gaps))
+    found = replace(found, case=replace(found.case, gaps=gaps))
     assert rows(found)["other input"].problems == ("a.bin: binary, unknown format", "b.zip: refused")
 
 
 def test_long_lists_are_cut_and_counted() -> None:
     found = stalled()
     gaps = tuple(Gap(f"f{i}", "torn", source=0) for i in range(MOST_PROBLEMS + 3))
-    found = dataclasses.replace(found, case=dataclasses.replace(found.case, gaps=gaps))
+    found = replace(found, case=replace(found.case, gaps=gaps))
     problems = rows(found)["flight recorder"].problems
     assert len(problems) == MOST_PROBLEMS + 1
     assert problems[-1] == "and 3 more"
@@ -103,21 +104,18 @@ def test_long_lists_are_cut_and_counted() -> None:
 def test_empty_files_are_one_note() -> None:
     """torchrun opens two logs for each rank, and most ranks write to one of them."""
     found = stalled()
-    empty = [
-        dataclasses.replace(found.case.sources[0], id=90 + i, path=f"{i}/out.log", kind=SourceKind.EMPTY)
-        for i in (0, 1, 2)
-    ]
+    empty = [replace(found.case.sources[0], id=90 + i, path=f"{i}/out.log", kind=SourceKind.EMPTY) for i in (0, 1, 2)]
     gaps = tuple(Gap(f"{i}/out.log", "empty", source=90 + i) for i in (0, 1, 2))
-    case = dataclasses.replace(found.case, sources=(*found.case.sources, *empty), gaps=gaps)
-    assert rows(dataclasses.replace(found, case=case))["other input"].problems == ("0/out.log and 2 more: empty",)
+    case = replace(found.case, sources=(*found.case.sources, *empty), gaps=gaps)
+    assert rows(replace(found, case=case))["other input"].problems == ("0/out.log and 2 more: empty",)
 
 
 def test_lines_that_were_not_understood_are_counted() -> None:
     found = stalled(Log("rank_0.log", [said(Heartbeat, 0)], rank=0))
-    reading = dataclasses.replace(
+    reading = replace(
         found.case.readings[-1], candidates=9, understood=2, first_unknown="odd line", first_unknown_at="rank_0.log:8"
     )
-    found = dataclasses.replace(found, case=dataclasses.replace(found.case, readings=(reading,)))
+    found = replace(found, case=replace(found.case, readings=(reading,)))
     (problem,) = rows(found)["logs"].problems
     assert problem.startswith("rank_0.log: 2 of 9 lines") and "rank_0.log:8: odd line" in problem
 
@@ -125,14 +123,14 @@ def test_lines_that_were_not_understood_are_counted() -> None:
 def test_the_variables_that_our_collector_copied_are_no_gap() -> None:
     """A variable such as ``ROLE_RANK`` looks like a signal and is none."""
     found = stalled(Log("environment.txt", [said(Heartbeat, 0)], rank=0))
-    reading = dataclasses.replace(found.case.readings[-1], candidates=9, understood=2)
+    reading = replace(found.case.readings[-1], candidates=9, understood=2)
     copied = [
-        dataclasses.replace(source, collected=CollectedFile("environment"))
+        replace(source, collected=CollectedFile("environment"))
         for source in found.case.sources
         if source.id == reading.source
     ]
     log, own = (
-        dataclasses.replace(found, case=dataclasses.replace(found.case, readings=(reading,), sources=tuple(sources)))
+        replace(found, case=replace(found.case, readings=(reading,), sources=tuple(sources)))
         for sources in (found.case.sources, copied)
     )
     assert rows(log)["logs"].problems and not rows(own)["logs"].problems

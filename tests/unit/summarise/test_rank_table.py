@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
 from builders.jobs.cases import WORLD, Log, RecordedRank, Team, facts, gave_up, said, wall
+from msgspec.structs import replace
 
 import nccldoctor.samples
 from nccldoctor.align.facts import Facts

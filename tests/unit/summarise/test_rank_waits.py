@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from builders.jobs.cases import START, WORLD, Log, RecordedRank, Team, facts, gave_up, said
+from msgspec.structs import replace
 
 from nccldoctor.align.facts import Facts
 from nccldoctor.diagnose.diagnose import diagnose

@@ -9,7 +9,8 @@ What would refute it: a step that was logged after the looks, or a later look wi
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.standing.outside import Standing, standing_of

@@ -9,7 +9,8 @@ What would refute it: lines, a dump or a stack of that rank from after the suppo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.failures import Failure

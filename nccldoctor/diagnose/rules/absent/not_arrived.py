@@ -10,7 +10,8 @@ What would refute it: a record of the call on that rank, or an earlier end of it
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import StallKind

@@ -10,7 +10,8 @@ What would refute it: steps of that rank after the exception, or the same except
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from nccldoctor.align.exits import SLACK, has_ended_badly
 from nccldoctor.align.facts import Facts

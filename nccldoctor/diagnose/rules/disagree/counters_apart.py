@@ -8,7 +8,7 @@ What would refute it: dumps in which both ranks recorded the same calls up to th
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from nccldoctor.align.descriptions import stalled_of
 from nccldoctor.align.facts import Facts

@@ -10,8 +10,9 @@ What would refute it: the same entry on every member, or calls that match after 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from itertools import islice
+
+from msgspec.structs import replace
 
 from nccldoctor.align.descriptions import describe, describe_row, in_group, stalled_of
 from nccldoctor.align.divergence.departures import Way

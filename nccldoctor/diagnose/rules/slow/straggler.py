@@ -11,13 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 
+import numpy as np
+
 from nccldoctor.align.descriptions import describe
 from nccldoctor.align.divergence.mismatches import rows_at
 from nccldoctor.align.divergence.step_counters import ENDS
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import StallKind
 from nccldoctor.align.wait_graph import StuckCall
-from nccldoctor.arrays import median
 from nccldoctor.diagnose.citations import Citation, Entry, Line, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
@@ -64,7 +65,7 @@ def _late_entry(facts: Facts, call: StuckCall) -> Hypothesis | None:
     limit = max((int(calls.timeout_ms[row]) for row in rows.values()), default=-1) / 1e3
     if len(times) < 2 or limit <= 0:
         return None
-    deadline, usual = min(times.values()) + limit, median(list(times.values()))
+    deadline, usual = min(times.values()) + limit, float(np.median(list(times.values())))
     is_pair = len(times) == 2
     late = Ranks(r for r, t in times.items() if t > deadline or (not is_pair and t - usual > 0.5 * limit))
     if not late or (len(late) * 2 >= len(times) and not is_pair) or len(late) > len(_on_time(facts, deadline)):

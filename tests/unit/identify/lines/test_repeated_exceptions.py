@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from builders.jobs.cases import Log, case, said
+from msgspec.structs import replace
 
 import nccldoctor as nd
 from nccldoctor.events import Event, ExceptionRaised

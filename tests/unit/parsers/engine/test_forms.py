@@ -6,13 +6,13 @@ import io
 import re
 import tomllib
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from nccldoctor.events import GpuError, ProcessExit
 from nccldoctor.model import Source, SourceKind

@@ -1,6 +1,5 @@
 import pickle
 import random
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -67,10 +66,10 @@ def by_sorts(data: bytes, finder: RepeatFinder | None = None) -> Batch | None:
 def assert_same(one: Batch, other: Batch) -> None:
     assert one.dumps == other.dumps
     assert one.vocabulary == other.vocabulary
-    for field in fields(one.calls):
-        here, there = getattr(one.calls, field.name), getattr(other.calls, field.name)
+    for name in one.calls.__struct_fields__:
+        here, there = getattr(one.calls, name), getattr(other.calls, name)
         assert here.dtype == there.dtype
-        np.testing.assert_array_equal(here, there, err_msg=field.name)
+        np.testing.assert_array_equal(here, there, err_msg=name)
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -4,13 +4,13 @@ import io
 import json
 import pickle
 from collections.abc import Callable
-from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from builders.files.dumps import FRAME, content, dump, entry
+from msgspec.structs import replace
 
 from nccldoctor.model.recorded_calls import Batch, merge
 from nccldoctor.parsers.flight_recorder.child import APART, load_dump, load_together
@@ -43,8 +43,8 @@ def assert_same(one: Batch, other: Batch) -> None:
     """The same heads, rows and words, in the same order."""
     assert one.dumps == other.dumps
     assert one.vocabulary == other.vocabulary
-    for field in fields(one.calls):
-        np.testing.assert_array_equal(getattr(one.calls, field.name), getattr(other.calls, field.name), field.name)
+    for name in one.calls.__struct_fields__:
+        np.testing.assert_array_equal(getattr(one.calls, name), getattr(other.calls, name), name)
 
 
 def dump_of_same_calls(rank: int) -> bytes:

@@ -21,7 +21,9 @@ from nccldoctor.parsers.line_prefix.prefixes import (
 def told(mark: Mark) -> dict[str, object]:
     """What a mark says, without what it does not say."""
     empty = Mark()
-    return {k: getattr(mark, k) for k in Mark.__slots__ if getattr(mark, k) != getattr(empty, k) and k != "stream"}
+    return {
+        k: getattr(mark, k) for k in Mark.__struct_fields__ if getattr(mark, k) != getattr(empty, k) and k != "stream"
+    }
 
 
 T = datetime

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 
 import pytest
 from builders.diagnoses import fixtures_diagnoses
 from builders.diagnoses.bundled import SAMPLES, incident
+from msgspec.structs import replace
 
 from nccldoctor.model import CauseClass, Diagnosis, EventRole, Family, Group
 from nccldoctor.model.figures import (

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 from builders.diagnoses import fixtures_diagnoses
+from msgspec.structs import replace
 
 from nccldoctor.model import Avoid, Confidence, ConfidenceIn, Doubt, Evidence, Reason, RunnerUp
 from nccldoctor.model.causes import CauseClass

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from builders.diagnoses import fixtures_diagnoses
 from builders.diagnoses.bundled import incident
+from msgspec.structs import replace
 
 from nccldoctor.model.figures import NEVER, Lateness
 from nccldoctor.reports import html

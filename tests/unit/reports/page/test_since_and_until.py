@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from datetime import timedelta
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 from builders.diagnoses import fixtures_diagnoses
 from builders.jobs.cases import RecordedRank, wall, world
+from msgspec.structs import replace
 
 import nccldoctor
 from nccldoctor.model import CauseClass
@@ -99,8 +99,8 @@ def test_a_crash_without_waiting_ranks_has_no_stalled_call(tmp_path: Path) -> No
 )
 def test_ranks_that_disagree_made_calls_though_no_file_names_them(cause: CauseClass, call: str, length: str) -> None:
     base = fixtures_diagnoses.lagging()
-    first = dataclasses.replace(base.findings[0], cause=cause, stalled=None)
-    told = facts.four(dataclasses.replace(base, findings=(first,), ranks=()))
+    first = replace(base.findings[0], cause=cause, stalled=None)
+    told = facts.four(replace(base, findings=(first,), ranks=()))
     assert (told[1].value, told[2].value) == (call, length)
 
 
@@ -108,9 +108,9 @@ def test_a_stall_without_a_known_end_lasted_until_the_newest_look_at_least() -> 
     base = fixtures_diagnoses.lagging()
     assert base.verdict.stalled is not None and base.verdict.stalled.since is not None
     since = base.verdict.stalled.since
-    open_end = dataclasses.replace(base.verdict, stalled=dataclasses.replace(base.verdict.stalled, until=None))
+    open_end = replace(base.verdict, stalled=replace(base.verdict.stalled, until=None))
     end = JobEnd(JobState.ENDED, seen=since + timedelta(seconds=62.6))
-    made = dataclasses.replace(base, findings=(open_end,), alarm=None, job_end=end)
+    made = replace(base, findings=(open_end,), alarm=None, job_end=end)
 
     told = facts.four(made)[2]
     assert (told.label, told.value) == ("Stalled for", "62.6 s or more")
@@ -121,13 +121,13 @@ def test_a_stall_without_a_known_end_lasted_until_the_newest_look_at_least() -> 
 def test_a_stall_of_unknown_length_tells_how_long_a_log_was_silent(has_call: bool) -> None:
     base = fixtures_diagnoses.lagging()
     assert base.verdict.stalled is not None
-    call = dataclasses.replace(base.verdict.stalled, since=None, until=None, timeout_ms=None) if has_call else None
+    call = replace(base.verdict.stalled, since=None, until=None, timeout_ms=None) if has_call else None
     cause = base.verdict.cause if has_call else CauseClass.OP_MISMATCH
-    open_end = dataclasses.replace(base.verdict, stalled=call, cause=cause)
+    open_end = replace(base.verdict, stalled=call, cause=cause)
     side = LastLines(5, "rank_5.log", (), (), (), 80_700.0)
-    made = dataclasses.replace(base, findings=(open_end,), ranks=(), alarm=None, last_lines=(side,))
+    made = replace(base, findings=(open_end,), ranks=(), alarm=None, last_lines=(side,))
 
     told = facts.four(made)[2]
     assert (told.label, told.value, told.detail) == ("Silent for", "80.7 s", "rank 5's log, until it was noticed")
-    went_on = dataclasses.replace(side, after=(SourceLine(9, "step 41"),))
-    assert facts.four(dataclasses.replace(made, last_lines=(went_on,)))[2].value == "unknown"
+    went_on = replace(side, after=(SourceLine(9, "step 41"),))
+    assert facts.four(replace(made, last_lines=(went_on,)))[2].value == "unknown"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from builders.diagnoses import fixtures_diagnoses
+from msgspec.structs import replace
 
 from nccldoctor.model import RankState, Role
 from nccldoctor.reports.parts import incident_facts

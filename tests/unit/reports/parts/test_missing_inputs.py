@@ -1,9 +1,8 @@
 """What a reader is told to get where the evidence does not tell, and how surely sizes and agreement are stated."""
 
-from dataclasses import replace
-
 import pytest
 from builders.diagnoses import fixtures_diagnoses
+from msgspec.structs import replace
 
 from nccldoctor.model import CauseClass, Confidence, ConfidenceIn, Coverage, Evidence, Group
 from nccldoctor.model.ranks import Ranks

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 from builders.diagnoses.bundled import SAMPLES, incident
+from msgspec.structs import replace
 
 from nccldoctor.model import Diagnosis
 from nccldoctor.model.figures import Timeline

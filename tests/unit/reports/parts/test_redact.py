@@ -4,12 +4,11 @@ everywhere.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from builders.diagnoses import fixtures_diagnoses, fixtures_diagnosis_parts
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from nccldoctor.model import Diagnosis, Evidence, Job, Place, Source, SourceKind
 from nccldoctor.model.errors import NccldoctorError

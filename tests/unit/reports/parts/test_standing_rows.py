@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from builders.diagnoses.fixtures_diagnosis_parts import culprit, waiting
+from msgspec.structs import replace
 
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.reports.parts.standing_rows import ROWS, folded
