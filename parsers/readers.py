@@ -6,6 +6,7 @@ import re
 
 from nccldoctor.events import Event
 from nccldoctor.parsers.base import Line
+from nccldoctor.parsers.exit_codes import signal_named
 from nccldoctor.parsers.rows import for_rows
 
 
@@ -49,3 +50,15 @@ def as_it_is(text: str) -> str:
 def dotted(text: str) -> str:
     """The version 2.18.1 in ``2, 18, 1``."""
     return text.replace(" ", "").replace(",", ".")
+
+
+@for_rows
+def long_text(text: str) -> str:
+    """As much of a line as an event keeps."""
+    return text.strip()[:500]
+
+
+@for_rows
+def signal_name(text: str) -> str:
+    """SIGKILL for ``9`` and ``Signals.SIGKILL``; a word that is no signal as it is."""
+    return signal_named(text) or text

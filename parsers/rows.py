@@ -127,7 +127,7 @@ class Row:
         return self.pattern.search(text)
 
     def groups(self, hit: re.Match[str], line: Line) -> dict[str, str] | None:
-        """What the match, the rest of its line and the lines near it say; None where the row does not fit."""
+        """What the match, its line and the lines near it say; None where the row does not fit."""
         groups = self._groups_of_line(hit)
         for near in self.near:
             if (around := near.groups(line, groups)) is None:
@@ -234,7 +234,7 @@ def _short(text: str) -> str:
 
 
 def _completed(event: type[Event], fields: dict[str, Any], hit: re.Match[str]) -> dict[str, Any]:
-    """With a detail, where the kind has one; and of the end of a process both the code and the signal."""
+    """With a detail, and with both the code and the signal of the end of a process."""
     if "detail" in _field_types(event.kind):
         fields.setdefault("detail", _short(hit[0]))
     if event is ProcessExit:
@@ -299,17 +299,24 @@ class RowParser(LineParser):
         return bool(self.told) and FUNCTIONS[self.told](line)
 
 
+@cache
 def add_rows(path: Path, module: str) -> None:
-    """Register the parsers of a file of rows, one for each of its sections, as those of ``module``.
+    """Register the parsers of a file of rows, one for each section, as those of ``module``. A second call does nothing.
 
-    What a section has under ``each`` every row has that does not say otherwise.
+    What a section has under ``each`` every row has that does not say otherwise. Where rows share lines :class:`Near` them, the section
+    names these under ``around``, and a row has their name: ``near = 'exit-code'``.
     """
     for name, about in tomllib.loads(path.read_text(encoding="utf-8")).items():
-        each = {"literal": ""} | about.pop("each", {})
-        rows = tuple(Row(**(each | row)) for row in about.pop("rows"))
+        each, around = {"literal": ""} | about.pop("each", {}), about.pop("around", {})
+        rows = tuple(_row_of(each | row, around) for row in about.pop("rows"))
         own = {key: tuple(value) if isinstance(value, list) else value for key, value in about.items()}
         event = KINDS[about["event"]] if "event" in about else Note
         LINE_PARSERS.append(type(name, (RowParser,), own | {"event": event, "rows": rows, "__module__": module})())
+
+
+def _row_of(about: dict[str, Any], around: Mapping[str, Any]) -> Row:
+    near = about.get("near")
+    return Row(**about | ({"near": around[near]} if isinstance(near, str) else {}))
 
 
 def is_read_by(name: str, text: str, event: type[Event]) -> bool:

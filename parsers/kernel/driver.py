@@ -1,4 +1,4 @@
-"""What NVIDIA's Xid numbers mean for a job that hangs, and the lines of its driver that need more than a pattern.
+"""What NVIDIA's Xid numbers mean for a job that hangs, and lines of its driver that need code.
 
 One board has three spellings: ``0000:05:00`` in the kernel log, ``00000000:05:00.0`` in nvidia-smi, ``5000`` in NCCL; events say
 ``domain:bus:device``. ``xid.csv`` holds the numbers. Source of meanings and actions: NVIDIA's Xid catalogue as of October 2025, by
@@ -87,7 +87,7 @@ def xid_error(line: Line, hit: re.Match[str]) -> Iterator[Event]:
 
 @for_rows
 def lost_gpu(line: Line, hit: re.Match[str]) -> Iterator[Event]:
-    """*gpu-error* of a GPU that fell off the bus, or does not start; of three lines the first has the address alone."""
+    """*gpu-error* of a GPU that fell off the bus, or does not start. Of three lines the first has the address alone."""
     fields = kernel_fields(line, pid=None, device=board(hit["device"]))
     words = hit["text"] if "off the bus" in hit["text"] else ""
     if not words and "The NVIDIA GPU" in line.raw:

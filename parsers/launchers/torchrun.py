@@ -1,7 +1,4 @@
-"""Lines of torchrun's agent: the first failure, the processes told to stop, the ranks of each node.
-
-pytorch ``torch/distributed/run.py``, ``elastic/agent/server/api.py``, ``elastic/multiprocessing/api.py``: 1.9 to 2.13.
-"""
+"""What torchrun's agent prints of its workers and its rendezvous, as far as the rows need code."""
 
 from __future__ import annotations
 
@@ -9,73 +6,49 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from nccldoctor.events import Event, Note, ProcessExit, TearDown
-from nccldoctor.parsers.base import Line, common, line_parser, ranks_in
-from nccldoctor.parsers.exit_codes import exit_and_signal, signal_named
-from nccldoctor.parsers.rows import RowParser, Table, needs_of
+from nccldoctor.events import Event, Note, ProcessExit, RendezvousError
+from nccldoctor.parsers.base import Line, common, ranks_in
+from nccldoctor.parsers.exit_codes import exit_and_signal
+from nccldoctor.parsers.rows import for_rows
 from nccldoctor.patterns import lazy
 
-_TABLE = Table(__file__)
-_FAILED = lazy(r"failed \(exitcode: (?P<code>-?\d{1,10})\) local_rank: (?P<local>\d{1,5}) \(pid: (?P<pid>\d{1,10})\)")
+_FAILED = lazy(r"failed \(exitcode: -?\d{1,10}\) local_rank: \d{1,5} \(pid: (?P<pid>\d{1,10})\)")
 _LIST = lazy(
     r"\b(?P<name>restart_count|master_addr|group_rank|group_world_size|local_ranks|global_ranks)=(?P<value>.{1,60000})"
 )
 
 
-def _detail(hit: re.Match[str]) -> str:
-    groups = hit.groupdict()
-    if "signal" in groups:
-        return signal_named(hit["signal"] or "") or hit["signal"] or ""
-    if "left" in groups:
-        return f"{hit['left']} attempts left" if hit["left"] else f"{hit['nodes']} new nodes"
-    return hit.string.strip()[:500]
+@for_rows
+def agent_line(line: Line, hit: re.Match[str]) -> dict[str, Any]:
+    """The common fields, with the agent that closes a process."""
+    return common(line, **({"agent": line.mark.pid} if "closing signal" in line.body else {}))
 
 
-@line_parser
-class Agent(RowParser):
-    """Exits, stops and restarts as the agent of one node prints them; its ranks are local ones."""
-
-    event = TearDown
-    literals = _TABLE.literals
-    rows = _TABLE.rows
-    needs = (_FAILED, lazy("Rendezvous complete for workers"), *needs_of(rows))
-
-    def row_fields(self, line: Line, hit: re.Match[str]) -> dict[str, Any]:
-        return common(line, detail=_detail(hit), **({"agent": line.mark.pid} if "closing signal" in line.body else {}))
-
-    def parse(self, line: Line) -> Iterator[Event]:
-        """A failure that the table below tells too is left to the table, which knows the global rank."""
-        if match := _FAILED.search(line.body):
-            if not _is_in_table(line, match["pid"]):
-                yield _exit(line, match)
-        elif "Rendezvous complete for workers" in line.body:
-            yield from _rank_map(line)
-        else:
-            yield from super().parse(line)
-
-    def is_told_elsewhere(self, line: Line) -> bool:
-        """True of a failure that the table below tells."""
-        match = _FAILED.search(line.body)
-        return match is not None and _is_in_table(line, match["pid"])
+@for_rows
+def is_in_failure_table(line: Line) -> bool:
+    """True of a failure that the table below tells too, which knows the global rank."""
+    hit = _FAILED.search(line.body)
+    pid = f"(pid: {hit['pid']})" if hit else ""
+    return hit is not None and any("exitcode" in below.body and pid in below.body for below in line.following(400))
 
 
-def _exit(line: Line, match: re.Match[str]) -> Event:
-    return ProcessExit(
-        **common(line, pid=int(match["pid"])),
-        **exit_and_signal(int(match["code"])),
-        local_rank=int(match["local"]),
-        first=True,
-        reporter="torchrun",
-        agent=line.mark.pid,
-    )
+@for_rows
+def failed_worker(line: Line, hit: re.Match[str]) -> Iterator[Event]:
+    """*process-exit* of the first worker that failed."""
+    if not is_in_failure_table(line):
+        yield ProcessExit(
+            **common(line, pid=int(hit["pid"])),
+            **exit_and_signal(int(hit["code"])),
+            local_rank=int(hit["local"]),
+            first=True,
+            reporter="torchrun",
+            agent=line.mark.pid,
+        )
 
 
-def _is_in_table(line: Line, pid: str) -> bool:
-    """True when the table below has a row for this process, with its global rank."""
-    return any("exitcode" in below.body and f"(pid: {pid})" in below.body for below in line.following(400))
-
-
-def _rank_map(line: Line) -> Iterator[Event]:
+@for_rows
+def ranks_of_node(line: Line, hit: re.Match[str]) -> Iterator[Event]:
+    """*note* with the ranks of a node."""
     settings: dict[str, str] = {}
     for below in line.following(14):
         if match := _LIST.search(below.body):
@@ -86,3 +59,35 @@ def _rank_map(line: Line) -> Iterator[Event]:
         shown = ("global_ranks", "group_rank", "master_addr", "restart_count")
         detail = " ".join(f"{name}={settings[name]}" for name in shown if name in settings)
         yield Note(**common(line, what="rank-map", detail=detail[:500]))
+
+
+_STACK = 40
+"""Lines of a traceback above its exception that are looked at."""
+
+_QUOTED = lazy(r"'([^']{1,200})'")
+
+
+@for_rows
+def rendezvous_line(line: Line, hit: re.Match[str]) -> dict[str, Any]:
+    """The common fields, the message, and what became of the rendezvous."""
+    what = "closed" if "RendezvousClosedError" in hit[0] or " is closed" in hit[0] else ""
+    return common(line, message=hit[0][:500], what="store-lost" if _was_running(line, hit[0]) else what)
+
+
+@for_rows
+def removed_nodes(line: Line, hit: re.Match[str]) -> Iterator[Event]:
+    """*rendezvous-error* for each node that is gone."""
+    for node in _QUOTED.findall(hit["removed"])[:64] or [None]:
+        yield RendezvousError(**rendezvous_line(line, hit), node=node)
+
+
+def _was_running(line: Line, message: str) -> bool:
+    """True where an agent lost the store behind a rendezvous that had come up.
+
+    It watched its workers, or its heartbeats, which begin with the end of the rendezvous, no longer arrive.
+    """
+    if "RendezvousConnectionError" not in line.body:
+        return False
+    if "keep-alive heartbeat" in message:
+        return True
+    return any("num_nodes_waiting" in above.body for above in line.preceding(_STACK))

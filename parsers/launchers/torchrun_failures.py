@@ -33,7 +33,7 @@ _FLAT = lazy(
 _ROW = lazy(r"^\s{0,40}\[\d{1,6}\]:\s*$")
 
 
-def _is_told_elsewhere(line: Line) -> bool:
+def _is_repeated_signal(line: Line) -> bool:
     """True of the field that repeats the signal of the exit code above it."""
     field = _FIELD.search(line.body)
     return field is not None and field["name"] == "traceback" and field["value"].startswith("Signal ")
@@ -45,7 +45,7 @@ def _is_told_elsewhere(line: Line) -> bool:
     " exitcode : ",
     ") received by PID ",
     needs=(_EXIT,),
-    told_elsewhere=_is_told_elsewhere,
+    told_elsewhere=_is_repeated_signal,
 )
 def failure_table(line: Line) -> Iterator[Event]:
     """One *process-exit* for each row, and the *exception* that a row quotes."""

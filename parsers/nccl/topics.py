@@ -7,7 +7,7 @@ aws/aws-ofi-nccl ``src/``. The broken connections and transfers of a running job
 
 from __future__ import annotations
 
-from nccldoctor.parsers.rows import Table
+from nccldoctor.parsers.rows import Table, for_rows
 
 _TABLE = Table(__file__)
 _FILES: dict[str, str] = _TABLE.data["files"]
@@ -28,6 +28,7 @@ _STICKY = (
 """What a kernel did, or the board: each later CUDA call returns it, so that the place of the call says nothing."""
 
 
+@for_rows
 def topic_of(text: str) -> str:
     """What could not be set up, as ``shared-memory``; empty where a message says no such thing."""
     return _TABLE.first(text[:2_000]) or ""

@@ -43,14 +43,14 @@ _ORIGIN = lazy(
 _SIGNAL = lazy(r"\bthread = (?P<peer>\d{1,6}), value = (?P<value>-?\d{1,12})")
 
 
-def _is_told_elsewhere(line: Line) -> bool:
+def _is_of_peer_that_came(line: Line) -> bool:
     """True of a peer that came: the same rank prints a line of the one that did not."""
     hit = _DEEP_EP.search(line.body)
     signal = _SIGNAL.search(hit["fields"]) if hit else None
     return signal is not None and _has_come(signal)
 
 
-@reads("DeepEP ", told_elsewhere=_is_told_elsewhere)
+@reads("DeepEP ", told_elsewhere=_is_of_peer_that_came)
 def deep_ep_timeouts(line: Line) -> Iterator[Event]:
     """*peer-timeout*: the rank inside the expert-parallel group that waited, and the peer that it missed where the line tells."""
     hit = _DEEP_EP.search(line.body)

@@ -127,7 +127,7 @@ def hang_digest(line: Line, hit: re.Match[str]) -> Iterator[Event]:
     """*gpu-error* or *socket-error* with the hosts that Megascale's digest names, else *absence-report*."""
     found = _CAUSE.search(line.body)
     cause = (found.lastgroup if found else "") or ""
-    below = next((hit for other in line.following(_BELOW) if (hit := _HOSTS.search(other.body))), None)
+    below = next((told for other in line.following(_BELOW) if (told := _HOSTS.search(other.body))), None)
     hosts = [host.strip() for host in below["hosts"].split(",") if host.strip()] if below else []
     fields = common(line, rank=None, pid=None)
     if cause == "chip":

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from nccldoctor.events import Event, NcclError
 from nccldoctor.parsers.base import Line, common, reads
 from nccldoctor.parsers.nccl.topics import topic_of
-from nccldoctor.parsers.rows import Table
+from nccldoctor.parsers.rows import Table, for_rows
 from nccldoctor.patterns import lazy
 
 _TABLE = Table(__file__)
@@ -66,6 +66,7 @@ def nccl_errors(line: Line) -> Iterator[Event]:
     )
 
 
+@for_rows
 def code_of_words(text: str) -> str | None:
     """The code behind the words of ``ncclGetErrorString``: ``ncclSystemError`` for *unhandled system error*."""
     low = text.lower()

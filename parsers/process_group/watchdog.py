@@ -1,4 +1,4 @@
-"""Reads the watchdog's records of a call that did not end, its counters, and what process groups say of their set-up and their end.
+"""Reads the watchdog's records of a call that did not end, its counters, and the ends of process groups.
 
 Wordings: pytorch ``ProcessGroupNCCL.cpp`` v1.8 to v2.13; vendors' forks (HCCL, XCCL, MCCL) keep the sentence and
 rename the work.
@@ -136,7 +136,7 @@ _REASON = lazy(r"Original reason for failure was: |with exception: |due to (?=co
 
 @for_rows
 def reason_of_end(line: Line, hit: re.Match[str]) -> dict[str, Any]:
-    """The group, and the reason where one is given; the message below of the exception that ends the process may say whose."""
+    """The group, and the reason where one is given. The message of the exception below may say whose end it is."""
     before = line.body[: hit.start()]
     if "terminate called" in hit[0]:
         below = next(line.following(1), None)

@@ -68,7 +68,7 @@ _POINTS_ELSEWHERE = lazy(
 (``paddle/fluid/platform/init.cc``)."""
 
 
-def _is_told_elsewhere(line: Line) -> bool:
+def _is_told_by_logger(line: Line) -> bool:
     """True of the first and the last line of a traceback whose exception the logger's line above it tells."""
     if tracebacks.is_header(line):
         return _is_told_above(line, tracebacks.read_traceback(line))
@@ -91,7 +91,7 @@ def _is_told_elsewhere(line: Line) -> bool:
     "Expired: ",
     _UNREDUCED,
     needs=(tracebacks.NAMED_LINE, _NAMED, lazy(re.escape(tracebacks.HEADER)), lazy(_UNREDUCED)),
-    told_elsewhere=_is_told_elsewhere,
+    told_elsewhere=_is_told_by_logger,
 )
 def exceptions(line: Line) -> Iterator[Event]:
     """Tracebacks end in one *exception* each; the place is that of the line that names it."""

@@ -41,6 +41,11 @@ def parser_named(name: str) -> LineParser:
     return next(parser for parser in line_parsers() if type(parser).__name__ == name)
 
 
+def parsers_of(module: str) -> list[LineParser]:
+    """The parsers of a module or a table of rows, such as ``settings.versions``."""
+    return [parser for parser in line_parsers() if type(parser).__module__.endswith(f".parsers.{module}")]
+
+
 def text_around_literals(parsers: Sequence[LineParser], size: int) -> st.SearchStrategy[str]:
     """A literal of one of the parsers, between two arbitrary texts of at most ``size`` characters."""
     literals = st.sampled_from([literal for parser in parsers for literal in parser.literals])

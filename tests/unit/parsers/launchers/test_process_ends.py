@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from builders.logs.log_reading import events_of
+from builders.logs.log_reading import events_of, parser_named
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nccldoctor.events import ProcessExit, TearDown
-from nccldoctor.parsers.launchers.other_launchers import other_launchers
 from nccldoctor.parsers.python.crash import crashes
+
+OTHER_LAUNCHERS, KILLING = parser_named("other-launchers"), parser_named("killing")
 
 
 @pytest.mark.parametrize(
@@ -88,14 +89,14 @@ def test_aborts_and_orders_to_stop_are_consequences(text: str) -> None:
     ],
 )
 def test_what_parents_say(text: str, expected: tuple[object, ...]) -> None:
-    (event,) = events_of(other_launchers, text)
+    (event,) = events_of(OTHER_LAUNCHERS, text)
     assert isinstance(event, ProcessExit)
     assert (event.reporter, event.rank, event.local_rank, event.exitcode, event.signal, event.pid) == expected
 
 
 def test_deepspeed_stops_the_others() -> None:
     (event,) = events_of(
-        other_launchers, "[2026-01-01 12:00:00,000] [INFO] [launch.py:319:sigkill_handler] Killing subprocess 4711"
+        KILLING, "[2026-01-01 12:00:00,000] [INFO] [launch.py:319:sigkill_handler] Killing subprocess 4711"
     )
     assert isinstance(event, TearDown)
     assert (event.what, event.pid) == ("closing-signal", 4711)
@@ -103,10 +104,10 @@ def test_deepspeed_stops_the_others() -> None:
 
 def test_other_exits_are_no_events() -> None:
     assert (
-        events_of(other_launchers, "thread pool exits with return code = ok\nthe run terminated with code review") == []
+        events_of(OTHER_LAUNCHERS, "thread pool exits with return code = ok\nthe run terminated with code review") == []
     )
     assert (
-        events_of(other_launchers, "CalledProcessError: Command '['ninja', '-v']' returned non-zero exit status 1.")
+        events_of(OTHER_LAUNCHERS, "CalledProcessError: Command '['ninja', '-v']' returned non-zero exit status 1.")
         == []
     )
     assert events_of(crashes, "Signal: strong\nSIGNAL 5\nwe caught signal early") == []
@@ -114,10 +115,10 @@ def test_other_exits_are_no_events() -> None:
 
 @given(
     st.lists(
-        st.one_of(st.sampled_from(list(crashes.literals + other_launchers.literals)), st.text(max_size=40)), max_size=10
+        st.one_of(st.sampled_from(list(crashes.literals + OTHER_LAUNCHERS.literals)), st.text(max_size=40)), max_size=10
     )
 )
 @settings(max_examples=40, deadline=None)
 def test_never_raises(pieces: list[str]) -> None:
     events_of(crashes, "".join(pieces))
-    events_of(other_launchers, "".join(pieces))
+    events_of(OTHER_LAUNCHERS, "".join(pieces))

@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 
-from builders.logs.log_reading import events_of
+from builders.logs.log_reading import events_of, parser_named
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nccldoctor.events import ExceptionRaised, Note, ProcessExit, TearDown
 from nccldoctor.model import Source, SourceKind
 from nccldoctor.parsers.exit_codes import number_of, signal_named, signal_of
-from nccldoctor.parsers.launchers.torchrun import Agent
 from nccldoctor.parsers.launchers.torchrun_failures import failure_table
 from nccldoctor.parsers.python.error_file import ErrorFile
 from nccldoctor.parsers.python.exceptions import exceptions
+
+AGENT_LINES = parser_named("agent")
 
 AGENT = "E0216 19:31:03.849000 375028 torch/distributed/elastic/multiprocessing/api.py:1003] "
 FAILED = AGENT + "failed (exitcode: -9) local_rank: 3 (pid: 375041) of binary: /opt/venv/bin/python3.11\n"
@@ -99,9 +100,9 @@ def test_chained_exceptions_in_a_row_belong_to_its_rank() -> None:
 
 
 def test_the_agents_line_is_an_exit_only_where_the_table_does_not_tell_of_that_process() -> None:
-    assert events_of(Agent(), FAILED + TABLE) == []
-    assert len(events_of(Agent(), FAILED)) == 1
-    (other,) = events_of(Agent(), FAILED.replace("375041", "7") + TABLE)
+    assert events_of(AGENT_LINES, FAILED + TABLE) == []
+    assert len(events_of(AGENT_LINES, FAILED)) == 1
+    (other,) = events_of(AGENT_LINES, FAILED.replace("375041", "7") + TABLE)
     assert isinstance(other, ProcessExit)
     assert (other.local_rank, other.rank, other.exitcode, other.signal, other.first) == (3, None, -9, "SIGKILL", True)
 
@@ -124,7 +125,7 @@ def test_table_of_1_9() -> None:
 
 def test_agent_lines() -> None:
     found = events_of(
-        Agent(),
+        AGENT_LINES,
         "Sending process 7 closing signal SIGTERM\nUnable to shutdown process 8 via 15, forcefully exiting via 9\n"
         "Process 9 did not exit after SIGKILL within 30s; abandoning and continuing teardown.\n"
         "Received 15 death signal, shutting down workers\n"
@@ -145,7 +146,7 @@ def test_agent_lines() -> None:
 
 def test_rank_map_of_a_node() -> None:
     (note,) = events_of(
-        Agent(),
+        AGENT_LINES,
         "[default] Rendezvous complete for workers. Result:\n  restart_count=1\n  master_addr=node0\n  group_rank=1\n"
         "  local_ranks=[0, 1, 2]\n  global_ranks=[8, 9, 10]\n",
     )
@@ -200,7 +201,7 @@ def test_signals() -> None:
 )
 def test_never_raises(lines: list[str], content: bytes) -> None:
     events_of(failure_table, "\n".join(lines))
-    events_of(Agent(), "\n".join(lines))
+    events_of(AGENT_LINES, "\n".join(lines))
     ErrorFile().parse(source(), content)
     ErrorFile().parse(source(), b'{"message":' + content)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from builders.logs.log_reading import events_of
+from builders.logs.log_reading import events_of, parser_named
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nccldoctor.events import Note, RendezvousError, StoreError
-from nccldoctor.parsers.launchers.rendezvous import rendezvous as rendezvous_parser
 from nccldoctor.parsers.process_group.store import StoreErrors
+
+RENDEZVOUS = parser_named("rendezvous")
 
 
 def found(text: str) -> list[StoreError]:
@@ -122,7 +123,7 @@ def test_store_barrier_counts_the_missing_and_its_rank_is_global() -> None:
 
 
 def rendezvous(text: str) -> list[tuple[str, str | None]]:
-    return [(e.message, e.node) for e in events_of(rendezvous_parser, text) if isinstance(e, RendezvousError)]
+    return [(e.message, e.node) for e in events_of(RENDEZVOUS, text) if isinstance(e, RendezvousError)]
 
 
 def test_rendezvous() -> None:
@@ -139,11 +140,11 @@ def test_rendezvous() -> None:
 
 @given(
     st.lists(
-        st.one_of(st.sampled_from([*StoreErrors.literals, *rendezvous_parser.literals]), st.text(max_size=30)),
+        st.one_of(st.sampled_from([*StoreErrors.literals, *RENDEZVOUS.literals]), st.text(max_size=30)),
         max_size=8,
     )
 )
 @settings(max_examples=40, deadline=None)
 def test_never_raises(pieces: list[str]) -> None:
     events_of(StoreErrors(), "".join(pieces))
-    events_of(rendezvous_parser, "".join(pieces))
+    events_of(RENDEZVOUS, "".join(pieces))

@@ -1,14 +1,15 @@
-"""memory, shared memory, descriptors and disks that ran out."""
+"""Memory, shared memory, descriptors and disks that ran out."""
 
 from __future__ import annotations
 
 import pytest
-from builders.logs.log_reading import events_of
+from builders.logs.log_reading import events_of, parser_named
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nccldoctor.events import Note, OutOfMemory
-from nccldoctor.parsers.python.memory import memory
+
+MEMORY = parser_named("memory")
 
 
 @pytest.mark.parametrize(
@@ -44,13 +45,13 @@ from nccldoctor.parsers.python.memory import memory
     ],
 )
 def test_scopes(text: str, scope: str, device: int | None) -> None:
-    (event,) = events_of(memory, text)
+    (event,) = events_of(MEMORY, text)
     assert isinstance(event, OutOfMemory)
     assert (event.scope, event.device) == (scope, device)
 
 
 def test_killed_worker_is_named_by_its_own_pid() -> None:
-    (event,) = events_of(memory, "[rank2]: RuntimeError: DataLoader worker (pid 5123) is killed by signal: Killed. ")
+    (event,) = events_of(MEMORY, "[rank2]: RuntimeError: DataLoader worker (pid 5123) is killed by signal: Killed. ")
     assert isinstance(event, OutOfMemory)
     assert (event.rank, event.pid, event.process) == (2, 5123, "DataLoader worker")
 
@@ -76,7 +77,7 @@ def test_killed_worker_is_named_by_its_own_pid() -> None:
     ],
 )
 def test_other_resources(text: str, what: str) -> None:
-    (event,) = events_of(memory, text)
+    (event,) = events_of(MEMORY, text)
     assert isinstance(event, Note)
     assert event.what == what
 
@@ -90,13 +91,13 @@ def test_other_resources(text: str, what: str) -> None:
     ],
 )
 def test_no_sign_of_a_shortage(text: str) -> None:
-    assert events_of(memory, text) == []
+    assert events_of(MEMORY, text) == []
 
 
-@given(st.lists(st.one_of(st.sampled_from(memory.literals), st.text(max_size=30)), max_size=8))
+@given(st.lists(st.one_of(st.sampled_from(MEMORY.literals), st.text(max_size=30)), max_size=8))
 @settings(max_examples=30, deadline=None)
 def test_never_raises(pieces: list[str]) -> None:
-    events_of(memory, "".join(pieces))
+    events_of(MEMORY, "".join(pieces))
 
 
 def test_code_in_a_traceback_is_no_event_of_its_own() -> None:
@@ -106,8 +107,8 @@ def test_code_in_a_traceback_is_no_event_of_its_own() -> None:
         '    raise MemoryError("CUDA out of memory")\n'
         "MemoryError: CUDA out of memory\n"
     )
-    assert [e.place.line for e in events_of(memory, text) if isinstance(e, OutOfMemory)] == [4]
+    assert [e.place.line for e in events_of(MEMORY, text) if isinstance(e, OutOfMemory)] == [4]
 
 
 def test_an_indented_line_that_no_frame_stands_above_is_read() -> None:
-    assert len(events_of(memory, "report:\n    MemoryError: no room\n")) == 1
+    assert len(events_of(MEMORY, "report:\n    MemoryError: no room\n")) == 1

@@ -5,14 +5,15 @@ from __future__ import annotations
 from datetime import datetime
 
 import pytest
-from builders.logs.log_reading import events_of
+from builders.logs.log_reading import events, events_of, parsers_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nccldoctor.events import ProcessExit, SchedulerEvent
 from nccldoctor.parsers.launchers.other_launchers import shell
-from nccldoctor.parsers.schedulers.kubernetes import kubernetes
 from nccldoctor.parsers.schedulers.slurm import scheduler
+
+KUBERNETES = parsers_of("schedulers.kubernetes")
 
 
 def exits(text: str) -> list[tuple[int | None, int | None, str | None, str | None]]:
@@ -115,17 +116,21 @@ def test_shells(text: str, expected: list[tuple[object, ...]]) -> None:
 def test_kubernetes(text: str, expected: list[object]) -> None:
     found = [
         e.what if isinstance(e, SchedulerEvent) else e.exitcode
-        for e in events_of(kubernetes, text)
+        for e in events(text, parsers=KUBERNETES)
         if isinstance(e, SchedulerEvent | ProcessExit)
     ]
     assert found == expected
 
 
-LITERALS = [*scheduler.literals, *shell.literals, *kubernetes.literals, "srun: error: n: tasks 0-", "99999999,"]
+LITERALS = [
+    *(literal for parser in (scheduler, shell, *KUBERNETES) for literal in parser.literals),
+    "srun: error: n: tasks 0-",
+    "99999999,",
+]
 
 
 @given(st.lists(st.one_of(st.sampled_from(LITERALS), st.text(max_size=30)), max_size=8))
 @settings(max_examples=40, deadline=None)
 def test_never_raises(pieces: list[str]) -> None:
-    for parser in (scheduler, shell, kubernetes):
+    for parser in (scheduler, shell, *KUBERNETES):
         events_of(parser, "".join(pieces))

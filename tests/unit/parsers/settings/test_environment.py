@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 from builders.logs.cpu_limit import bounded_cpu_time
-from builders.logs.log_reading import events_of, text_around_literals
+from builders.logs.log_reading import events, events_of, parsers_of, text_around_literals
 from hypothesis import given, settings
 
 from nccldoctor.parsers.base import LineParser
-from nccldoctor.parsers.settings import environment, timeouts, versions
+from nccldoctor.parsers.settings import environment, timeouts
 
-ENV, LIMIT, VERSION = environment.environment, timeouts.timeout, versions.version
-PARSERS: tuple[LineParser, ...] = (ENV, LIMIT, VERSION)
+ENV, LIMIT, VERSIONS = environment.environment, timeouts.timeout, parsers_of("settings.versions")
+PARSERS: tuple[LineParser, ...] = (ENV, LIMIT, *VERSIONS)
 
 
 @pytest.mark.parametrize(
@@ -109,14 +109,14 @@ def test_limits_of_frameworks():
 
 def test_versions_of_one_line_once():
     text = "NCCL version 2.21.5+cuda12.4 NCCL version 2.20.1"
-    assert [(e.of, e.version) for e in events_of(VERSION, text)] == [("nccl", "2.21.5"), ("cuda", "12.4")]
+    assert [(e.of, e.version) for e in events(text, parsers=VERSIONS)] == [("nccl", "2.21.5"), ("cuda", "12.4")]
 
 
 @pytest.mark.parametrize(
     "text", ["Python via pip", "torch==", "NCCL version mismatch", "torchvision==0.20.1", "PyTorch: fast"]
 )
 def test_no_version(text):
-    assert not events_of(VERSION, text)
+    assert not events(text, parsers=VERSIONS)
 
 
 @given(text_around_literals(PARSERS, 120))
