@@ -38,7 +38,7 @@ def test_each_addition_is_one_module_and_at_most_its_samples() -> None:
         "A remedy": 1,
     }
     module, samples = touched["A log format"]
-    assert samples == module.replace("parsers/", "parsers/wordings/", 1).replace(".py", ".toml")
+    assert samples == module.replace("parsers/", "parsers/wordings/", 1).replace("_rows.toml", ".toml")
 
 
 @dataclass(frozen=True, slots=True)

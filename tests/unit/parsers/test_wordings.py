@@ -1,6 +1,6 @@
 """Every known wording of PyTorch, NCCL, the driver, the kernel and the schedulers gives its events and no others.
 
-``parsers/wordings/FAMILY/MODULE.toml`` holds the texts of ``parsers/FAMILY/MODULE.py``: a text, its events, and the
+``parsers/wordings/FAMILY/MODULE.toml`` holds the texts of ``parsers/FAMILY/MODULE.py`` or ``MODULE_rows.toml``: a text, its events, and the
 source that the wording comes from. Texts follow the sources' templates with values of their own; their events were
 written down from the sources, not from the parsers' answers. A text without events is one that no parser may claim.
 """
