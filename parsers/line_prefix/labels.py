@@ -10,8 +10,7 @@ from msgspec.structs import replace
 
 from nccldoctor.events import Event, ExceptionRaised, ProcessExit, Writer
 from nccldoctor.parsers.base import Line, Mark
-from nccldoctor.parsers.line_prefix.launcher_layouts import STRONG
-from nccldoctor.parsers.line_prefix.prefixes import records, split_label, with_label, without_codes
+from nccldoctor.parsers.line_prefix.prefixes import STRONG, records, split_label, with_label, without_codes
 
 _SAMPLE = 400  # lines looked at
 _UNLABELLED = ("srun: ", "slurmstepd: ")  # what Slurm itself writes among the labelled lines

@@ -1,4 +1,7 @@
-"""A layout is one kind of prefix: its pattern, and what it says about the writer of a line."""
+"""A layout is one kind of prefix: its pattern, and what it says about the writer of a line.
+
+``layouts_table.toml`` holds them; the functions here say what groups mean that are more than fields of a mark.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,9 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from nccldoctor.parsers.line_prefix.timestamps import printed_time
+from nccldoctor.parsers.line_prefix.engine_places import rank_in_engine
+from nccldoctor.parsers.line_prefix.timestamps import MONTHS, ZONES, printed_time
+from nccldoctor.parsers.rows import Table
 from nccldoctor.patterns import lazy
 
 
@@ -43,8 +48,6 @@ class PartialMark(Struct):
 
 _LETTERS = {"N": "I", "C": "F", "S": "I", "T": "V", "D": "V"}
 
-LEVELS = r"(?:DEBUG|INFO|NOTICE|WARNING|WARN|ERROR|CRITICAL|FATAL|TRACE|SUCCESS)"
-
 
 def severity(level: str) -> str:
     """The letter of a level: I for ``INFO`` and ``NOTICE``, F for ``CRITICAL``, V for ``DEBUG``."""
@@ -70,13 +73,133 @@ def note_groups(mark: PartialMark, m: re.Match[str]) -> None:
         mark.stamp(printed_time(groups))
 
 
-class Layout(Struct, frozen=True, eq=False):
-    """One kind of prefix. ``note`` says what its groups mean; with ``before_message`` no other prefix follows it.
+def _note_role(mark: PartialMark, m: re.Match[str]) -> None:
+    """A template may put the global rank behind the local one."""
+    note_groups(mark, m)
+    mark.process = m["role"] + m["local_rank"] + (f"|{m['rank']}" if m["rank"] else "")
 
-    ``weak`` layouts look like ordinary text, and count only in front of something that does not.
+
+def _note_tagged(mark: PartialMark, m: re.Match[str]) -> None:
+    note_groups(mark, m)
+    mark.process = f"mpi{m['rank']}"
+
+
+def _note_pod(mark: PartialMark, m: re.Match[str]) -> None:
+    mark.pod = m["pod"]
+    mark.places.append(f"{m['pod']}/{m['box']}")
+
+
+def _note_worker(mark: PartialMark, m: re.Match[str]) -> None:
+    """Ray names a process; ``rank=`` in it is the actor's. SkyPilot's ``(worker1, rank=1, pid=9)`` counts nodes, and the
+    process is the shell that started the launcher.
     """
+    inside = m["inside"]
+    pid = re.search(r"\bpid=(\d{1,10})", inside)
+    rank = re.search(r"\brank=(\d{1,7})", inside)
+    address = re.search(r"\bip=([\w.:-]{1,60})", inside)
+    if address:
+        mark.host = address[1]
+    if re.match(r"(?:[\w.-]{1,60}, ){1,2}rank=", inside):
+        mark.task = int(rank[1]) if rank else None
+        mark.places.append(f"node{mark.task}")
+    else:
+        mark.pid = int(pid[1]) if pid else mark.pid
+        mark.rank = int(rank[1]) if rank else rank_in_engine(inside) if inside.startswith(_OF_VLLM) else mark.rank
+        mark.process = mark.actor = inside
+
+
+_OF_VLLM = ("Worker_", "VllmWorker ")
+_ACTOR = lazy(r"(?P<kind>[A-Za-z_.:]{1,60}).{0,200}?\bpid=(?P<pid>\d{1,10})")
+
+
+def actor_of(label: str) -> tuple[str, int] | None:
+    """Kind and process id of an actor of Ray: ``PolicyModelActor`` and 101 in ``PolicyModelActor pid=101, ip=10.0.0.1``.
+
+    The kind is the class or function that the process runs, without the numbers that tell processes apart.
+    """
+    m = _ACTOR.match(label)
+    return (m["kind"], int(m["pid"])) if m is not None else None
+
+
+def _note_cri(mark: PartialMark, m: re.Match[str]) -> None:
+    mark.collected = printed_time(m.groupdict())
+
+
+def _note_labels(mark: PartialMark, m: re.Match[str]) -> None:
+    labels = dict(re.findall(r'(\w{1,60})="([^"]{0,200})"', m[0]))
+    mark.pod = labels.get("pod") or mark.pod
+    mark.host = labels.get("node_name") or labels.get("node") or labels.get("hostname") or mark.host
+    place = "/".join(filter(None, (labels.get("pod") or labels.get("hostname"), labels.get("container"))))
+    mark.places += [place] if place else []
+
+
+def _note_host(mark: PartialMark, m: re.Match[str]) -> None:
+    note_groups(mark, m)
+    mark.places.append(m["host"])
+
+
+def _note_task(mark: PartialMark, m: re.Match[str]) -> None:
+    note_groups(mark, m)
+    mark.places.append(f"task{m['task']}")
+
+
+def _note_nccl(mark: PartialMark, m: re.Match[str]) -> None:
+    """NCCL's own prefix stays in the body; it only says who writes."""
+    note_groups(mark, m)
+    mark.process = mark.process or f"{m['host']}:{m['pid']}"
+
+
+def _note_padded(mark: PartialMark, m: re.Match[str]) -> None:
+    """Python loggers print a process id where C++ glog prints a thread id."""
+    pid = mark.pid
+    note_groups(mark, m)
+    if not m["file"].endswith(".py"):
+        mark.pid = pid
+
+
+def _note_place(mark: PartialMark, m: re.Match[str]) -> None:
+    note_groups(mark, m)
+    mark.rank = rank_in_engine(m["place"])
+    mark.process = m["place"].strip()
+
+
+def _note_sender(mark: PartialMark, m: re.Match[str]) -> None:
+    """Of a host that is not known a message has a hyphen."""
+    note_groups(mark, m)
+    mark.host = mark.host if mark.host != "-" else None
+
+
+class Layout(Struct, frozen=True, eq=False):
+    """One kind of prefix. ``note`` says what its groups mean; for the rest see the table."""
 
     pattern: lazy[str]
     note: Callable[[PartialMark, re.Match[str]], None] = note_groups
     before_message: bool = False
     weak: bool = False
+
+
+_TABLE = Table(__file__).data
+_PARTS: dict[str, str] = {
+    **_TABLE["parts"],
+    "zones": "|".join(sorted(ZONES, key=len, reverse=True)),
+    "months": "|".join(MONTHS),
+}
+
+
+def _expanded(pattern: str) -> str:
+    """The pattern with the parts that it names in braces."""
+    while (whole := re.sub(r"\{([a-z_]+)\}", lambda hit: _PARTS[hit[1]], pattern)) != pattern:
+        pattern = whole
+    return pattern
+
+
+def _layout(pattern: str, note: str = "", before_message: bool = False, weak: bool = False) -> Layout:
+    return Layout(lazy(_expanded(pattern)), globals()[f"_note_{note}"] if note else note_groups, before_message, weak)
+
+
+LAYOUTS = {name: _layout(**about) for name, about in _TABLE["layouts"].items()}
+BY_FIRST = {first: tuple(LAYOUTS[name] for name in names) for first, names in _TABLE["by_first"].items()}
+"""The layouts of each first character; ``0``, ``A`` and ``a`` stand for all digits, capitals and small letters."""
+
+TAILS = tuple(lazy(_expanded(pattern)) for pattern in _TABLE["behind_stamp"]["patterns"])
+"""What loggers put between the time and the message."""

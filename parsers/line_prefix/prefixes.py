@@ -6,13 +6,14 @@ every layer of a job may add its own. What is left is the message, with the inde
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 from msgspec.structs import replace
 
 from nccldoctor.parsers.base import Mark
-from nccldoctor.parsers.line_prefix import launcher_layouts as la
-from nccldoctor.parsers.line_prefix import logger_layouts as lo
-from nccldoctor.parsers.line_prefix.layouts import PartialMark, severity
-from nccldoctor.parsers.line_prefix.timestamps import completed
+from nccldoctor.parsers.line_prefix.layouts import BY_FIRST, LAYOUTS, TAILS, PartialMark, severity
+from nccldoctor.parsers.line_prefix.timestamps import completed, time_since_1970
 from nccldoctor.patterns import lazy
 
 SEPARATOR = " / "
@@ -23,29 +24,15 @@ _CODES = lazy(
     r"|(?:\^\[|#033)\[[0-9;?]{0,12}[A-Za-z]|\[(?:0|1|[39]\d|\d{1,2}(?:;\d{1,3}){1,4})m"
 )
 _COLOUR = lazy(r"\[\d{1,2}(?:;\d{1,3}){0,4}m")  # a code whose escape character was lost in a copy
-_BY_FIRST = {
-    "[": (
-        lo.NATIVE, la.RANK, la.ROLE, la.USER_RANK, la.PRINTED_RANK, la.POD, lo.RAY_NATIVE, lo.UCX, lo.SGLANG, lo.TENSORRT, lo.STAMP,
-        lo.EPOCH, la.TAGGED, la.STREAM, la.TAG, la.VIEWER, lo.HUGGING_FACE, lo.BARE_LEVEL, lo.KERNEL_DATE, lo.NEMO,
-    ),
-    "(": (la.WORKER,),
-    "<": (lo.SYSLOG_MESSAGE, lo.PRIORITY),
-    "{": (la.LABELS,),
-    ">": (la.QUOTE,),
-    "`": (la.QUOTE,),
-    "|": (la.QUOTE,),
-    "│": (la.QUOTE,),
-    "┃": (la.QUOTE,),
-    "║": (la.QUOTE,),
-    "0": (la.CRI, lo.STAMP, lo.EPOCH, lo.AMERICAN, la.CLOCK, la.LABEL, la.VIEWER, la.NCCL, la.NODE),
-    "A": (
-        lo.PADDED, lo.HEADLESS, lo.SHORT_DATE, lo.LEVEL_STAMP, lo.JOURNAL, lo.CALENDAR, lo.COLON_LEVEL, lo.SYSLOG,
-        la.BARE_RANK, la.NCCL, lo.HOST_SENDER, la.NODE,
-    ),
-    "a": (la.STREAM, la.MOSAIC, la.BARE_RANK, la.NCCL, lo.HOST_SENDER, la.NODE, la.COMPOSE, la.ROLE_PATH, la.STERN),
-}  # fmt: skip
-"""Layouts by the first character, most telling first; digits, capitals and small letters share a row each."""
+STRONG = lazy(
+    # what ordinary text does not begin with: in front of it even a weak label counts as one
+    r"\s*(?:\[rank[ =:]?\d|\[default\d|\[[FEWIV](?:\d{3,4} \d\d:\d\d:|\s[A-Za-z_]\w{0,80}\.(?:cpp|hpp|cc|h|cu):\d)"
+    r"|[VIWEFCD](?:\d{8}|\d{3,4}) \d\d:\d\d:\d\d\.|[A-Za-z0-9][\w.-]{0,62}:\d{1,10}:\d{1,10} \["
+    r"|\(\w[\w.\[\]=-]{0,80},? (?:rank|pid)=\d"
+    r"|Traceback \(most|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d|\d\d/\d\d/\d{4} \d\d:\d\d:\d\d|frame #\d|\{'\w{0,20}loss': )"
+)
 
+_NCCL, _STAMP = LAYOUTS["nccl"], LAYOUTS["stamp"]
 _LAYERS = 12  # more prefixes than any job has; bounds the work on lines that are nothing but prefixes
 _GLUED = lazy(
     r"(?:\[default\d{1,4}\]:)?(?:\[rank\d{1,7}[\[\]]{1,3}: ?)?"
@@ -71,6 +58,40 @@ def without_codes(text: str) -> str:
     return text.replace("\x00", "").replace("\ufeff", "") if "\x00" in text or "\ufeff" in text else text
 
 
+_REPEATED = lazy(r" ?\[repeated (\d{1,9})x across cluster\](?: \(Ray deduplicates logs[^\n]{0,300}\))?\s*$")
+"""Ray's note that more actors printed the same line."""
+
+_MESSAGE_KEYS = ("log", "message", "msg", "textPayload", "MESSAGE", "body")
+_TIME_KEYS = ("time", "timestamp", "@timestamp", "ts", "asctime")
+_RANK_KEYS = ("rank", "global_rank", "RANK")
+
+
+def unwrapped(raw: str) -> tuple[str, str]:
+    """The message inside a JSON log line, and its collector's time as text.
+
+    A rank that a field of the record names becomes the label of the message: ``[rank3]: …``. A line that is no JSON object with a
+    message is given back itself, with "".
+    """
+    if not raw.startswith("{") or '"' not in raw[:3]:
+        return raw, ""
+    try:
+        record: Any = json.loads(raw)
+    except (ValueError, RecursionError):
+        return raw, ""
+    text = (
+        next((record[k] for k in _MESSAGE_KEYS if isinstance(record.get(k), str)), None)
+        if isinstance(record, dict)
+        else None
+    )
+    if text is None:
+        return raw, ""
+    when = next((record[k] for k in _TIME_KEYS if isinstance(record.get(k), str | int | float)), "")
+    rank = next((str(record[k]) for k in _RANK_KEYS if type(record.get(k)) in (int, str)), "")
+    if rank.isdecimal() and len(rank) < 8 and not text.startswith("[rank"):
+        text = f"[rank{rank}]: {text}"
+    return text.rstrip("\n"), when if isinstance(when, str) else time_since_1970(when)
+
+
 def read_mark(raw: str) -> tuple[Mark, str]:
     """Peel off everything that launchers, collectors and loggers put in front; returns the mark and the message.
 
@@ -78,7 +99,7 @@ def read_mark(raw: str) -> tuple[Mark, str]:
     process go to the mark. Never raises.
     """
     partial = PartialMark()
-    text, when = la.unwrapped(raw)
+    text, when = unwrapped(raw)
     if text is not raw:
         text = without_codes(text)  # inside JSON the codes were escaped
     if when:
@@ -87,7 +108,7 @@ def read_mark(raw: str) -> tuple[Mark, str]:
     at = _peel(partial, text)
     body = text[at:] if at > 0 else text
     if "[repeated " in body:
-        repeated = la.REPEATED.search(body)
+        repeated = _REPEATED.search(body)
         if repeated:
             partial.repeated = int(repeated[1])
             body = body[: repeated.start()]
@@ -118,22 +139,22 @@ def _peel_one(partial: PartialMark, text: str, at: int) -> int:
     """Take one prefix at exactly this position; returns where it ends, -1 where there is none."""
     first = text[at]
     row = "0" if first.isdigit() else "A" if "A" <= first <= "Z" else "a" if "a" <= first <= "z" else first
-    for layout in _BY_FIRST.get(row, ()):
+    for layout in BY_FIRST.get(row, ()):
         m = layout.pattern.match(text, at)
-        if m is None or (layout.weak and not la.STRONG.match(text, m.end())):
+        if m is None or (layout.weak and not STRONG.match(text, m.end())):
             continue
         layout.note(partial, m)
         partial.message = layout.before_message
-        if layout is la.NCCL:
+        if layout is _NCCL:
             return at
-        return _peel_tail(partial, text, m.end()) if layout is lo.STAMP else m.end()
+        return _peel_tail(partial, text, m.end()) if layout is _STAMP else m.end()
     return -1
 
 
 def _peel_tail(partial: PartialMark, text: str, at: int) -> int:
     """Take the logger's name and level behind a time, in one of their usual layouts."""
     begin = max(at - 1, 0) if text[at - 1 : at] == " " else at
-    for pattern in lo.TAILS:
+    for pattern in TAILS:
         m = pattern.match(text, begin)
         if m:
             if m["level"]:
@@ -229,7 +250,7 @@ def records(raw: str) -> list[tuple[Mark, str]]:
     """Every record on one line: most lines hold one, but progress bars have no line end, and copies lose theirs."""
     mark, body = read_mark(raw)
     unended = _UNENDED.match(body) if _can_be_unended(body) else None
-    if unended and la.STRONG.match(body, unended.end()):
+    if unended and STRONG.match(body, unended.end()):
         behind = [(merged_mark(mark, inner), text) for inner, text in records(body[unended.end() :])]
         return [(mark, unended[0]), *behind]
     starts = [m.start() for m in _GLUED.finditer(body)] if _can_be_glued(body) else []

@@ -19,7 +19,7 @@ from nccldoctor.events import Event, ExceptionRaised, GpuError, ProcessExit, Wri
 from nccldoctor.ingest.ingest import Ingested
 from nccldoctor.model import Gap
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.parsers.line_prefix.launcher_layouts import actor_of
+from nccldoctor.parsers.line_prefix.layouts import actor_of
 
 MOST = 64
 """Kinds of actors, and processes of one rank, that are compared."""
