@@ -62,3 +62,9 @@ def long_text(text: str) -> str:
 def signal_name(text: str) -> str:
     """SIGKILL for ``9`` and ``Signals.SIGKILL``; a word that is no signal as it is."""
     return signal_named(text) or text
+
+
+@for_rows
+def without_full_stop(text: str) -> str:
+    """The value of a variable at the end of a sentence."""
+    return text.strip().removesuffix(".")

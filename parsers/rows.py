@@ -278,9 +278,9 @@ class RowParser(LineParser):
     def _first_event(self, line: Line, text: str, fields: Callable[[Line, re.Match[str]], Any]) -> Iterable[Event]:
         for row in self.rows:
             hit = row.first_match(text)
-            if hit and row.make:
-                return cast(Iterable[Event], FUNCTIONS[row.make](line, hit))
             if hit and (groups := row.groups(hit, line)) is not None:
+                if row.make:
+                    return cast(Iterable[Event], FUNCTIONS[row.make](line, hit))
                 event, known = row.event or self.event, fields(line, hit)
                 told = row.event_fields(hit, event, groups)
                 return () if known is None else (event(**_completed(event, known | told, hit)),)

@@ -193,11 +193,11 @@ def _expanded(pattern: str) -> str:
     return pattern
 
 
-def _layout(pattern: str, note: str = "", before_message: bool = False, weak: bool = False) -> Layout:
+def _layout_of(pattern: str, note: str = "", before_message: bool = False, weak: bool = False) -> Layout:
     return Layout(lazy(_expanded(pattern)), globals()[f"_note_{note}"] if note else note_groups, before_message, weak)
 
 
-LAYOUTS = {name: _layout(**about) for name, about in _TABLE["layouts"].items()}
+LAYOUTS = {name: _layout_of(**about) for name, about in _TABLE["layouts"].items()}
 BY_FIRST = {first: tuple(LAYOUTS[name] for name in names) for first, names in _TABLE["by_first"].items()}
 """The layouts of each first character; ``0``, ``A`` and ``a`` stand for all digits, capitals and small letters."""
 

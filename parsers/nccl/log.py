@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nccldoctor.events import CollCall, Event, GpuError, IbError, NcclWarn, Note, Setting
+from nccldoctor.events import Event, GpuError, IbError, NcclWarn, Note
 from nccldoctor.parsers.base import Line, reads
 from nccldoctor.parsers.kernel.driver import describe_xid, weight
 from nccldoctor.parsers.nccl.network import can_read as network_can_read
-from nccldoctor.parsers.nccl.prefix import NcclMessage, message_fields, messages, messages_or_line
+from nccldoctor.parsers.nccl.prefix import NcclMessage, message_fields, messages
 from nccldoctor.parsers.nccl.topics import topic_of
-from nccldoctor.parsers.rows import Table, is_read_by
+from nccldoctor.parsers.rows import Table, for_rows, is_read_by
 from nccldoctor.patterns import lazy
 
 _TABLE = Table(__file__).data
@@ -23,23 +23,7 @@ _OTHERS_READ: list[str] = _TABLE["others_read"]
 _DATATYPES: list[str] = _TABLE["datatypes"]
 _RESULTS: list[str] = _TABLE["results"]
 
-_COLL = lazy(
-    r"(?:(?P<op>[A-Z][A-Za-z]{2,20}): )?opCount (?P<count>[0-9a-f]{1,16}) .{0,120}?count (?P<n>\d{1,19}) datatype"
-    r" (?P<dtype>\d{1,3}) "
-    r"op \d{1,10} root (?P<root>-?\d{1,10}) comm 0x(?P<comm>[0-9a-f]{1,16})(?: \[nranks=(?P<nranks>\d{1,7})\])?"
-)
-_SET_BY = lazy(r"(?P<name>[A-Z][A-Z0-9_]{2,80}) set by environment to (?P<value>.{0,400})")
 _DIAG_XID = lazy(r"Xid (?P<xid>\d{1,4}) detected .{0,200}?on host (?P<host>[\w.\-]{1,120}?)\.?(?:\s|$)")
-
-
-@reads("set by environment to", needs=(_SET_BY,))
-def nccl_setting(line: Line) -> Iterator[Event]:
-    """Variables that NCCL says it read. The variable and its value, without the full stop that newer releases print."""
-    for message in messages_or_line(line):
-        if hit := _SET_BY.search(message.message):
-            yield Setting(
-                **message_fields(line, message), name=hit["name"], value=hit["value"].strip().removesuffix(".")
-            )
 
 
 @reads("NCCL WARN", "NCCL ATTN", "NCCL DIAG", ".cu:", general=True)
@@ -103,32 +87,13 @@ def _diagnostics(line: Line, message: NcclMessage) -> Iterator[Event]:
 _TRAIL = lazy(r"^(?P<at>[\w./+\-]{1,120}:\d{1,6}) -> ?(?P<code>\d)\b(?P<thread> \[[\w ]{1,30}\])?")
 
 
-@reads(".cc:", ".cu:", sampled=True)
-def trail(line: Line) -> Iterator[Event]:
-    """*note* for each function of NCCL that an error passed, with the result code in words. The proxy prints it at WARN before 2.4."""
-    for message in messages(line.body):
-        hit = _TRAIL.match(message.message)
-        if hit and int(hit["code"]) < len(_RESULTS):
-            detail = f"{hit['at']} -> {hit['code']} ({_RESULTS[int(hit['code'])]}){hit['thread'] or ''}"
-            yield Note(**message_fields(line, message), what="nccl-trail", detail=detail)
+@for_rows
+def nccl_result(code: str) -> str:
+    """``ncclResult_t`` in words."""
+    return _RESULTS[int(code)]
 
 
-@reads(": opCount ", "INFO opCount ", sampled=True)
-def coll_call(line: Line) -> Iterator[Event]:
-    """Calls as NCCL logs them when they are made (``NCCL_DEBUG_SUBSYS=COLL``).
-
-    One call for each COLL message; ``op_count`` is hexadecimal in the log.
-    """
-    for message in messages(line.body):
-        if hit := _COLL.search(message.message):
-            code = int(hit["dtype"])
-            yield CollCall(
-                **message_fields(line, message),
-                op=hit["op"] or "",
-                op_count=int(hit["count"], 16),
-                numel=int(hit["n"]),
-                dtype=_DATATYPES[code] if code < len(_DATATYPES) else str(code),
-                root=int(hit["root"]),
-                comm=f"0x{hit['comm']}",
-                nranks=int(hit["nranks"]) if hit["nranks"] else None,
-            )
+@for_rows
+def nccl_datatype(code: str) -> str:
+    """``ncclDataType_t`` by its number, which stays where it is new."""
+    return _DATATYPES[int(code)] if int(code) < len(_DATATYPES) else code

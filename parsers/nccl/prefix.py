@@ -183,3 +183,9 @@ def nccl_traces(line: Line) -> _Pieces:
 
 def _fields_of(message: NcclMessage) -> Callable[[Line, re.Match[str]], dict[str, Any]]:
     return lambda line, hit: message_fields(line, message)
+
+
+@for_rows
+def nccl_prefixed(line: Line) -> _Pieces:
+    """Each message behind a prefix of NCCL."""
+    return ((one.message, _fields_of(one)) for one in messages(line.body))

@@ -7,14 +7,14 @@ without the comma behind it for calls that have no tensors), ``c10d/reducer.cpp`
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterator
 from typing import Any
 
 from msgspec import Struct
-
-from nccldoctor.events import CollectiveMismatch, Event
-from nccldoctor.parsers.base import Line, common, line_parser
-from nccldoctor.parsers.rows import RowParser, Table, needs_of
+from nccldoctor.events import CollectiveMismatch, Event, MonitoredBarrier
+from nccldoctor.parsers.base import Line, common, ranks_in
+from nccldoctor.parsers.rows import for_rows
 from nccldoctor.patterns import lazy
 
 
@@ -62,22 +62,6 @@ _ASPECTS = (
 )
 
 
-@line_parser
-class Mismatches(RowParser):
-    """*collective-mismatch*: the two calls as far as readable, and what differs. Who says so need not differ."""
-
-    literals = ("Detected mismatch between collectives",)
-    event = CollectiveMismatch
-    rows = Table(__file__).rows
-    needs = (lazy(literals[0]), *needs_of(rows))
-
-    def parse(self, line: Line) -> Iterable[Event]:
-        """One event for a line; the debug wrapper's record has a shape of its own."""
-        if "Detected mismatch between collectives" in line.body:
-            return [_wrapper(line)]
-        return super().parse(line)
-
-
 def joined(line: Line, until: str) -> str:
     """The record with its next lines, for as long as ``until`` has not come: fingerprints get wrapped by terminals."""
     text = line.body
@@ -92,7 +76,9 @@ def joined(line: Line, until: str) -> str:
     return text[: _JOINED * 2]
 
 
-def _wrapper(line: Line) -> Event:
+@for_rows
+def differing_fingerprints(line: Line, hit: re.Match[str]) -> Iterator[Event]:
+    """*collective-mismatch*: the two calls as far as readable, and what differs. Who says so need not differ."""
     text = joined(line, "Collectives differ in the following aspects")
     calls = fingerprints(text)
     unread = (None, Fingerprint())
@@ -113,7 +99,7 @@ def _wrapper(line: Line) -> Event:
         "op": left.op if alone or left.op == right.op else None,
         "seq": left.seq if alone or left.seq == right.seq else None,
     }
-    return CollectiveMismatch(**common(line, **fields))
+    yield CollectiveMismatch(**common(line, **fields))
 
 
 def _differing_aspects(left: Fingerprint, right: Fingerprint) -> tuple[str, ...]:
@@ -124,3 +110,22 @@ def _differing_aspects(left: Fingerprint, right: Fingerprint) -> tuple[str, ...]
         ("dtype", left.dtype, right.dtype),
     )
     return tuple(name for name, a, b in pairs if a != b and (name in ("sequence", "op") or None not in (a, b)))
+
+
+_FAILED = lazy(
+    r"(?:\[Rank (?P<root>\d{1,7})\]: )?Ranks? (?P<ranks>\d[\d, ]{0,60000}?) failed to pass monitoredBarrier in "
+    r"(?P<ms>\d{1,12}) ms"
+)
+
+
+@for_rows
+def guarded_call(line: Line, hit: re.Match[str]) -> Iterator[Event]:
+    """*monitored-barrier* of the debug wrapper: its call, with the barrier's verdict from this line or the next ones."""
+    call = next((found for _, found in fingerprints(line.body)), Fingerprint())
+    texts = (line.body, *(below.body for below in line.following(3)))
+    failed = next((match for text in texts if (match := _FAILED.search(text))), None)
+    fields: dict[str, Any] = {}
+    if failed:
+        root = int(failed["root"]) if failed["root"] else None
+        fields = {"group_rank": root, "missing": ranks_in(failed["ranks"]), "timeout_ms": int(failed["ms"])}
+    yield MonitoredBarrier(**common(line, **fields), op=call.op, seq=call.seq)

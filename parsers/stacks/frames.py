@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import PurePosixPath
 
 from nccldoctor.parsers.base import Line
@@ -147,3 +147,8 @@ def is_helper_process(frames: Iterable[str]) -> bool:
         if _HELPER.search(frame) or _LAUNCHER.search(frame):
             return True
     return False
+
+
+def is_of_program(frames: Sequence[str]) -> bool:
+    """True when the stack rests on a module and on no thread of Python, as that of a main thread."""
+    return any(frame.startswith("<module> ") for frame in frames) and not is_started_by_threading(frames)

@@ -5,14 +5,16 @@ Source: py-spy 0.4, and pytorch ``torch/distributed/debug/_frontend.py`` 2.13 fo
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from msgspec.structs import replace
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import replace
-
+from nccldoctor.events import Stack
 from nccldoctor.model.hosts import short_host
 from nccldoctor.parsers.base import Line, common
 from nccldoctor.parsers.line_prefix.engine_places import rank_in_engine
+from nccldoctor.parsers.stacks.frames import is_helper_process
 from nccldoctor.patterns import lazy
 
 FAR = 1500
@@ -94,3 +96,26 @@ def owner_of(line: Line, reach: int = FAR) -> Owner:
         if left <= 0:
             break
     return owner
+
+
+def stacks(
+    line: Line,
+    frames: tuple[str, ...],
+    tool: str,
+    main: bool,
+    thread: str | None = None,
+    pid: str = "",
+    reach: int = 0,
+    **more: Any,
+) -> Iterator[Stack]:
+    """*stack* of the thread that begins on ``line``, where it has frames. The main thread of a helper is that of no rank.
+
+    ``pid`` is the number of a main thread, for a process that nothing above names. ``reach`` is how far the owner is looked for.
+    """
+    if frames:
+        is_helper = main and is_helper_process(frames)
+        fields = owner_of(line, reach or (FAR if main else NEAR)).stack_fields(line)
+        if main and fields["pid"] is None and pid:
+            fields["pid"] = int(pid)
+        is_rank = main and not is_helper
+        yield Stack(**fields, thread=thread, frames=frames, main=is_rank, helper=is_helper, tool=tool, **more)

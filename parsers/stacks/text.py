@@ -13,9 +13,9 @@ import re
 from collections.abc import Iterator
 
 from nccldoctor.events import Event, Stack
-from nccldoctor.parsers.base import Line, finds, reads
+from nccldoctor.parsers.base import Line, finds
 from nccldoctor.parsers.stacks import frames as sf
-from nccldoctor.parsers.stacks.owner import FAR, NEAR, owner_of
+from nccldoctor.parsers.stacks.owner import FAR, NEAR, owner_of, stacks
 from nccldoctor.patterns import lazy
 
 _PYSPY = lazy(
@@ -69,17 +69,7 @@ def faulthandler(line: Line, hit: re.Match[str]) -> Iterator[Event]:
         and not sf.is_helper_name(hit["name"] or "")
         and not _has_thread_below(line, len(frames))
     )
-    above = owner_of(line, FAR if main else NEAR)
-    is_helper = main and sf.is_helper_process(frames)
-    yield Stack(
-        **above.stack_fields(line),
-        thread=hit["name"],
-        ident=hit["id"],
-        frames=frames,
-        main=main and not is_helper,
-        helper=is_helper,
-        tool="faulthandler",
-    )
+    yield from stacks(line, frames, "faulthandler", main, hit["name"], ident=hit["id"])
 
 
 def _has_thread_below(line: Line, depth: int) -> bool:
@@ -95,24 +85,8 @@ def _has_thread_below(line: Line, depth: int) -> bool:
 _PYTHON_THREAD = lazy(r"^# Thread \d{1,20}$")
 
 
-@reads("# Thread ")
-def formatted_stack(line: Line) -> Iterator[Event]:
-    """What ``traceback.format_stack`` prints below ``# Thread 140213``, outermost frame first: Ray's stacks without py-spy.
-
-    One stack for each thread; the main thread rests on ``<module>``.
-    """
-    if _PYTHON_THREAD.search(line.body) is None:
-        return
-    frames = tuple(reversed(sf.collect(line, sf.faulthandler_frame)))
-    if not frames:
-        return
-    main = any(frame.startswith("<module> ") for frame in frames) and not sf.is_started_by_threading(frames)
-    is_helper = main and sf.is_helper_process(frames)
-    yield Stack(
-        **owner_of(line, FAR if main else NEAR).stack_fields(line),
-        thread=None,
-        frames=frames,
-        main=main and not is_helper,
-        helper=is_helper,
-        tool="traceback",
-    )
+@finds(_PYTHON_THREAD, "# Thread ")
+def formatted_stack(line: Line, hit: re.Match[str]) -> Iterator[Event]:
+    """What ``traceback.format_stack`` prints below ``# Thread 140213``, outermost frame first: Ray's stacks without py-spy."""
+    frames = sf.collect(line, sf.faulthandler_frame)[::-1]
+    yield from stacks(line, frames, "traceback", sf.is_of_program(frames))

@@ -6,7 +6,7 @@ from datetime import datetime
 
 import pytest
 from builders.logs.cpu_limit import bounded_cpu_time
-from builders.logs.log_reading import events_of, text_around_literals
+from builders.logs.log_reading import events_of, parser_named, text_around_literals
 from hypothesis import given, settings
 
 from nccldoctor.parsers.base import LineParser
@@ -15,9 +15,9 @@ from nccldoctor.parsers.nccl.prefix import messages
 
 PARSERS: tuple[LineParser, ...] = (
     communicators.communicator,
-    log.nccl_setting,
+    parser_named("nccl-settings"),
     log.nccl_warn,
-    log.coll_call,
+    parser_named("nccl-calls-made"),
     network.ib,
     sockets.socket,
 )

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from builders.logs.log_reading import events_of
+from builders.logs.log_reading import events_of, parser_named
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nccldoctor.events import CollectiveMismatch, MonitoredBarrier
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.parsers.process_group.mismatch import Mismatches
-from nccldoctor.parsers.process_group.monitored_barrier import monitored_barriers
+
+MISMATCHES, BARRIERS = parser_named("mismatches"), parser_named("monitored-barriers")
 
 OPTIONS = "TensorDeviceTypes=TensorOptions(dtype=float (default), device=cpu, layout=Strided (default)))"
 HEAD = "Detected mismatch between collectives on ranks. "
@@ -24,13 +24,13 @@ def call(rank: int, seq: int, op: str, shape: str, dtype: str = "Float") -> str:
 
 
 def mismatch(text: str) -> CollectiveMismatch:
-    (event,) = events_of(Mismatches(), text)
+    (event,) = events_of(MISMATCHES, text)
     assert isinstance(event, CollectiveMismatch)
     return event
 
 
 def barrier(text: str) -> MonitoredBarrier:
-    (event,) = events_of(monitored_barriers, text)
+    (event,) = events_of(BARRIERS, text)
     assert isinstance(event, MonitoredBarrier)
     return event
 
@@ -173,7 +173,7 @@ def test_the_wrappers_barrier_carries_its_call_and_is_told_once() -> None:
 @given(
     st.lists(
         st.one_of(
-            st.sampled_from([*Mismatches.literals, *monitored_barriers.literals, call(1, 2, "X", "3")]),
+            st.sampled_from([*MISMATCHES.literals, *BARRIERS.literals, call(1, 2, "X", "3")]),
             st.text(max_size=30),
         ),
         max_size=8,
@@ -181,5 +181,5 @@ def test_the_wrappers_barrier_carries_its_call_and_is_told_once() -> None:
 )
 @settings(max_examples=40, deadline=None)
 def test_never_raises(pieces: list[str]) -> None:
-    events_of(Mismatches(), "".join(pieces))
-    events_of(monitored_barriers, "".join(pieces))
+    events_of(MISMATCHES, "".join(pieces))
+    events_of(BARRIERS, "".join(pieces))

@@ -8,13 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nccldoctor.events import Note, RendezvousError, StoreError
-from nccldoctor.parsers.process_group.store import StoreErrors
 
-RENDEZVOUS = parser_named("rendezvous")
+RENDEZVOUS, STORE = parser_named("rendezvous"), parser_named("store-errors")
 
 
 def found(text: str) -> list[StoreError]:
-    return [e for e in events_of(StoreErrors(), text) if isinstance(e, StoreError)]
+    return [e for e in events_of(STORE, text) if isinstance(e, StoreError)]
 
 
 @pytest.mark.parametrize(
@@ -114,7 +113,7 @@ def test_store_barrier_counts_the_missing_and_its_rank_is_global() -> None:
         (event,) = found(text)
         assert (event.operation, event.rank, event.missing, event.key) == ("barrier", 3, 2, "store_based_barrier_key:1")
     (note,) = events_of(
-        StoreErrors(),
+        STORE,
         "Waiting in store based barrier to initialize process group for rank: 0, key: store_based_barrier_key:1 "
         "(world_size=2, worker_count=1, timeout=0:30:00)",
     )
@@ -140,11 +139,11 @@ def test_rendezvous() -> None:
 
 @given(
     st.lists(
-        st.one_of(st.sampled_from([*StoreErrors.literals, *RENDEZVOUS.literals]), st.text(max_size=30)),
+        st.one_of(st.sampled_from([*STORE.literals, *RENDEZVOUS.literals]), st.text(max_size=30)),
         max_size=8,
     )
 )
 @settings(max_examples=40, deadline=None)
 def test_never_raises(pieces: list[str]) -> None:
-    events_of(StoreErrors(), "".join(pieces))
+    events_of(STORE, "".join(pieces))
     events_of(RENDEZVOUS, "".join(pieces))

@@ -6,18 +6,17 @@ import json
 
 import pytest
 from builders.logs.cpu_limit import bounded_cpu_time
-from builders.logs.log_reading import events_of
+from builders.logs.log_reading import events_of, parser_named
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nccldoctor.model import Source, SourceKind
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.base import LineParser
-from nccldoctor.parsers.flight_recorder import analyser_output
 from nccldoctor.parsers.ras import report
 from nccldoctor.parsers.ras.report_json import RasJsonParser
 
-RAS, FR = report.ras, analyser_output.FrAnalysisParser()
+RAS, FR = report.ras, parser_named("fr-analysis")
 PARSERS: tuple[LineParser, ...] = (RAS, FR)
 
 
