@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from msgspec import Struct
+
 from nccldoctor.events import CollectiveMismatch, Event, MonitoredBarrier
 from nccldoctor.parsers.base import Line, common, ranks_in
 from nccldoctor.parsers.rows import for_rows

@@ -6,10 +6,11 @@ Source: py-spy 0.4, and pytorch ``torch/distributed/debug/_frontend.py`` 2.13 fo
 from __future__ import annotations
 
 from collections.abc import Iterator
-from msgspec.structs import replace
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
+
 from nccldoctor.events import Stack
 from nccldoctor.model.hosts import short_host
 from nccldoctor.parsers.base import Line, common
