@@ -178,6 +178,16 @@ class Table:
         """The rows of the list with this name, in their order; none where there is no such list."""
         return tuple(Row(**({"literal": ""} | row)) for row in self.data.get(name, ()))
 
+    def pattern(self, text: str) -> lazy[str]:
+        """A pattern with the ``parts`` of the file that it names: ``{levels}``, for what several patterns share."""
+        while (whole := re.sub(r"\{([a-z_]+)\}", lambda hit: str(self.data["parts"][hit[1]]), text)) != text:
+            text = whole
+        return lazy(text)
+
+    def patterns(self) -> dict[str, lazy[str]]:
+        """Those of the file by their names."""
+        return {name: self.pattern(text) for name, text in self.data["patterns"].items()}
+
     def first(self, text: str) -> str | None:
         """The ``what`` of the first row that fits, None where none does."""
         fit = first_fit(self.rows, text)

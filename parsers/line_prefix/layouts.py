@@ -178,28 +178,17 @@ class Layout(Struct, frozen=True, eq=False):
     weak: bool = False
 
 
-_TABLE = Table(__file__).data
-_PARTS: dict[str, str] = {
-    **_TABLE["parts"],
-    "zones": "|".join(sorted(ZONES, key=len, reverse=True)),
-    "months": "|".join(MONTHS),
-}
-
-
-def _expanded(pattern: str) -> str:
-    """The pattern with the parts that it names in braces."""
-    while (whole := re.sub(r"\{([a-z_]+)\}", lambda hit: _PARTS[hit[1]], pattern)) != pattern:
-        pattern = whole
-    return pattern
+_TABLE = Table(__file__)
+_TABLE.data["parts"] |= {"zones": "|".join(sorted(ZONES, key=len, reverse=True)), "months": "|".join(MONTHS)}
 
 
 def _layout_of(pattern: str, note: str = "", before_message: bool = False, weak: bool = False) -> Layout:
-    return Layout(lazy(_expanded(pattern)), globals()[f"_note_{note}"] if note else note_groups, before_message, weak)
+    return Layout(_TABLE.pattern(pattern), globals()[f"_note_{note}"] if note else note_groups, before_message, weak)
 
 
-LAYOUTS = {name: _layout_of(**about) for name, about in _TABLE["layouts"].items()}
-BY_FIRST = {first: tuple(LAYOUTS[name] for name in names) for first, names in _TABLE["by_first"].items()}
+LAYOUTS = {name: _layout_of(**about) for name, about in _TABLE.data["layouts"].items()}
+BY_FIRST = {first: tuple(LAYOUTS[name] for name in names) for first, names in _TABLE.data["by_first"].items()}
 """The layouts of each first character; ``0``, ``A`` and ``a`` stand for all digits, capitals and small letters."""
 
-TAILS = tuple(lazy(_expanded(pattern)) for pattern in _TABLE["behind_stamp"]["patterns"])
+TAILS = tuple(_TABLE.pattern(pattern) for pattern in _TABLE.data["behind_stamp"]["patterns"])
 """What loggers put between the time and the message."""

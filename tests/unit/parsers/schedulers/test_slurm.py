@@ -5,23 +5,23 @@ from __future__ import annotations
 from datetime import datetime
 
 import pytest
-from builders.logs.log_reading import events, events_of, parsers_of
+from builders.logs.log_reading import events, events_of, parser_named, parsers_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nccldoctor.events import ProcessExit, SchedulerEvent
 from nccldoctor.parsers.launchers.other_launchers import shell
-from nccldoctor.parsers.schedulers.slurm import scheduler
 
 KUBERNETES = parsers_of("schedulers.kubernetes")
+SCHEDULER = parser_named("scheduler")
 
 
 def exits(text: str) -> list[tuple[int | None, int | None, str | None, str | None]]:
-    return [(e.task, e.exitcode, e.signal, e.host) for e in events_of(scheduler, text) if isinstance(e, ProcessExit)]
+    return [(e.task, e.exitcode, e.signal, e.host) for e in events_of(SCHEDULER, text) if isinstance(e, ProcessExit)]
 
 
 def scheduled(text: str) -> list[tuple[str, str | None, str | None]]:
-    return [(e.what, e.job, e.host) for e in events_of(scheduler, text) if isinstance(e, SchedulerEvent)]
+    return [(e.what, e.job, e.host) for e in events_of(SCHEDULER, text) if isinstance(e, SchedulerEvent)]
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_what_was_done(text: str, expected: tuple[object, ...]) -> None:
 
 def test_time_of_a_cancellation() -> None:
     (event,) = events_of(
-        scheduler, "slurmstepd: error: *** JOB 44 ON n3 CANCELLED AT 2026-03-08T00:51:30 DUE TO TIME LIMIT ***"
+        SCHEDULER, "slurmstepd: error: *** JOB 44 ON n3 CANCELLED AT 2026-03-08T00:51:30 DUE TO TIME LIMIT ***"
     )
     assert event.time == datetime(2026, 3, 8, 0, 51, 30)
 
@@ -123,7 +123,7 @@ def test_kubernetes(text: str, expected: list[object]) -> None:
 
 
 LITERALS = [
-    *(literal for parser in (scheduler, shell, *KUBERNETES) for literal in parser.literals),
+    *(literal for parser in (SCHEDULER, shell, *KUBERNETES) for literal in parser.literals),
     "srun: error: n: tasks 0-",
     "99999999,",
 ]
@@ -132,5 +132,5 @@ LITERALS = [
 @given(st.lists(st.one_of(st.sampled_from(LITERALS), st.text(max_size=30)), max_size=8))
 @settings(max_examples=40, deadline=None)
 def test_never_raises(pieces: list[str]) -> None:
-    for parser in (scheduler, shell, *KUBERNETES):
+    for parser in (SCHEDULER, shell, *KUBERNETES):
         events_of(parser, "".join(pieces))
