@@ -25,6 +25,9 @@ TABLE = tomllib.loads(Path(literals.__file__).with_name("healthy_lines.toml").re
 IN_VAIN = 1 / 10_000
 """Share of healthy lines that may be offered to one parser for nothing."""
 
+TOLERATED = ("LOCAL_RANK: ",)
+"""Of starts: once a rank, and with names of settings, which are looked at wherever they stand."""
+
 WATCHDOG = (
     "[rank3]:[E405 03:35:02.399 ProcessGroupNCCL.cpp:632] [Rank 3] Watchdog caught collective operation timeout: "
     "WorkNCCL(SeqNum=122, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600012 milliseconds."
@@ -70,7 +73,7 @@ def test_the_search_passes_over_steps() -> None:
 @pytest.mark.parametrize("line", [line for lines in TABLE["starts"].values() for line in lines])
 def test_a_line_of_a_start_that_is_looked_at_tells_something(line: str) -> None:
     is_looked_at = any(literal in line for parser in unsampled() for literal in parser.literals)
-    assert not is_looked_at or scanned(line + "\n").events
+    assert not is_looked_at or line.startswith(TOLERATED) or scanned(line + "\n").events
 
 
 def test_of_steps_some_are_offered_to_parsers_of_progress(monkeypatch: pytest.MonkeyPatch) -> None:
