@@ -6,34 +6,32 @@ Every pattern on the text of a log stands in this package: where a release words
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from nccldoctor.events import Event, ExceptionRaised, Progress
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.rows import for_rows
 from nccldoctor.patterns import lazy
 
-_LOCAL_RANK = lazy(r"local_rank=(\d{1,5})(?!\d)")
+
+def _sign_of(pattern: str) -> Callable[[str], bool]:
+    """A function that is true of a text with such a part."""
+    found = lazy(pattern)
+    return lambda text: found.search(text) is not None
+
+
+def _number_in(pattern: str) -> Callable[[str], int | None]:
+    """A function that gives the number in the first group of the pattern, None for a text without it."""
+    found = lazy(pattern)
+    return lambda text: int(match[1]) if (match := found.search(text)) else None
+
+
 BARRIER_COUNTS = lazy(r"world_size=(?P<all>\d{1,9}), (?:worker_count|num_workers_joined)=(?P<here>\d{1,9})")
-_CLIENTS = lazy(r"\b\d{1,7}/(\d{1,7}) clients joined")
 _CALL = lazy(r"\bOpType=(\w{1,40}), NumelIn=(\d{1,18}), NumelOut=(\d{1,18})\b")
-_GROUP_SIZE = lazy(r"\bsize=(\d{1,9})\b")
-_OPERATION = lazy(
-    r"Failed to execute operation (?:Connect|Setup|SharedInit|Init|Register)\b|\bncclCommInit\w{1,30}(?:\(.{0,300})? failed\b"
-)
-_GPU_FULL = lazy(r"(?:CUDA|HIP)(?: error:)? out of memory")
-_HOST_FULL = lazy(r"DefaultCPUAllocator: (?:can't|not enough)|Cannot allocate memory")
 _REQUESTED = lazy(r"[Tt]ried to allocate (\d[\d.]{0,12} [KMGT]?i?B|\d{1,20} bytes)")
 _ELAPSED = lazy(r"\[(?:(?P<h>\d{1,3}):)?(?P<m>\d{1,2}):(?P<s>\d\d)<")
-_CHECKED_IN = lazy(r"\brank (\d{1,7}) of \d{1,7} ranks has already checked in")
 _ON_ONE_GPU = lazy(r"\brank (\d{1,7}) and rank (\d{1,7}) both on (?:CUDA|HIP) device")
 _NODE = lazy(r"(?: on (?:failed )?(?:node )?|\b(?:failed|failure of) node )([\w.-]{1,64})")
-_EVICTED_FOR_NODE = lazy(r"TaintManager|EvictionByEvictionAPI")
-_EVICTED_FOR_USAGE = lazy(r"was using|larger consumption|exceeds (?:its|the)\b")
-_GROUP = lazy(r"\bgroup\b")
-_BROADCAST = lazy(r"\bbroadcast")
-_OF_ALL_RANKS = lazy(
-    r"\bdist(?:ributed)?\.(?:all_\w{1,30}|barrier|broadcast\w{0,20}|reduce_scatter\w{0,20})\((?!.{0,300}\bgroup\b).{0,300}\)"
-)
 
 _NUMBER = lazy(r"[-+]?(?:\d[\d.,:]*(?:e[-+]?\d+)?|\b(?:nan|inf)\b)", re.IGNORECASE)
 _BAR = lazy(r"%\||\[\d{1,3}:\d\d")
@@ -59,40 +57,26 @@ def is_lost_connection(event: Event) -> bool:
     return isinstance(event, ExceptionRaised) and _GLOO_PEER_ENDED.search(event.message) is not None
 
 
-def is_raised_by_gloo(message: str) -> bool:
-    """True of an exception that gloo's transport raised: it names its source file."""
-    return "gloo/transport/" in message
+is_raised_by_gloo = _sign_of("gloo/transport/")
+"""True of an exception that gloo's transport raised: it names its source file."""
 
+is_vain_wait_at_store = _sign_of("wait timeout after")
+"""True of the exception of a rank whose key nobody set in time (torch ``TCPStore.cpp``)."""
 
-def is_vain_wait_at_store(message: str) -> bool:
-    """True of the exception of a rank whose key nobody set in time (torch ``TCPStore.cpp``)."""
-    return "wait timeout after" in message
+is_unhandled_cuda_error = _sign_of("unhandled cuda error")
+"""True of NCCL's complaint that a CUDA call failed; the error itself follows as its last error."""
 
+is_slurm_out_of_memory = _sign_of("Out Of Memory")
+"""True of the end of a task that Slurm killed for its memory (slurmd prints ``Out Of Memory``)."""
 
-def is_unhandled_cuda_error(text: str) -> bool:
-    """True of NCCL's complaint that a CUDA call failed; the error itself follows as its last error."""
-    return "unhandled cuda error" in text
+is_loader_worker_error = _sign_of("DataLoader worker")
+"""True of the exception of a rank whose data-loader worker ended."""
 
+is_unresponsive_peer = _sign_of("nresponsive")
+"""True of a libfabric error that only says that the other end does not answer."""
 
-def is_slurm_out_of_memory(text: str) -> bool:
-    """True of the end of a task that Slurm killed for its memory (slurmd prints ``Out Of Memory``)."""
-    return "Out Of Memory" in text
-
-
-def is_loader_worker_error(message: str) -> bool:
-    """True of the exception of a rank whose data-loader worker ended."""
-    return "DataLoader worker" in message
-
-
-def is_unresponsive_peer(message: str) -> bool:
-    """True of a libfabric error that only says that the other end does not answer."""
-    return "nresponsive" in message
-
-
-def local_rank(text: str) -> int | None:
-    """The local rank that a line of a starting rank prints."""
-    match = _LOCAL_RANK.search(text)
-    return int(match[1]) if match else None
+local_rank = _number_in(r"local_rank=(\d{1,5})(?!\d)")
+"""The local rank that a line of a starting rank prints."""
 
 
 _OWN_HOST = lazy(r"(?<![\w.])(?:host|hostname|node|node_?name)[=:] ?(?P<host>[A-Za-z](?:[\w-]|\.\w){0,200})")
@@ -110,12 +94,8 @@ def barrier_counts(text: str) -> tuple[int, int] | None:
     return (int(match["all"]), int(match["here"])) if match else None
 
 
-_TRIED_ADDRESS = lazy(r"failed to connect to (?!any network address)\S")
-
-
-def has_tried_address(text: str) -> bool:
-    """True of a failed connection to an address, which the name of the store had resolved to."""
-    return _TRIED_ADDRESS.search(text) is not None
+has_tried_address = _sign_of(r"failed to connect to (?!any network address)\S")
+"""True of a failed connection to an address, which the name of the store had resolved to."""
 
 
 _CLIQUE = lazy(r"clique for rank (?P<place>\d{1,7}); clique=devices=\[(?P<devices>\d[\d,]{0,4000})\]")
@@ -141,10 +121,8 @@ def barrier_key(detail: str) -> str:
     return detail.rpartition("key ")[2]
 
 
-def expected_clients(text: str) -> int | None:
-    """How many clients the store waited for: 8 in ``7/8 clients joined``."""
-    match = _CLIENTS.search(text)
-    return int(match[1]) if match else None
+expected_clients = _number_in(r"\b\d{1,7}/(\d{1,7}) clients joined")
+"""How many clients the store waited for: 8 in ``7/8 clients joined``."""
 
 
 def call_sizes(text: str) -> tuple[str, int, int] | None:
@@ -153,25 +131,19 @@ def call_sizes(text: str) -> tuple[str, int, int] | None:
     return (match[1], int(match[2]), int(match[3])) if match else None
 
 
-def group_size(detail: str) -> int | None:
-    """The number of members among the options of a new group: 8 in ``size=8 global_rank=3``."""
-    match = _GROUP_SIZE.search(detail)
-    return int(match[1]) if match else None
+group_size = _number_in(r"\bsize=(\d{1,9})\b")
+"""The number of members among the options of a new group: 8 in ``size=8 global_rank=3``."""
 
+is_failed_set_up = _sign_of(
+    r"Failed to execute operation (?:Connect|Setup|SharedInit|Init|Register)\b|\bncclCommInit\w{1,30}(?:\(.{0,300})? failed\b"
+)
+"""True of a warning or an error of NCCL in an operation that only the making of a communicator needs."""
 
-def is_failed_set_up(message: str) -> bool:
-    """True of a warning or an error of NCCL in an operation that only the making of a communicator needs."""
-    return _OPERATION.search(message) is not None
+is_gpu_full = _sign_of(r"(?:CUDA|HIP)(?: error:)? out of memory")
+"""True where CUDA or HIP says that the memory of the GPU ran out."""
 
-
-def is_gpu_full(message: str) -> bool:
-    """True where CUDA or HIP says that the memory of the GPU ran out."""
-    return _GPU_FULL.search(message) is not None
-
-
-def is_host_full(message: str) -> bool:
-    """True where the memory of the host ran out."""
-    return _HOST_FULL.search(message) is not None
+is_host_full = _sign_of(r"DefaultCPUAllocator: (?:can't|not enough)|Cannot allocate memory")
+"""True where the memory of the host ran out."""
 
 
 def requested_memory(message: str) -> str | None:
@@ -192,32 +164,25 @@ def failed_node(detail: str) -> str | None:
     return match[1] if match else None
 
 
-def was_evicted_for_node(detail: str) -> bool:
-    """True when a pod was evicted for the sake of its node.
+was_evicted_for_node = _sign_of(r"TaintManager|EvictionByEvictionAPI")
+"""True when a pod was evicted for the sake of its node.
 
-    The kubelet evicts every other one, for want of a resource.
-    """
-    return _EVICTED_FOR_NODE.search(detail) is not None
+The kubelet evicts every other one, for want of a resource.
+"""
 
+was_evicted_for_usage = _sign_of(r"was using|larger consumption|exceeds (?:its|the)\b")
+"""True of an eviction of a pod that used more than it had asked for."""
 
-def was_evicted_for_usage(detail: str) -> bool:
-    """True of an eviction of a pod that used more than it had asked for."""
-    return _EVICTED_FOR_USAGE.search(detail) is not None
+is_call_of_all_ranks = _sign_of(
+    r"\bdist(?:ributed)?\.(?:all_\w{1,30}|barrier|broadcast\w{0,20}|reduce_scatter\w{0,20})\((?!.{0,300}\bgroup\b).{0,300}\)"
+)
+"""True of a collective of ``torch.distributed`` whose call stands on one line and names no group."""
 
+can_end_early = _sign_of(r"\bbroadcast")
+"""True of a line with a broadcast: its root may go on before the others have received."""
 
-def is_call_of_all_ranks(code: str) -> bool:
-    """True of a collective of ``torch.distributed`` whose call stands on one line and names no group."""
-    return _OF_ALL_RANKS.search(code) is not None
-
-
-def can_end_early(code: str) -> bool:
-    """True of a line with a broadcast: its root may go on before the others have received."""
-    return _BROADCAST.search(code) is not None
-
-
-def has_group(code: str) -> bool:
-    """True of a line of code that names a group."""
-    return _GROUP.search(code) is not None
+has_group = _sign_of(r"\bgroup\b")
+"""True of a line of code that names a group."""
 
 
 def ranks_on_one_gpu(text: str) -> tuple[int, ...]:
@@ -229,10 +194,8 @@ def ranks_on_one_gpu(text: str) -> tuple[int, ...]:
     return (int(match[1]), int(match[2])) if match else ()
 
 
-def rank_checked_in_twice(text: str) -> int | None:
-    """The rank under whose number two processes came to the root of a communicator, as that root prints it."""
-    match = _CHECKED_IN.search(text)
-    return int(match[1]) if match else None
+rank_checked_in_twice = _number_in(r"\brank (\d{1,7}) of \d{1,7} ranks has already checked in")
+"""The rank under whose number two processes came to the root of a communicator, as that root prints it."""
 
 
 def wording_of(event: Event) -> str:

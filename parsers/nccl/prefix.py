@@ -149,6 +149,7 @@ def quoted_by(line: Line) -> Mark | None:
     return next((other.mark for other in above if any(head in other.body for head in _HEADS)), None)
 
 
+@for_rows
 def host_part(peer: str | None) -> str | None:
     """The address of ``10.0.0.3<47712>`` or ``[fe80::1%ib0]<0>``; the port is short-lived and joins nothing."""
     return peer.split("<")[0].strip("[]") or None if peer else None

@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from nccldoctor.events import AbsenceReport, Event, GpuError, Phase, ProcessExit, SocketError, TearDown
+from nccldoctor.events import AbsenceReport, Event, GpuError, ProcessExit, SocketError, TearDown
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.parsers.base import Line, common, reads
+from nccldoctor.parsers.base import Line, common
 from nccldoctor.parsers.rows import for_rows
 from nccldoctor.patterns import lazy
 
@@ -36,8 +36,8 @@ _SENTENCES = 4
 """Lines of a message before the names at most."""
 
 
-@reads("Barrier timed out. ")
-def jax_barriers(line: Line) -> Iterator[Event]:
+@for_rows
+def jax_barrier(line: Line, begin: re.Match[str]) -> Iterator[Event]:
     """*absence-report* of a barrier that timed out, with the tasks that it lists; at most 20 of them are printed."""
     text = _whole_report(line)
     hit = _BARRIER.search(text)
@@ -79,8 +79,8 @@ def _listed(text: str) -> Ranks:
     return Ranks(tasks)
 
 
-@reads(" heartbeat timeout. This indicates", _UNHEALTHY)
-def jax_heartbeats(line: Line) -> Iterator[Event]:
+@for_rows
+def silent_tasks(line: Line, begin: re.Match[str]) -> Iterator[Event]:
     """*process-exit* of each task that sends no heartbeats any more; how it ended, nobody knows."""
     tasks = [hit["task"] for hit in _BEAT.finditer(line.body)]
     if _UNHEALTHY in line.body:
@@ -93,24 +93,21 @@ def jax_heartbeats(line: Line) -> Iterator[Event]:
         yield ProcessExit(**common(line, rank=task, pid=None), reporter="jax")
 
 
-@reads(
-    "Connecting to JAX distributed service on",
-    "Terminating process because the JAX distributed service",
-    "CoordinationService/RegisterTask",
-)
-def jax_process(line: Line) -> Iterator[Event]:
-    """A process that connects to the service, cannot register, or ends itself because something else is gone."""
-    if "Connecting to JAX" in line.body:
-        yield Phase(**common(line), what="starting", detail="connects to the JAX distributed service")
-    elif "Terminating process" in line.body:
-        if _LEADER_LOST in line.body:
-            yield AbsenceReport(**common(line), by="JAX", what="leader", call="coordination service")
-        yield TearDown(**common(line), what="process-down", detail=line.body.rpartition("absl::Status: ")[2][:300])
-    elif any("DEADLINE_EXCEEDED" in above.body for above in (line, *line.preceding(3))):
-        above = next((a for a in line.preceding(3) if "DEADLINE_EXCEEDED" in a.body), line)
-        yield AbsenceReport(
-            **common(line, time=line.mark.time or above.mark.time), by="JAX", what="set-up", call="RegisterTask"
-        )
+@for_rows
+def jax_termination(line: Line, hit: re.Match[str]) -> Iterator[Event]:
+    """*tear-down* of a process, and *absence-report* of the leader where that is gone."""
+    if _LEADER_LOST in line.body:
+        yield AbsenceReport(**common(line), by="JAX", what="leader", call="coordination service")
+    yield TearDown(**common(line), what="process-down", detail=line.body.rpartition("absl::Status: ")[2][:300])
+
+
+@for_rows
+def jax_registration(line: Line, hit: re.Match[str]) -> Iterator[Event]:
+    """*absence-report* of a start that took too long, which may stand above."""
+    late = [one for one in (*line.preceding(3), line) if "DEADLINE_EXCEEDED" in one.body]
+    if late:
+        time = line.mark.time or late[0].mark.time
+        yield AbsenceReport(**common(line, time=time), by="JAX", what="set-up", call="RegisterTask")
 
 
 _CAUSE = lazy(

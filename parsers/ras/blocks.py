@@ -11,6 +11,7 @@ from msgspec import Struct
 from nccldoctor.events import RasStatus
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.base import Line, common
+from nccldoctor.parsers.rows import for_rows
 from nccldoctor.patterns import lazy
 
 MOST_RANKS = 1 << 20
@@ -84,7 +85,8 @@ def _ranks_in(text: str) -> list[int]:
     return out
 
 
-def block_events(line: Line, first: re.Match[str]) -> Iterator[RasStatus]:
+@for_rows
+def ras_block(line: Line, first: re.Match[str]) -> Iterator[RasStatus]:
     """The events of the block that begins on this line."""
     below: list[str] = []
     for other in line.following(_BLOCK):
@@ -152,3 +154,28 @@ def _processes(line: Line, what: str, below: list[str]) -> Iterator[RasStatus]:
         )
     if not found:
         yield RasStatus(**common(line, rank=None), what=what, detail=below[0].strip()[:300])
+
+
+MOST_GPUS = 1 << 17
+"""GPUs that a job is believed to have; a job's size costs time everywhere, and strangers write the summary."""
+
+_TOTAL = lazy(r"^\s*\d{1,7}(?:\s+\d{1,9}){2,5}\s*$")
+
+
+@for_rows
+def gpus_in_all(line: Line, hit: re.Match[str]) -> Iterator[RasStatus]:
+    """The last column of the job summary: all GPUs. A varying layout ends in a table of totals alone."""
+    below = next(line.following(1), None)
+    if "(total)" in line.body.rstrip()[-8:] and below is not None and _TOTAL.match(below.body[:200]):
+        total = int(below.body.split()[-1])
+        if 0 < total <= MOST_GPUS:
+            yield RasStatus(**common(below, rank=None), what="TOTAL", nranks=total, detail=f"{total} GPUs in all")
+
+
+@for_rows
+def block_above(line: Line, hit: re.Match[str]) -> Iterator[RasStatus]:
+    """The events of a block whose head is the word on the line above."""
+    above = next(line.preceding(1), None)
+    first = BLOCK_HEAD.search(above.body[:300]) if above else None
+    if above and first and not first["group"]:
+        yield from ras_block(above, first)

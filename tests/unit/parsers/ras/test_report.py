@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from nccldoctor.model import Source, SourceKind
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.base import LineParser
-from nccldoctor.parsers.ras import report
 from nccldoctor.parsers.ras.report_json import RasJsonParser
 
-RAS, FR = report.ras, parser_named("fr-analysis")
+RAS, FR = parser_named("ras-report"), parser_named("fr-analysis")
 PARSERS: tuple[LineParser, ...] = (RAS, FR)
 
 

@@ -6,18 +6,17 @@ import json
 
 import pytest
 from builders.logs.cpu_limit import bounded_cpu_time
-from builders.logs.log_reading import events_of
+from builders.logs.log_reading import events_of, parser_named
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nccldoctor.model import Source, SourceKind
 from nccldoctor.parsers.base import LineParser
-from nccldoctor.parsers.process_group import debug_server
 from nccldoctor.parsers.stacks import native, text
 from nccldoctor.parsers.stacks.pyspy_json import PySpyJsonParser
 
 PYSPY, FAULT, GDB = text.py_spy, text.faulthandler, native.gdb
-PARSERS: tuple[LineParser, ...] = (PYSPY, FAULT, GDB, native.pystack, debug_server.debug_server)
+PARSERS: tuple[LineParser, ...] = (PYSPY, FAULT, GDB, native.pystack, parser_named("debug-server"))
 
 
 def source(size: int) -> Source:
