@@ -96,7 +96,7 @@ class Forms:
         return [front + b"\n" + form for front, form in zip(fronts, forms, strict=True)]
 
     def sure_outcomes(self, forms: Sequence[bytes]) -> list[int | None]:
-        """The outcome of each form; None where it is not known, or where not every line of the form holds a literal."""
+        """The outcome of each form; None where it is unknown, or where a line of it may hold no literal."""
         return list(map(self._sure.get, forms))
 
     def outcome(self, form: bytes) -> int | None:
@@ -115,7 +115,7 @@ class Forms:
             if len(self._outcomes) < _MOST:
                 text = form.rpartition(b"\n")[2]
                 self._outcomes[form] = count if self._is_barren(line, text) else None
-                if self._outcomes[form] is not None and self._literals.stand_in_all(text):
+                if self._outcomes[form] is not None and self._literals.is_in_all(text):
                     self._sure[form] = count
         elif len(self._seen) < _MOST:
             self._seen.add(form)

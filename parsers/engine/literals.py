@@ -105,7 +105,7 @@ def _without_containers(parts: Iterable[bytes]) -> list[bytes]:
     return [part for part in every if len(search.find_matches_as_indexes(part, overlapping=True)) == 1]
 
 
-def _parts(needles: list[bytes]) -> Iterator[list[bytes]]:
+def _for_automata(needles: list[bytes]) -> Iterator[list[bytes]]:
     """What each automaton searches for, in an order in which neighbours share a bucket."""
     for part in (needles[i : i + _AT_ONCE] for i in range(0, len(needles), _AT_ONCE)):
         in_bucket = -(-len(part) // _BUCKETS)
@@ -128,7 +128,7 @@ class Literals:
         self._every = ahocorasick_rs.BytesAhoCorasick(list(owners)) if owners else None
         self._search = [
             ahocorasick_rs.BytesAhoCorasick(part, matchkind=ahocorasick_rs.MatchKind.LeftmostLongest)
-            for part in _parts(_needles(owners))
+            for part in _for_automata(_needles(owners))
         ]
 
     def hits(self, view: memoryview) -> list[int]:
@@ -177,7 +177,7 @@ class Literals:
             [hit for hit, _, _ in self._forms.find_matches_as_indexes(form.encode(), overlapping=True)]
         )
 
-    def stand_in_all(self, form: bytes) -> bool:
+    def is_in_all(self, form: bytes) -> bool:
         """Whether every line of this form holds a literal: one without digits."""
         hits = self._every.find_matches_as_indexes(form, overlapping=True) if self._every else ()
         return any(not _DIGIT.search(self._texts[number]) for number, _, _ in hits)

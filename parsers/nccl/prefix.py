@@ -166,27 +166,27 @@ _Pieces = Iterator[tuple[str, Callable[[Line, re.Match[str]], dict[str, Any]]]]
 @for_rows
 def nccl_messages(line: Line) -> _Pieces:
     """Each message of NCCL in a line, or the line, with what its prefix says."""
-    return ((one.message, _fields_of(one)) for one in messages_or_line(line))
+    return ((one.message, _fields_behind(one)) for one in messages_or_line(line))
 
 
 @for_rows
 def nccl_informations(line: Line) -> _Pieces:
     """Each message of the level INFO."""
-    return ((one.message[:1_000], _fields_of(one)) for one in messages(line.body) if one.level == "INFO")
+    return ((one.message[:1_000], _fields_behind(one)) for one in messages(line.body) if one.level == "INFO")
 
 
 @for_rows
 def nccl_traces(line: Line) -> _Pieces:
     """Each call and trace, behind its level."""
     traces = (one for one in messages(line.body) if one.level in ("CALL", "TRACE"))
-    return ((f"{one.level} {one.message[:1_000]}", _fields_of(one)) for one in traces)
+    return ((f"{one.level} {one.message[:1_000]}", _fields_behind(one)) for one in traces)
 
 
-def _fields_of(message: NcclMessage) -> Callable[[Line, re.Match[str]], dict[str, Any]]:
+def _fields_behind(message: NcclMessage) -> Callable[[Line, re.Match[str]], dict[str, Any]]:
     return lambda line, hit: message_fields(line, message)
 
 
 @for_rows
 def nccl_prefixed(line: Line) -> _Pieces:
     """Each message behind a prefix of NCCL."""
-    return ((one.message, _fields_of(one)) for one in messages(line.body))
+    return ((one.message, _fields_behind(one)) for one in messages(line.body))

@@ -45,5 +45,5 @@ def test_every_literal_is_found_alone(small: int, monkeypatch: pytest.MonkeyPatc
 
 def test_a_literal_with_digits_does_not_stand_in_all_lines_of_a_form() -> None:
     found = Literals([parser for parser in registry.line_parsers() if not parser.sampled])
-    assert not found.stand_in_all(b"rank 0/00: ready")  # rank 3/64 holds none
-    assert found.stand_in_all(b"rank 0/00: world_size 00 unchanged")
+    assert not found.is_in_all(b"rank 0/00: ready")  # rank 3/64 holds none
+    assert found.is_in_all(b"rank 0/00: world_size 00 unchanged")
