@@ -17,68 +17,13 @@ from msgspec import Struct
 
 from nccldoctor.parsers.json_stream import whole_number
 from nccldoctor.parsers.line_prefix.timestamps import iso_time
+from nccldoctor.parsers.rows import Table
 from nccldoctor.patterns import lazy
 
 Record = Mapping[str, Any]
 
 
-class Collector(Struct, frozen=True):
-    """The keys of one collector's records: ``signs`` that all of them have, and where text and time stand.
-
-    Of ``texts`` and ``times`` the first that is there counts. A dot leads into an inner object: ``jsonPayload.message``.
-    """
-
-    signs: tuple[str, ...]
-    texts: tuple[str, ...]
-    times: tuple[str, ...] = ()
-
-
-COLLECTORS = (
-    Collector(
-        ("__REALTIME_TIMESTAMP", "MESSAGE"), ("MESSAGE",), ("_SOURCE_REALTIME_TIMESTAMP", "__REALTIME_TIMESTAMP")
-    ),
-    Collector(("log", "stream", "time"), ("log",), ("time",)),  # Docker
-    Collector(("log", "stream", "logtag"), ("log",), ("time", "@timestamp", "date")),  # Fluent Bit
-    Collector(("kubernetes",), ("log", "message", "msg"), ("time", "@timestamp", "timestamp", "date")),
-    Collector(("labels", "line", "timestamp"), ("line",), ("timestamp",)),  # logcli -o jsonl
-    Collector(("podName", "containerName", "message"), ("message",), ("timestamp",)),  # stern -o json
-    Collector(
-        ("insertId",), ("textPayload", "jsonPayload.message", "jsonPayload.MESSAGE", "jsonPayload"), ("timestamp",)
-    ),
-    Collector(("logName", "timestamp"), ("textPayload", "jsonPayload.message", "jsonPayload"), ("timestamp",)),
-    Collector(("ingestionTime", "message"), ("message",), ("timestamp",)),  # CloudWatch
-    Collector(("logStreamName", "message"), ("message",), ("timestamp",)),
-    Collector(("@message",), ("@message",), ("@timestamp",)),  # CloudWatch Logs Insights
-    Collector(("agent", "message", "@timestamp"), ("message",), ("@timestamp",)),  # Filebeat
-    Collector(("source_type", "message"), ("message",), ("timestamp",)),  # Vector
-    Collector(("_raw",), ("_raw",), ("_time",)),  # Splunk
-    Collector(("TimeGenerated", "LogMessage"), ("LogMessage",), ("TimeGenerated",)),  # Azure
-    Collector(("TimeGenerated", "LogEntry"), ("LogEntry",), ("TimeGenerated",)),
-)
-"""One row for each layout, the most telling first."""
-
-_ENVELOPES = ("_source", "result", "attributes")
-"""Objects that hold the record in search results of Elasticsearch, Splunk and Datadog."""
-
-_LISTS = ("data", "result", "results", "streams", "events", "hits", "entries", "records", "logs")
-"""Keys under which an answer of an interface keeps its records."""
-
-_INSIDE = ("kubernetes", "labels", "stream", "resource", "fields")
-"""Objects of a record that name its origin."""
-
-_NODES = (
-    "node_name",
-    "nodeName",
-    "node",
-    "compute.googleapis.com/resource_name",
-    "_HOSTNAME",
-    "Computer",
-    "host",
-    "hostname",
-)
-_PODS = ("pod_name", "podName", "pod", "PodName")
-_STREAMS = ("logStreamName", "@logStream")
-_BOXES = ("container_name", "containerName", "container", "ContainerName", "CONTAINER_NAME")
+_TABLE: dict[str, Any] = Table(__file__).data
 
 _PARTS = {"logtag": ("P",), "partial_message": ("true", True), "CONTAINER_PARTIAL_MESSAGE": ("true", True)}
 """Keys that say that a record holds only the beginning of a line."""
@@ -128,22 +73,22 @@ def rows_of(item: Any, depth: int = 0) -> Iterator[Row]:
     elif isinstance(item.get("values"), list) and isinstance(item.get("stream"), dict):
         yield from _loki_rows(item["values"], origin_of(item["stream"]))
     else:
-        for key in _LISTS:
+        for key in _TABLE["lists"]:
             yield from rows_of(item.get(key), depth + 1)
 
 
 def row_of(record: Record) -> Row | None:
     """The line in one record; None where it is that of no collector."""
-    for key in _ENVELOPES:
+    for key in _TABLE["envelopes"]:
         inner = record.get(key)
         if isinstance(inner, dict) and (row := row_of({**record, **inner, key: None})) is not None:
             return row
-    for collector in COLLECTORS:
-        if not all(sign in record for sign in collector.signs):
+    for collector in _TABLE["collectors"]:
+        if not all(sign in record for sign in collector["signs"]):
             continue
-        text = next((found for path in collector.texts if (found := _text(_at(record, path))) is not None), None)
+        text = next((found for path in collector["texts"] if (found := _text(_at(record, path))) is not None), None)
         if text is not None:
-            time = next((when for path in collector.times if (when := time_of(_at(record, path))) is not None), None)
+            time = next((when for path in collector["times"] if (when := time_of(_at(record, path))) is not None), None)
             stream = record.get("stream")
             return Row(
                 _with_sender(record, text),
@@ -151,7 +96,7 @@ def row_of(record: Record) -> Row | None:
                 origin_of(record),
                 stream if isinstance(stream, str) else "",
                 any(record.get(key) in values for key, values in _PARTS.items()),
-                keeps_ends="log" in collector.texts and "logtag" not in record and "kubernetes" not in record,
+                keeps_ends="log" in collector["texts"] and "logtag" not in record and "kubernetes" not in record,
             )
     return None
 
@@ -185,14 +130,14 @@ def _with_sender(record: Record, text: str) -> str:
 
 def origin_of(record: Record) -> Origin:
     """The node, pod, container and process that a record, or an object in it, names."""
-    inner = [record[key] for key in _INSIDE if isinstance(record.get(key), dict)]
+    inner = [record[key] for key in _TABLE["inside"] if isinstance(record.get(key), dict)]
     inner += [deeper["labels"] for deeper in inner if isinstance(deeper.get("labels"), dict)]
     named = [*inner, record]
     pid = record.get("_PID", record.get("pid"))
     number = int(pid) if isinstance(pid, str) and pid.isdecimal() and len(pid) < 11 else whole_number(pid)
-    pod = _name(named, _PODS)
-    node = _name(named, _NODES) or (_name(named, _STREAMS) if pod is None else None)
-    return Origin(node, pod, _name(named, _BOXES), number)
+    pod = _name(named, _TABLE["pods"])
+    node = _name(named, _TABLE["nodes"]) or (_name(named, _TABLE["streams"]) if pod is None else None)
+    return Origin(node, pod, _name(named, _TABLE["boxes"]), number)
 
 
 def _name(objects: Iterable[Record], keys: Iterable[str]) -> str | None:
