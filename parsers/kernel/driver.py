@@ -1,4 +1,4 @@
-"""What NVIDIA's Xid numbers mean for a job that hangs, and lines of its driver that need code.
+"""What NVIDIA's Xid numbers mean for a job that hangs, and lines of the kernel that need code.
 
 One board has three spellings: ``0000:05:00`` in the kernel log, ``00000000:05:00.0`` in nvidia-smi, ``5000`` in NCCL; events say
 ``domain:bus:device``. ``xid.csv`` holds the numbers. Source of meanings and actions: NVIDIA's Xid catalogue as of October 2025, by
@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from nccldoctor.events import Event, GpuError
+from nccldoctor.events import Event, GpuError, OutOfMemory
 from nccldoctor.parsers.base import Line
 from nccldoctor.parsers.kernel.prefix import kernel_fields
 from nccldoctor.parsers.rows import for_rows
@@ -96,3 +96,17 @@ def lost_gpu(line: Line, hit: re.Match[str]) -> Iterator[Event]:
         yield GpuError(**fields, message=f"the driver cannot start the board: {hit['text'].strip(' :.')}")
     elif words:
         yield GpuError(**fields, xid=79, message=describe_xid(79, words.strip(" :.")))
+
+
+@for_rows
+def oom_constraint(line: Line, hit: re.Match[str]) -> Iterator[Event]:
+    """*out-of-memory* where no line below tells the same end."""
+    again = f"Killed process {hit['pid']} ("
+    if not any(again in below.raw for below in line.following(5)):
+        yield OutOfMemory(**kernel_fields(line, pid=int(hit["pid"])), scope="host", process=hit["comm"])
+
+
+@for_rows
+def in_kernel(frames: str) -> str:
+    """Where a task sleeps: `` in nfs_wait < rpc_wait``, of the innermost frames that tell something."""
+    return f" in {' < '.join(frames.split()[:4])}"

@@ -12,21 +12,6 @@ from nccldoctor.parsers.rows import Table, for_rows
 _TABLE = Table(__file__)
 _FILES: dict[str, str] = _TABLE.data["files"]
 
-_STICKY = (
-    "illegal memory access",
-    "illegal instruction",
-    "misaligned address",
-    "invalid program counter",
-    "launch failure",
-    "device-side assert",
-    "hardware stack error",
-    "uncorrectable",
-    "nvlink",
-    "is lost",
-    "launch timed out",
-)
-"""What a kernel did, or the board: each later CUDA call returns it, so that the place of the call says nothing."""
-
 
 @for_rows
 def topic_of(text: str) -> str:
@@ -37,6 +22,6 @@ def topic_of(text: str) -> str:
 def topic_of_cuda_error(error: str, file: str | None) -> str:
     """What CUDA refused to set up, by NCCL's source file, else by the error; empty for older errors."""
     low = error.lower()
-    if any(words in low for words in _STICKY):
+    if any(words in low for words in _TABLE.data["sticky"]):
         return ""
     return _FILES.get((file or "").rpartition("/")[2], "") or topic_of(error)

@@ -17,21 +17,10 @@ from nccldoctor.parsers.base import Line, reads
 from nccldoctor.parsers.nccl.prefix import NcclMessage, message_fields, messages
 from nccldoctor.parsers.nccl.topics import topic_of_cuda_error
 from nccldoctor.parsers.process_group.prefix import member
+from nccldoctor.parsers.rows import Table
 from nccldoctor.patterns import lazy
 
-HARDWARE = (
-    "uncorrectable ecc error",
-    "gpu is lost",
-    "device has been lost",
-    "system not yet initialized",
-    "nvlink error",
-    "over nvlink or a hardware error",
-    "contained memory error",
-)
-"""Texts that no program causes. *System not yet initialized* is a fabric manager that does not run."""
-
-_CLEAN_UP = ("driver shutting down", "cuda driver is being unloaded")
-"""What calls of a process that ends return."""
+_TABLE = Table(__file__)
 
 _TORCH = lazy(
     r"CUDA (?:driver )?error: (?P<text>[^\n]{1,300})"
@@ -48,18 +37,10 @@ _NCCL = lazy(
 def is_software(text: str) -> bool:
     """True when a program can cause the error: all but the few that speak of the board or the fabric."""
     low = text.lower()
-    return not any(part in low for part in HARDWARE)
+    return not any(part in low for part in _TABLE.data["hardware"])
 
 
-@reads(
-    "CUDA error: ",
-    "CUDA driver error: ",
-    "Cuda failure",
-    "CUDA failure",
-    "cuda runtime error (",
-    "CUDA_ERROR_",
-    needs=(_NCCL, _TORCH),
-)
+@reads(*_TABLE.literals, needs=(_NCCL, _TORCH))
 def cuda_error(line: Line) -> Iterator[Event]:
     """One event for each line that quotes a CUDA error.
 
@@ -70,7 +51,7 @@ def cuda_error(line: Line) -> Iterator[Event]:
         return
     groups = hit.groupdict()
     text = (groups["text"] or groups.get("old") or groups.get("driver") or "").strip().rstrip(".")
-    if not text or any(part in text.lower() for part in _CLEAN_UP):
+    if not text or any(part in text.lower() for part in _TABLE.data["clean_up"]):
         return
     candidates = messages(line.body)
     message = next((m for m in candidates if hit[0][:40] in m.message), NcclMessage("", line.body))

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nccldoctor.parsers.base import LineParser
-from nccldoctor.parsers.kernel import driver, events, prefix
+from nccldoctor.parsers.kernel import driver, prefix
 
 XID, SXID = parser_named("xid"), parser_named("sxid")
-OOM, STUCK, OTHER = parser_named("oom-kill"), events.stuck_task, parser_named("kernel-events")
+OOM, STUCK, OTHER = parser_named("oom-kill"), parser_named("stuck-task"), parser_named("kernel-events")
 PARSERS: tuple[LineParser, ...] = (XID, SXID, OOM, STUCK, OTHER)
 
 
