@@ -14,7 +14,7 @@ from nccldoctor.align.descriptions import describe, entry_text, timeouts_of
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.nccl_counter_evidence import issue_evidence
 from nccldoctor.align.wait_graph import StuckCall
-from nccldoctor.diagnose.sentences import waiting
+from nccldoctor.diagnose.phrases.say import say
 from nccldoctor.events import Event, WorkStatus
 from nccldoctor.model import Evidence, Place
 
@@ -90,10 +90,11 @@ class Waiting(Struct, frozen=True):
         shown: list[Evidence] = []
         for citation in self._from_dumps(facts, call, what):
             shown += citation.write(facts)
-        shown += (quote(e, waiting.timed_out(e.rank, what)) for e in islice(timeouts_of(facts, call), self.most))
+        timeouts = islice(timeouts_of(facts, call), self.most)
+        shown += (quote(e, say("waiting.timed-out", rank=e.rank, call=what)) for e in timeouts)
         if not shown:
             lines = [e for e in facts.case.of(WorkStatus) if e.rank in call.inside and e.failed == call.seq]
-            shown += (quote(e, waiting.waited(e.rank, what)) for e in lines[: self.most])
+            shown += (quote(e, say("waiting.waited", rank=e.rank, call=what)) for e in lines[: self.most])
         yield from shown or issue_evidence(facts, call, what, self.most)
 
     def _from_dumps(self, facts: Facts, call: StuckCall, what: str) -> list[Entry | Dump]:
@@ -103,12 +104,13 @@ class Waiting(Struct, frozen=True):
             if len(cited) == self.most:
                 break
             if front is not None and front.row >= 0:
-                cited.append(Entry(front.row, waiting.entered(rank, what)))
+                cited.append(Entry(front.row, say("waiting.entered", rank=rank, call=what)))
             elif front is not None and front.known_by == "status":
-                cited.append(Dump(rank, waiting.counted(rank, front.enqueued, front.completed)))
+                done = front.completed or None
+                cited.append(Dump(rank, say("waiting.counted", rank=rank, queued=front.enqueued, finished=done)))
         if not cited and call.row >= 0:
             rank = int(facts.case.call_rank[call.row])
-            cited.append(Entry(call.row, waiting.entered(rank, what)))
+            cited.append(Entry(call.row, say("waiting.entered", rank=rank, call=what)))
         return cited
 
 
@@ -140,4 +142,6 @@ def written(facts: Facts, citations: Iterable[Citation]) -> tuple[Evidence, ...]
 def quote(event: Event, says: str, *, supports: bool = True, observer: str = "") -> Evidence:
     """A log line as evidence; its observer is the rank that wrote it."""
     who = observer or (f"log:{event.rank}" if event.rank is not None else f"file:{event.place.path}")
-    return Evidence(event.place, event.text[:300], waiting.with_note(says, event.group_rank_note), supports, who)
+    note = event.group_rank_note
+    claim = says.removesuffix(".") + note + ("." if says.endswith(".") else "")
+    return Evidence(event.place, event.text[:300], claim, supports, who)

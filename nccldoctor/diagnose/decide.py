@@ -16,12 +16,11 @@ from nccldoctor.align.facts import Facts
 from nccldoctor.attempts import Broken
 from nccldoctor.diagnose.confidence import strongest_first
 from nccldoctor.diagnose.hypothesis import MOST_QUOTES, Conclusion
+from nccldoctor.diagnose.phrases.headline import Headline, joined, several, together
+from nccldoctor.diagnose.phrases.say import say
+from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.propose import Proposals
 from nccldoctor.diagnose.rank_observations import observe
-from nccldoctor.diagnose.sentences.doubts import others_may_be_at_fault
-from nccldoctor.diagnose.sentences.headline import Headline, joined, several, together
-from nccldoctor.diagnose.sentences.undetermined import too_many_culprits
-from nccldoctor.diagnose.sentences.who import who
 from nccldoctor.diagnose.why import reasons, runner_up
 from nccldoctor.events import CallTimeout
 from nccldoctor.model import (
@@ -79,7 +78,7 @@ def _with_open_stall(proposal: Proposals, unsure: Sequence[Conclusion]) -> Propo
     more = Ranks(r for c in unsure for r in c.ranks | c.suspects) - best.ranks
     if not more:
         return proposal
-    doubt = Doubt(others_may_be_at_fault(more), ranks=Confidence.MEDIUM)
+    doubt = Doubt(say("doubts.others-may-be-at-fault", ranks=more), ranks=Confidence.MEDIUM)
     return replace(proposal, ranked=(replace(best, doubts=strongest_first((*best.doubts, doubt))), *others))
 
 
@@ -156,7 +155,9 @@ def _join_culprits(facts: Facts, drafts: list[Conclusion]) -> Conclusion:
         return best
     culprits = Ranks(r for d in alike for r in d.ranks)
     if 2 * len(culprits) > len(facts.case.world):
-        most = Doubt.at_most(Confidence.LOW, too_many_culprits(len(culprits), len(facts.case.world)))
+        most = Doubt.at_most(
+            Confidence.LOW, say("undetermined.too-many-culprits", culprits=len(culprits), world=len(facts.case.world))
+        )
         return replace(best, ranks=Ranks(), suspects=culprits, doubts=strongest_first((*best.doubts, most)))
     first = min(alike, key=lambda d: min(d.ranks))
     evidence = tuple(e for d in alike for e in d.evidence[: max(2, MOST_QUOTES // len(alike))])

@@ -14,16 +14,16 @@ from nccldoctor.diagnose.confidence import strongest_first
 from nccldoctor.diagnose.decide import NO_CAUSE, Judgement, decide
 from nccldoctor.diagnose.hypothesis import Conclusion
 from nccldoctor.diagnose.observations import ObservedJob
+from nccldoctor.diagnose.phrases.say import say
 from nccldoctor.diagnose.propose import Proposals, propose
-from nccldoctor.diagnose.sentences.doubts import JOB_MAY_RUN, LATE_AS_EVER
 from nccldoctor.diagnose.signs.silence import has_dumped_while_stalled
 from nccldoctor.diagnose.signs.still_running import has_open_call
 from nccldoctor.events import CommInit, DumpNote, Progress
 from nccldoctor.model import CauseClass, Confidence, Doubt, SourceKind
 from nccldoctor.model.ranks import Ranks
 
-GOES_ON = Doubt.at_most(Confidence.LOW, JOB_MAY_RUN)
-CAME_LATE = Doubt(LATE_AS_EVER, Confidence.HIGH, Confidence.MEDIUM)
+GOES_ON = Doubt.at_most(Confidence.LOW, say("doubts.job-may-run"))
+CAME_LATE = Doubt(say("doubts.late-as-ever"), Confidence.HIGH, Confidence.MEDIUM)
 
 
 def diagnose(facts: Facts) -> Judgement:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from nccldoctor.diagnose.sentences import trouble
+from nccldoctor.diagnose.phrases.say import say
 from nccldoctor.identify.case import Case
 from nccldoctor.model import CauseClass, Finding, Gap, SourceKind
 
@@ -23,12 +23,14 @@ def describe_no_data(kinds: Sequence[SourceKind], gaps: Sequence[Gap] = ()) -> s
     """Says why files hold nothing to judge: there are none, they are empty, of unknown format, or about something else."""
     lost = [gap for gap in gaps if gap.lost]
     if not kinds:
-        return trouble.nothing_readable(lost[0].what, len(lost) - 1) if lost else trouble.NO_FILES_FOUND
+        if not lost:
+            return say("trouble.no-files-found")
+        return say("trouble.nothing-readable", what=lost[0].what, more=(len(lost) - 1) or None)
     if all(kind is SourceKind.EMPTY for kind in kinds):
-        return trouble.all_empty(len(kinds))
+        return say("trouble.all-empty", count=len(kinds))
     names = dict.fromkeys(gap.looks_like for gap in gaps if gap.looks_like)
     if names:
-        return trouble.looks_foreign(len(kinds), list(names))
+        return say("trouble.looks-foreign", count=len(kinds), names=list(names)[:3])
     if all(kind in (SourceKind.EMPTY, SourceKind.UNKNOWN, SourceKind.UNREADABLE, SourceKind.JSON) for kind in kinds):
-        return trouble.unknown_format(len(kinds))
-    return trouble.no_job(len(kinds))
+        return say("trouble.unknown-format", count=len(kinds))
+    return say("trouble.no-job", count=len(kinds))

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Citation
-from nccldoctor.diagnose.sentences.headline import Headline
+from nccldoctor.diagnose.phrases.headline import Headline
 from nccldoctor.model import CauseClass, Confidence, ConfidenceIn, Doubt, Evidence, Stalled
 from nccldoctor.model.ranks import Ranks
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 from msgspec.structs import replace
 
-from nccldoctor.diagnose.sentences import doubts as doubts_of
+from nccldoctor.diagnose.phrases.say import say
 from nccldoctor.identify.case import Case
 from nccldoctor.identify.runs.separate_jobs import without_sources
 from nccldoctor.ingest.ingest import Ingested
@@ -39,7 +39,7 @@ def doubted_by_damage(
         if Confidence.HIGH not in levels and most is not Confidence.LOW:
             continue
         names = sources[0].path + (f" and {len(sources) - 1} more" if len(sources) > 1 else "")
-        return _doubted(finding, doubts_of.answer_without(names), most)
+        return _doubted(finding, say("doubts.answer-without", names=names), most)
     return finding
 
 

@@ -26,9 +26,8 @@ from nccldoctor.align.nccl_counter_evidence import (
 )
 from nccldoctor.diagnose.citations import quote
 from nccldoctor.diagnose.hypothesis import Conclusion
-from nccldoctor.diagnose.sentences import counters as said
-from nccldoctor.diagnose.sentences.absent import never_reached
-from nccldoctor.diagnose.sentences.who import who
+from nccldoctor.diagnose.phrases.say import headline_of, say
+from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.signs.log_endings import has_clean_end
 from nccldoctor.events import CollCall, InspectorRecord, ProxyDump, RasStatus
 from nccldoctor.identify.nccl_counters import NcclCounters
@@ -65,9 +64,9 @@ def _limited_by_counters(facts: Facts, draft: Conclusion, one: NcclCounters) -> 
     if draft.cause in BROKEN:
         return draft
     if _is_at_rest(facts, one):
-        doubt = Doubt.at_most(Confidence.MEDIUM, said.COUNTS_ALONE)
+        doubt = Doubt.at_most(Confidence.MEDIUM, say("counters.counts-alone"))
     else:
-        doubt = Doubt.at_most(Confidence.LOW, said.ONE_QUERY)
+        doubt = Doubt.at_most(Confidence.LOW, say("counters.one-query"))
     steady, refuted_by = _steady_queries(facts, one)
     bounded = replace(draft, evidence=(*draft.evidence, *steady), doubts=(*draft.doubts, doubt), refuted_by=refuted_by)
     if draft.cause not in ABSENT or not draft.ranks:
@@ -79,7 +78,7 @@ def _limited_by_counters(facts: Facts, draft: Conclusion, one: NcclCounters) -> 
     if draft.ranks & one.lagging - few:
         return _name_nobody(facts, bounded, one)
     if draft.cause is not CauseClass.MISSED_CALL and any(can_wait_elsewhere(facts, one, r) for r in draft.ranks):
-        elsewhere = Doubt.at_most(Confidence.LOW, said.MAY_WAIT_ELSEWHERE)
+        elsewhere = Doubt.at_most(Confidence.LOW, say("counters.may-wait-elsewhere"))
         suspects = draft.ranks | draft.suspects
         return replace(bounded, ranks=Ranks(), suspects=suspects, doubts=(*bounded.doubts, elsewhere))
     return bounded
@@ -89,10 +88,10 @@ def _steady_queries(facts: Facts, one: NcclCounters) -> tuple[list[Evidence], st
     """The newest of several queries with the same counts, and what would refute the verdict."""
     found = steady_queries(facts, one)
     if found is None or found[0].time is None:
-        return [], said.CAUGHT_UP
+        return [], say("refuted.caught-up")
     newest, apart = found
-    unchanged = quote(newest, said.counts_unchanged(duration(apart * 1e3)), observer="ras")
-    return [unchanged], said.caught_up_after(instant(found[0].time))
+    unchanged = quote(newest, say("counters.counts-unchanged", apart=duration(apart * 1e3)), observer="ras")
+    return [unchanged], say("refuted.caught-up-after", moment=instant(found[0].time))
 
 
 def _is_half_ahead(facts: Facts, draft: Conclusion, one: NcclCounters) -> bool:
@@ -121,11 +120,11 @@ def _name_nobody(facts: Facts, draft: Conclusion, one: NcclCounters) -> Conclusi
     is_even = len(ahead) == len(behind)
     suspects = ahead if _is_at_rest(facts, one) else Ranks()
     call = f"{one.op or 'call'} #{max(one.last.values())} of communicator {one.comm}"
-    why = said.AS_MANY_AHEAD if is_even else said.behind_of(len(behind), size)
+    why = say("counters.as-many-ahead") if is_even else say("counters.behind-of", behind=len(behind), size=size)
     return replace(
         draft,
         cause=CauseClass.UNDETERMINED,
-        headline=said.some_ahead(ahead, size, call),
+        headline=headline_of("counters.some-ahead", ahead=ahead, size=size, call=call, behind=len(behind)),
         doubts=(Doubt.at_most(Confidence.CANNOT_TELL, why),),
         ranks=Ranks(),
         suspects=Ranks(one.last) if is_even else suspects,
@@ -135,7 +134,7 @@ def _name_nobody(facts: Facts, draft: Conclusion, one: NcclCounters) -> Conclusi
 def _compare_counters(facts: Facts, draft: Conclusion) -> Conclusion:
     """Compares a conclusion from PyTorch's own numbers with the counts of NCCL's observers."""
     if draft.cause is CauseClass.NONE and any(facts.case.of(CollCall)) and not has_clean_end(facts):
-        stops = Doubt.at_most(Confidence.LOW, said.LINES_STOP_ANYWAY)
+        stops = Doubt.at_most(Confidence.LOW, say("counters.lines-stop-anyway"))
         return replace(draft, doubts=(*draft.doubts, stops))
     late, shown = lagging_ranks(facts)
     if not late or draft.cause is CauseClass.NONE:
@@ -170,10 +169,15 @@ def _name_lagging(facts: Facts, draft: Conclusion, late: Ranks, shown: Sequence[
     return replace(
         draft,
         cause=CauseClass.NOT_ARRIVED,
-        headline=never_reached(who(facts.case, late), describe(facts, draft.call), "NCCL counts fewer calls there"),
+        headline=headline_of(
+            "absent.never-reached",
+            who=who(facts.case, late),
+            call=describe(facts, draft.call),
+            doing="NCCL counts fewer calls there",
+        ),
         evidence=(*shown, *draft.evidence),
-        doubts=(Doubt.at_most(Confidence.MEDIUM, said.COUNTS_ALONE),),
-        refuted_by=said.CAUGHT_UP,
+        doubts=(Doubt.at_most(Confidence.MEDIUM, say("counters.counts-alone")),),
+        refuted_by=say("refuted.caught-up"),
         ranks=late,
         suspects=Ranks(),
         stalled=None,
@@ -190,7 +194,13 @@ def lagging_ranks(facts: Facts) -> tuple[Ranks, tuple[Evidence, ...]]:
         counter_evidence(
             one.lines[rank],
             one,
-            said.had_launched(rank, one.last[rank], one.op or "calls", max(one.last.values())),
+            say(
+                "counters.had-launched",
+                rank=rank,
+                count=one.last[rank],
+                op=one.op or "calls",
+                most=max(one.last.values()),
+            ),
         )
         for one in few
         for rank in late & one.lagging
@@ -237,7 +247,8 @@ def _with_ras_error(facts: Facts) -> Iterator[tuple[Ranks, Evidence]]:
     for rank, event in own.items():
         if rank is not None and "Remote process error" not in event.detail:
             error = event.detail.rpartition("reports ")[2]
-            yield Ranks([rank]), quote(event, said.ras_error(rank, error), observer="ras")
+            says = say("counters.ras-error", rank=rank, error=error.rstrip("."))
+            yield Ranks([rank]), quote(event, says, observer="ras")
 
 
 def _by_proxy_dumps(facts: Facts) -> Iterator[tuple[Ranks, Evidence]]:
@@ -250,7 +261,8 @@ def _by_proxy_dumps(facts: Facts) -> Iterator[tuple[Ranks, Evidence]]:
         return
     still = [r for r, e in dumps.items() if e.what == "waits-for-gpu"]
     for rank in still if len(still) < max(2, len(dumps)) else ():
-        yield Ranks([rank]), quote(dumps[rank], said.transfers_wait_for_gpu(rank), observer=f"proxy:{rank}")
+        says = say("counters.transfers-wait-for-gpu", rank=rank)
+        yield Ranks([rank]), quote(dumps[rank], says, observer=f"proxy:{rank}")
     if any(g.members < facts.case.world for g in facts.case.groups):
         return
     for rank, event in dumps.items():
@@ -258,7 +270,8 @@ def _by_proxy_dumps(facts: Facts) -> Iterator[tuple[Ranks, Evidence]]:
             p for p in event.peers if p in facts.case.world and p != rank and not _is_waiting_for_peer(dumps.get(p))
         )
         if event.what == "waits-for-peer" and ends:
-            yield ends, quote(event, said.transfers_wait_for(rank, ends), observer=f"proxy:{rank}")
+            says = say("counters.transfers-wait-for", rank=rank, peers=ends)
+            yield ends, quote(event, says, observer=f"proxy:{rank}")
 
 
 def _is_waiting_for_peer(event: ProxyDump | None) -> bool:
@@ -279,4 +292,5 @@ def _by_inspector_records(facts: Facts) -> Iterator[tuple[Ranks, Evidence]]:
 
 
 def _inspector_evidence(late: Ranks, most: int, events: Sequence[InspectorRecord]) -> Evidence:
-    return quote(events[0], said.last_record(late, events[0].op_count, most), observer="inspector")
+    says = say("counters.last-record", ranks=late, number=events[0].op_count, most=most)
+    return quote(events[0], says, observer="inspector")

@@ -20,10 +20,9 @@ from nccldoctor.align.stalls import Stall
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Citation, Line, is_cited
 from nccldoctor.diagnose.hypothesis import Hypothesis
-from nccldoctor.diagnose.sentences import absent, doubts
-from nccldoctor.diagnose.sentences.doing import was
-from nccldoctor.diagnose.sentences.headline import Headline
-from nccldoctor.diagnose.sentences.who import who
+from nccldoctor.diagnose.phrases.doing import was
+from nccldoctor.diagnose.phrases.say import headline_of, say
+from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.signs import (
     absence,
     call_order,
@@ -167,8 +166,8 @@ class ObservedStall(Stall, frozen=True, kw_only=True, dict=True):
         """True when a dump, a phase, a stack or the way it was closed shows that the rank was alive."""
         return bool(self.alive[rank] or self.busy[rank][0])
 
-    def conclude_quiet(self, quiet: silence.QuietRanks, headline: Callable[[str, str], Headline]) -> Hypothesis:
-        """The hypothesis about quiet ranks; ``headline`` says of them and of what they did what became of them."""
+    def conclude_quiet(self, quiet: silence.QuietRanks, key: str) -> Hypothesis:
+        """The hypothesis about quiet ranks; ``key`` is that of its headline."""
         ranks = quiet.ranks
         citations: list[Citation] = [Line(e, _wait_of(e)) for e in quiet.complaints[:3]]
         activity, is_explained = "", False
@@ -182,11 +181,11 @@ class ObservedStall(Stall, frozen=True, kw_only=True, dict=True):
                 citations.append(last)
         sure = is_explained and len(ranks) == 1 and (bool(activity) or not quiet.was_closed)
         return Hypothesis(
-            headline(who(self.facts.case, ranks), was(ranks, activity)),
+            headline_of(key, who=who(self.facts.case, ranks), doing=was(ranks, activity)),
             citations,
-            () if sure else (Doubt.at_most(Confidence.MEDIUM, doubts.ONLY_SILENCE),),
+            () if sure else (Doubt.at_most(Confidence.MEDIUM, say("doubts.only-silence")),),
             ranks=ranks,
-            refuted_by=absent.COMPLAINED,
+            refuted_by=say("refuted.complained"),
         )
 
     @cached_property
@@ -252,12 +251,13 @@ def _newest_line(facts: Facts, rank: int) -> Line | None:
     event = facts.liveness.activity(rank).last_event
     if event is None:
         return None
-    says = absent.last_line if is_end_of_log(facts, event) else absent.no_error_after
-    return Line(event, says(rank))
+    says = "absent.last-line" if is_end_of_log(facts, event) else "absent.no-error-after"
+    return Line(event, say(says, rank=rank))
 
 
 def _wait_of(complaint: Event) -> str:
     """Where a peer waited, as far as its traceback tells."""
     if not isinstance(complaint, ExceptionRaised):
-        return absent.waited_until_timeout(complaint.rank)
-    return absent.waited_until_timeout(complaint.rank, traceback_diffs.own_place(complaint), complaint.code[:60])
+        return say("absent.waited-until-timeout", rank=complaint.rank)
+    place, code = traceback_diffs.own_place(complaint), complaint.code[:60]
+    return say("absent.waited-until-timeout", rank=complaint.rank, place=place, code=code)

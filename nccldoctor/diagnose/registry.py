@@ -12,7 +12,7 @@ from nccldoctor.align.facts import Facts
 from nccldoctor.diagnose.citations import written
 from nccldoctor.diagnose.hypothesis import Conclusion, Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
-from nccldoctor.diagnose.sentences.headline import whole
+from nccldoctor.diagnose.phrases.headline import whole
 from nccldoctor.model import CauseClass
 
 Judge = Callable[[Facts, ObservedStall], Hypothesis | None]

@@ -1,7 +1,7 @@
 """Counts how many labelled jobs reach each conclusion and doubt, and writes it to ``reach.toml``.
 
 A conclusion is a place of ``nccldoctor/diagnose`` that builds a hypothesis, a doubt one that builds a doubt; both are named by
-module, function and what they say, for lines move: ``rules/absent/died._lost_node: NO_RECORD_OF_HOST``. A doubt that a module
+module, function and what they say, for lines move: ``rules/absent/died._lost_node: doubts.no-record-of-host``. A doubt that a module
 builds once is reached where a finding has it. The jobs are the bundled samples and those of 300 seeds by each
 generator.
 """
@@ -74,8 +74,10 @@ def _calls(node: ast.AST, function: str) -> Iterator[tuple[ast.Call, str]]:
 
 
 def _words(node: ast.expr) -> str:
-    """What an expression says, by its name: ``host_down`` for ``absent.host_down(host, gone)``."""
+    """What an expression says, by the key of its sentence or its name: ``absent.host-down`` of ``say("absent.host-down")``."""
     match node:
+        case ast.Call(func=ast.Name(id="say" | "headline_of"), args=[key, *_]):
+            return _words(key)
         case ast.Call(func=said):
             return _words(said)
         case ast.Name(id=said) | ast.Attribute(attr=said) | ast.Constant(value=str(said)):

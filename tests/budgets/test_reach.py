@@ -21,10 +21,10 @@ def test_a_job_reaches_its_own_conclusion_and_no_other() -> None:
 
 
 def test_places_are_named_by_function_and_words(tmp_path: Path) -> None:
-    text = "NEVER = Doubt(words.NO, LOW)\n\ndef judge(a):\n    return Hypothesis(said.gone(a), [Doubt.at_most(LOW, 'x'), NEVER])\n"
+    text = "NEVER = Doubt(say('doubts.no'), LOW)\n\ndef judge(a):\n    return Hypothesis(said.gone(a), [Doubt.at_most(LOW, 'x'), NEVER])\n"
     (tmp_path / "rule.py").write_text(text)
     assert list(reach.places(tmp_path)) == [
-        ("doubts", "rule.NEVER: NO"),
+        ("doubts", "rule.NEVER: doubts.no"),
         ("conclusions", "rule.judge: gone"),
         ("doubts", "rule.judge: x"),
     ]

@@ -47,6 +47,7 @@ ALLOWED = {
     "nccldoctor/discover/provenance.py": "the shape of code, configurations and prose, to keep them from the parsers of logs",
     "nccldoctor/discover/stack_file_names.py": "names of files and folders",
     "nccldoctor/discover/tar.py": "headers of an archive",
+    "nccldoctor/diagnose/phrases/say.py": "marks in rows of our own sentences",
     "nccldoctor/summarise/proof/exhibits.py": "sentences of our own rules",
     "nccldoctor/summarise/proof/quotes.py": "sentences of our own rules",
     "nccldoctor/parts/container.py": "names of the members of a part",

@@ -81,11 +81,22 @@ def texts() -> Iterator[Text]:
             yield from (Text(_name(path), number, part) for part in line.split("|") if part.strip())
     for folder in TOML:
         for path in sorted((ROOT / folder).rglob("*.toml")):
-            yield from (Text(_name(path), 0, words) for words in _values(tomllib.loads(path.read_text())))
+            written = _values(tomllib.loads(path.read_text()))
+            told = (words for text in written for words in (_told(text) if path.parent.name == "phrases" else (text,)))
+            yield from (Text(_name(path), 0, words) for words in told)
 
 
 def _name(path: Path) -> str:
     return str(path.relative_to(ROOT))
+
+
+def _told(text: str) -> Iterator[str]:
+    """A row of a diagnosis as it may be said: with each part of its brackets, and for one rank and for several."""
+    for way in range(3):
+        told = re.sub(r"\{([^{}:]*/[^{}:]*):\w+\}", lambda m, way=way: m[1].split("/")[way % 2], text)
+        while (plain := re.sub(r"\[([^][]*)\]", lambda m, way=way: [*m[1].split("|"), "", ""][way], told)) != told:
+            told = plain
+        yield told
 
 
 def _literals(path: Path) -> Iterator[Text]:
@@ -156,6 +167,11 @@ def test_a_refused_sentence_is_found():
     )
     for sentence in bad:
         assert any(re.search(pattern, sentence) for pattern in REFUSED), sentence
+
+
+def test_a_row_is_read_as_it_is_said() -> None:
+    text = "{ranks} {is/are:ranks} late[ in {call}[, {step}]|, as ever]."
+    assert [*_told(text)] == ["{ranks} is late in {call}, {step}.", "{ranks} are late, as ever.", "{ranks} is late."]
 
 
 if __name__ == "__main__":

@@ -22,11 +22,11 @@ from nccldoctor.diagnose.citations import Citation, Entry, Line
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.missing_input import loss_words
 from nccldoctor.diagnose.observations import ObservedStall
+from nccldoctor.diagnose.phrases.ends import process_name
+from nccldoctor.diagnose.phrases.headline import Headline
+from nccldoctor.diagnose.phrases.say import headline_of, say
+from nccldoctor.diagnose.phrases.who import rank_or_process
 from nccldoctor.diagnose.registry import rule
-from nccldoctor.diagnose.sentences import doubts, undetermined
-from nccldoctor.diagnose.sentences.ends import process_name
-from nccldoctor.diagnose.sentences.headline import Headline
-from nccldoctor.diagnose.sentences.who import rank_or_process
 from nccldoctor.diagnose.signs.silence import has_dumped_while_stalled
 from nccldoctor.events import Heartbeat, Note, ProcessExit, Progress, Stack
 from nccldoctor.events.base import Writer
@@ -38,16 +38,14 @@ CAUSE = CauseClass.NONE
 FEW_STEPS = 4
 """Steps, or recorded calls, that it takes to see that a rank is late again and again."""
 
-NO_NUMBER = Doubt.at_most(Confidence.LOW, undetermined.LOSS_IS_NAN)
-
 _HEADS = {
-    Proof.WENT_ON: undetermined.no_hang(undetermined.KEPT_RUNNING),
-    Proof.COMPLETED: undetermined.no_hang(undetermined.ALL_CALLS_FINISHED),
-    Proof.MOVED: undetermined.no_hang(undetermined.STILL_MOVING),
+    Proof.WENT_ON: "undetermined.kept-running",
+    Proof.COMPLETED: "undetermined.all-calls-finished",
+    Proof.MOVED: "undetermined.still-moving",
 }
 
 
-@rule(CAUSE, refuted_by=undetermined.MISSING_FILE_SHOWED_FAILURE)
+@rule(CAUSE, refuted_by=say("refuted.missing-file-showed-failure"))
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The job is proven to be well; silence alone proves nothing."""
     health = stall.job.health
@@ -57,16 +55,21 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     if not evidence:
         return None
     lost = loss_words([gap for gap in facts.case.gaps if gap.lost])
-    head = _HEADS.get(health.proof) or _end_headline(facts, health)
+    head = headline_of(_HEADS[health.proof]) if health.proof in _HEADS else _end_headline(facts, health)
+    says = say("undetermined.loss-is-nan")
     diverged = [e for e in facts.case.of(Note) if e.has_lost_loss][:1]
     if diverged:
-        head = undetermined.but_loss_is_nan(head)
-        evidence = [Line(diverged[0], undetermined.LOSS_IS_NAN), *evidence]
+        head = headline_of("undetermined.but-loss-is-nan", found=head.sure)
+        evidence = [Line(diverged[0], says), *evidence]
     return Hypothesis(
-        undetermined.but_unreadable(head, lost) if lost else head,
+        headline_of("undetermined.but-unreadable", found=head.sure, lost=lost) if lost else head,
         evidence,
-        (*_doubts_of_proof(facts, health, lost), *_doubts_of_length(facts), *([NO_NUMBER] if diverged else [])),
-        refuted_by=undetermined.lost_part_showed_failure(lost) if lost else "",
+        (
+            *_doubts_of_proof(facts, health, lost),
+            *_doubts_of_length(facts),
+            *([Doubt.at_most(Confidence.LOW, says)] if diverged else []),
+        ),
+        refuted_by=say("refuted.lost-part-showed-failure", lost=lost) if lost else "",
     )
 
 
@@ -74,15 +77,16 @@ def _end_headline(facts: Facts, health: Health) -> Headline:
     """How the job ended; with its steps where all ranks reported each of them, and where a person stopped it."""
     if health.proof is Proof.STOPPED:
         newest = _newest_step(facts)
-        bar = newest if isinstance(newest, Progress) else None
-        return undetermined.stopped_before_end(newest.step if newest else None, bar.total if bar else None)
+        total = newest.total if isinstance(newest, Progress) else None
+        return headline_of("undetermined.stopped-before-end", step=newest.step if newest else None, total=total or None)
     world = facts.case.world
     if facts.case.world_size is None or world - (health.ended | _at_last_step(facts)):
-        return undetermined.no_hang(undetermined.JOB_FINISHED)
+        return headline_of("undetermined.job-finished")
     if facts.case.is_size_guessed:
-        return undetermined.ranks_finished(world, _counted_steps(facts))
+        return headline_of("undetermined.ranks-finished", ranks=world, steps=_counted_steps(facts) or None)
     exits = {e.rank: e.exitcode for e in facts.case.of(ProcessExit)}
-    return undetermined.all_finished(world, _counted_steps(facts), exited=all(exits.get(rank) == 0 for rank in world))
+    exited, steps = all(exits.get(rank) == 0 for rank in world), _counted_steps(facts) or None
+    return headline_of("undetermined.all-finished", size=len(world), steps=steps, exited=exited)
 
 
 def _counted_steps(facts: Facts) -> int | None:
@@ -101,29 +105,29 @@ def _doubts_of_proof(facts: Facts, health: Health, lost: str) -> Iterator[Doubt]
     case, liveness = facts.case, facts.liveness
     seen = liveness.logged | liveness.dumped
     if lost:
-        yield Doubt.at_most(Confidence.LOW, doubts.lost(lost))
+        yield Doubt.at_most(Confidence.LOW, say("doubts.lost", what=lost))
     elif has_flawed_dumps(facts):
-        yield Doubt.at_most(Confidence.MEDIUM, undetermined.ODD_DUMPS)
+        yield Doubt.at_most(Confidence.MEDIUM, say("undetermined.odd-dumps"))
     if not liveness.logged:
-        yield Doubt.at_most(Confidence.LOW, undetermined.NO_RANK_LOGS)
+        yield Doubt.at_most(Confidence.LOW, say("undetermined.no-rank-logs"))
     if case.world_size is None:
-        yield Doubt.at_most(Confidence.LOW, undetermined.WORLD_SIZE_UNKNOWN)
+        yield Doubt.at_most(Confidence.LOW, say("undetermined.world-size-unknown"))
     elif 2 * len(seen) < len(case.world):
-        yield Doubt.at_most(Confidence.LOW, undetermined.few_read(len(seen), len(case.world)))
+        yield Doubt.at_most(Confidence.LOW, say("undetermined.few-read", seen=len(seen), world=len(case.world)))
     elif case.world - seen:
-        yield Doubt.at_most(Confidence.MEDIUM, undetermined.left_nothing_behind(case.world - seen))
+        yield Doubt.at_most(Confidence.MEDIUM, say("undetermined.left-nothing-behind", ranks=case.world - seen))
     elif case.is_size_guessed:
-        yield Doubt.at_most(Confidence.MEDIUM, undetermined.WORLD_SIZE_GUESSED)
+        yield Doubt.at_most(Confidence.MEDIUM, say("undetermined.world-size-guessed"))
     if facts.lateness.late:
-        yield Doubt.at_most(Confidence.LOW, undetermined.late_often(facts.lateness.late_ranks))
+        yield Doubt.at_most(Confidence.LOW, say("undetermined.late-often", ranks=facts.lateness.late_ranks))
     if health.proof in (Proof.STOPPED, Proof.MOVED):
-        yield Doubt.at_most(Confidence.LOW, undetermined.SLOW_LOOKS_SAME)
+        yield Doubt.at_most(Confidence.LOW, say("undetermined.slow-looks-same"))
     elif health.proof is not Proof.ENDED:
-        yield Doubt.at_most(Confidence.MEDIUM, undetermined.NO_END_LOGGED)
+        yield Doubt.at_most(Confidence.MEDIUM, say("undetermined.no-end-logged"))
     elif case.world - (health.ended | _at_last_step(facts)):
-        yield Doubt.at_most(Confidence.MEDIUM, undetermined.NOT_ALL_ENDED)
+        yield Doubt.at_most(Confidence.MEDIUM, say("undetermined.not-all-ended"))
     elif has_open_calls(facts) and all(math.isnan(liveness.time(event)) for event in health.ends):
-        yield Doubt.at_most(Confidence.MEDIUM, undetermined.END_UNDATED)
+        yield Doubt.at_most(Confidence.MEDIUM, say("undetermined.end-undated"))
 
 
 def _doubts_of_length(facts: Facts) -> Iterator[Doubt]:
@@ -133,7 +137,7 @@ def _doubts_of_length(facts: Facts) -> Iterator[Doubt]:
     if max(steps, calls) < FEW_STEPS:
         newest = _newest_step(facts)
         is_of_no_rank = steps == 0 and newest is not None and (newest.step or 0) >= FEW_STEPS
-        says = undetermined.NO_STEPS_BY_RANK if is_of_no_rank else undetermined.few_steps(FEW_STEPS)
+        says = say("undetermined.no-steps-by-rank") if is_of_no_rank else say("undetermined.few-steps", steps=FEW_STEPS)
         yield Doubt.at_most(Confidence.MEDIUM, says)
 
 
@@ -158,9 +162,13 @@ def _stop(facts: Facts, health: Health) -> list[Citation]:
     if health.proof is not Proof.STOPPED:
         return []
     newest = _newest_step(facts)
-    step = [Line(newest, undetermined.last_step(rank_or_process(newest.rank), newest.step or 0))] if newest else []
+    step = (
+        [Line(newest, say("undetermined.last-step", who=rank_or_process(newest.rank), step=newest.step or 0))]
+        if newest
+        else []
+    )
     told = next((e for e in health.stops if e.written_by is not Writer.RANK), health.stops[0])
-    return [Line(told, undetermined.STOPPED_HERE), *step]
+    return [Line(told, say("undetermined.stopped-here")), *step]
 
 
 def _good_ends(facts: Facts, health: Health) -> list[Citation]:
@@ -168,8 +176,11 @@ def _good_ends(facts: Facts, health: Health) -> list[Citation]:
     own = [e for e in health.ends if not isinstance(e, ProcessExit)]
     exits = (e for e in facts.case.of(ProcessExit) if e.exitcode == 0 and (e in health.ends or e.rank in health.ended))
     return [
-        *(Line(e, undetermined.reported_end(rank_or_process(e.rank))) for e in own[:3]),
-        *(Line(e, undetermined.exited_with(_whose(e), 0), observer="launcher") for e in islice(exits, 1)),
+        *(Line(e, say("undetermined.reported-end", who=rank_or_process(e.rank))) for e in own[:3]),
+        *(
+            Line(e, say("undetermined.exited-with", who=_whose(e), code=0), observer="launcher")
+            for e in islice(exits, 1)
+        ),
     ]
 
 
@@ -188,9 +199,9 @@ def _newest_records(facts: Facts) -> list[Citation]:
         row = facts.progress.last_row.get(rank)
         last = signs.step_event if isinstance(signs.last_event, Stack) else signs.last_event
         if last is not None and not (last.is_trouble or last.is_stop_by_person):
-            out.append(Line(last, undetermined.last_line_is_fine(rank)))
+            out.append(Line(last, say("undetermined.last-line-is-fine", rank=rank)))
         if row is not None:
-            out.append(Entry(row, undetermined.last_recorded_call(rank, describe_row(facts, row))))
+            out.append(Entry(row, say("undetermined.last-recorded-call", rank=rank, call=describe_row(facts, row))))
         if len(out) >= 6:
             break
     return out

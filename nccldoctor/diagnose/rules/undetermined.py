@@ -21,14 +21,12 @@ from nccldoctor.diagnose.citations import Citation, Line, Waiting, is_cited, wri
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.missing_input import loss_words
 from nccldoctor.diagnose.observations import ObservedStall
+from nccldoctor.diagnose.phrases.doing import doing
+from nccldoctor.diagnose.phrases.ends import process_name
+from nccldoctor.diagnose.phrases.headline import Headline
+from nccldoctor.diagnose.phrases.say import headline_of, say
+from nccldoctor.diagnose.phrases.who import rank_or_process
 from nccldoctor.diagnose.registry import rule
-from nccldoctor.diagnose.sentences import undetermined
-from nccldoctor.diagnose.sentences.disagree import waited_at
-from nccldoctor.diagnose.sentences.doing import doing
-from nccldoctor.diagnose.sentences.ends import process_name
-from nccldoctor.diagnose.sentences.headline import Headline
-from nccldoctor.diagnose.sentences.trouble import RECORDED_BY_SCHEDULER
-from nccldoctor.diagnose.sentences.who import rank_or_process
 from nccldoctor.diagnose.signs.framework_reports import (
     devices_not_heard_of,
     open_report_headline,
@@ -61,15 +59,19 @@ from nccldoctor.model.stack_frames import innermost
 from nccldoctor.parsers.event_details import is_gloo_timeout
 from nccldoctor.words.names import call_title, ranks_phrase
 from nccldoctor.words.sanitize import line as line_of
+from nccldoctor.words.sentences import sentence
 
 MOST = 3
 """Lines of one kind that are quoted."""
+
+MOST_SUSPECTS = 4
+"""Suspects that a headline names."""
 
 LONGEST = 70
 """Characters of one line in a headline."""
 
 
-@rule(CauseClass.UNDETERMINED, refuted_by=undetermined.MISSING_INPUT_NAMED_ONE)
+@rule(CauseClass.UNDETERMINED, refuted_by=say("refuted.missing-input-named-one"))
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis:
     """The facts that are known, and that they are not enough."""
     call, first = stall.call, facts.liveness.first_alarm
@@ -77,22 +79,28 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis:
     exits = list(facts.case.of(ProcessExit))[:2]
     failed = [e for e in stall.job.health.troubles if e is not first]
     headline = _headline(facts, stall, trouble)
-    is_about_trouble = headline == undetermined.failed_unexplained(trouble)
+    is_about_trouble = headline == headline_of("undetermined.failed-unexplained", what=sentence(trouble))
     citations: list[Citation] = [*written(facts, [Waiting(call)])]
     citations += lines if is_about_trouble else []
-    citations += [Line(first, undetermined.first_problem(rank_or_process(first.rank)))] if first is not None else []
+    if first is not None:
+        citations.append(Line(first, say("undetermined.first-problem", who=rank_or_process(first.rank))))
     citations += _waits_apart(facts)
-    citations += [Line(e, undetermined.exited_with(process_name(e), e.exitcode), observer="launcher") for e in exits]
-    citations += [Line(e, undetermined.failed_too(_whose_line(e))) for f in facts.failures[:3] for e in f.events[:1]]
+    citations += [
+        Line(e, say("undetermined.exited-with", who=process_name(e), code=e.exitcode), observer="launcher")
+        for e in exits
+    ]
+    citations += [
+        Line(e, say("undetermined.failed-too", who=_whose_line(e))) for f in facts.failures[:3] for e in f.events[:1]
+    ]
     citations += lines if not is_about_trouble else []
-    citations += [Line(e, undetermined.CLOSED_CONNECTION) for e in closed_by(facts)[1][:MOST] if not lines]
-    citations += [Line(e, undetermined.STOPPED_HERE) for e in stall.job.health.stops[:MOST]]
-    open_ones = [Line(e, undetermined.unresolved(_whose_line(e))) for e in failed[:MOST]]
+    citations += [Line(e, say("undetermined.closed-connection")) for e in closed_by(facts)[1][:MOST] if not lines]
+    citations += [Line(e, say("undetermined.stopped-here")) for e in stall.job.health.stops[:MOST]]
+    open_ones = [Line(e, say("undetermined.unresolved", who=_whose_line(e))) for e in failed[:MOST]]
     citations += [line for line in open_ones if not is_cited(line, citations)]
     citations += [_unexplained(line) for line in stall.job.health.unexplained[:MOST]]
     stacks = [] if citations else [s for s in facts.case.of(Stack) if s.main and s.frames][:4]
     citations += [
-        Line(s, undetermined.was_in(_whose_line(s), doing(shown_activity_of(s.frames), innermost(s.frames))))
+        Line(s, say("stacks.seen", who=_whose_line(s), doing=doing(shown_activity_of(s.frames), innermost(s.frames))))
         for s in stacks
     ]
     return Hypothesis(
@@ -119,8 +127,8 @@ def _suspects(facts: Facts, stall: ObservedStall) -> Ranks:
 def _missing_proof(stall: ObservedStall) -> str:
     """The proof that no file gives: of the missing member, of the cause, or of the health."""
     if stall.call is not None:
-        return undetermined.MEMBER_UNKNOWN
-    return undetermined.CAUSE_UNKNOWN if stall.job.health.troubles else undetermined.HEALTH_UNKNOWN
+        return say("undetermined.member-unknown")
+    return say("undetermined.cause-unknown") if stall.job.health.troubles else say("undetermined.health-unknown")
 
 
 def _headline(facts: Facts, stall: ObservedStall, trouble: str) -> Headline | str | None:
@@ -129,7 +137,7 @@ def _headline(facts: Facts, stall: ObservedStall, trouble: str) -> Headline | st
     if stall.call is not None:
         return _headline_of_call(facts, stall, stall.call)
     if isinstance(first, DumpSignal):
-        return undetermined.timed_out_in_unnamed(_whose_watchdog(first))
+        return headline_of("undetermined.timed-out-in-unnamed", who=_whose_watchdog(first))
     if waited := _waited_apart(facts, troubles):
         return waited
     if waits := (peer_headline(facts) or open_report_headline(stall.job.open_reports, facts.case.world)):
@@ -137,42 +145,44 @@ def _headline(facts: Facts, stall: ObservedStall, trouble: str) -> Headline | st
     if isinstance(first, CallTimeout) and first.op:
         return _headline_of_timeouts(facts, first)
     if stall.job.health.stops:
-        return undetermined.stopped_by_person(_places_at(stall.job.health.stops))
+        return headline_of("undetermined.stopped-by-person", places=_places_at(stall.job.health.stops))
     barriers = [e for e in troubles if isinstance(e, MonitoredBarrier)]
     unanswered = Ranks(e.rank for e in barriers if e.rank)  # all but rank 0, which keeps the list
     if unanswered and not any(e.missing or e.rank == 0 for e in barriers):
-        return undetermined.barrier_unanswered(unanswered)
+        return headline_of("undetermined.barrier-unanswered", ranks=unanswered)
     waited = _waited_for_peers(troubles)
-    if trouble and not (waited and trouble in RECORDED_BY_SCHEDULER):
-        return undetermined.failed_unexplained(trouble)
+    if trouble and not (waited and trouble in (say("trouble.cancelled"), say("trouble.job-failed"))):
+        return headline_of("undetermined.failed-unexplained", what=sentence(trouble))
     if waited:
         return waited
     if troubles:
         if all(isinstance(e, Note) and e.is_prompt for e in troubles):
-            return undetermined.PROMPT
+            return headline_of("undetermined.prompt")
         return _first_errors(troubles)
     if stall.job.health.unexplained:
-        return undetermined.unparsed(line_of(stall.job.health.unexplained[0].text, 120))
+        return headline_of("undetermined.unparsed", text=line_of(stall.job.health.unexplained[0].text, 120))
     return None
 
 
 def _headline_of_call(facts: Facts, stall: ObservedStall, call: StuckCall) -> Headline:
     """The ranks in the call, and what else is known of those outside."""
-    waiting = undetermined.stuck_in(
-        call.inside, stall.what, has_timed_out=next(timeouts_of(facts, call), None) is not None
-    )
+    has_timed_out = next(timeouts_of(facts, call), None) is not None
+    waiting = say("undetermined.stuck-in", inside=call.inside, call=stall.what, has_timed_out=has_timed_out)
     if host := closed_by(facts)[0]:
-        return undetermined.peer_host_closed(waiting, host)
+        return headline_of("undetermined.peer-host-closed", first=waiting, host=host)
     ends = (e for e in facts.case.of(ProcessExit) if e.exitcode is None and e.rank not in call.inside)
     if ended := next(ends, None):
-        return undetermined.process_exited_too(waiting, process_name(ended))
+        return headline_of("undetermined.process-exited-too", first=waiting, process=process_name(ended))
     suspects = _suspects(facts, stall)
-    if stall.kind is StallKind.ABSENT and 0 < len(suspects) <= undetermined.SUSPECTS:
-        return undetermined.may_be_missing(waiting, suspects)
+    if stall.kind is StallKind.ABSENT and 0 < len(suspects) <= MOST_SUSPECTS:
+        return headline_of("undetermined.may-be-missing", first=waiting, suspects=[f"rank {rank}" for rank in suspects])
     if apart := _timed_out_elsewhere(facts, call):
-        told = undetermined.timed_out_apart(call.inside, stall.what, apart.inside, stall.texts[apart.key])
-        return undetermined.waited_for_unknown(told, _log_count(facts), many=True)
-    return undetermined.waited_for_unknown(waiting, _log_count(facts), many=len(call.inside) > 1)
+        other = stall.texts[apart.key]
+        told = say(
+            "undetermined.timed-out-apart", inside=call.inside, call=stall.what, others=apart.inside, other=other
+        )
+        return _waited_for_unknown(facts, told, many=True)
+    return _waited_for_unknown(facts, waiting, many=len(call.inside) > 1)
 
 
 def _timed_out_elsewhere(facts: Facts, call: StuckCall) -> StuckCall | None:
@@ -195,16 +205,17 @@ def _headline_of_timeouts(facts: Facts, first: CallTimeout) -> Headline:
             ranks[call] = ranks.get(call, Ranks()) | Ranks([event.rank])
     (call, inside), *others = ranks.items()
     if len(inside) < 2:
-        return undetermined.waited_for_unknown(_timed_out_in(oldest), _log_count(facts), many=False)
+        return _waited_for_unknown(facts, _timed_out_in(oldest), many=False)
     other, apart = next(((c, r) for c, r in others if not r & inside), ("", Ranks()))
-    told = undetermined.timed_out_apart(inside, call, apart, other)
-    return undetermined.waited_for_unknown(told, _log_count(facts), many=True)
+    told = say("undetermined.timed-out-apart", inside=inside, call=call, others=apart, other=other)
+    return _waited_for_unknown(facts, told, many=True)
 
 
-def _log_count(facts: Facts) -> int:
-    """The number of files where all of them are logs, else 0."""
+def _waited_for_unknown(facts: Facts, told: str, *, many: bool) -> Headline:
+    """What is told of ranks, and that the log or these files don't show whom they waited for."""
     kinds = [source.kind for source in facts.case.sources]
-    return len(kinds) if set(kinds) == {SourceKind.LOG} else 0
+    logs = len(kinds) if set(kinds) == {SourceKind.LOG} else 0
+    return headline_of("undetermined.waited-for-unknown", first=told, logs=logs, many=many)
 
 
 def _waited_apart(facts: Facts, troubles: Sequence[Event]) -> Headline | None:
@@ -212,7 +223,9 @@ def _waited_apart(facts: Facts, troubles: Sequence[Event]) -> Headline | None:
     places = places_of_waits(facts)
     waited = Ranks(rank for ranks in places.values() for rank in ranks)
     is_told = len(places) > 1 and not _has_other_cause(troubles, waited)
-    return undetermined.waited_apart(list(places.items())[:MOST]) if is_told else None
+    first = list(places.items())[:MOST]
+    waits = [say("undetermined.waited-in", ranks=r, place=p, is_first=not n) for n, (p, r) in enumerate(first)]
+    return headline_of("undetermined.waited-apart", waits=waits) if is_told else None
 
 
 def _has_other_cause(troubles: Sequence[Event], waited: Ranks) -> bool:
@@ -226,7 +239,7 @@ def _waits_apart(facts: Facts) -> Iterator[Line]:
     places = list(places_of_waits(facts).items())[:MOST]
     for place, ranks in places if len(places) > 1 else ():
         if (event := final_traceback(facts, min(ranks))) is not None:
-            yield Line(event, waited_at(min(ranks), place))
+            yield Line(event, say("disagree.waited-at", rank=min(ranks), frame=place))
 
 
 def _waited_for_peers(troubles: Sequence[Event]) -> Headline | None:
@@ -238,7 +251,8 @@ def _waited_for_peers(troubles: Sequence[Event]) -> Headline | None:
     if not waits or _has_other_cause(troubles, Ranks(e.rank for e in waits if e.rank is not None)):
         return None
     first = waits[0]
-    return undetermined.timed_out_waiting(rank_or_process(first.rank), innermost((first.frame,)) if first.frame else "")
+    place = innermost((first.frame,)) if first.frame else ""
+    return headline_of("undetermined.timed-out-waiting", who=rank_or_process(first.rank), place=place)
 
 
 def _first_errors(troubles: Sequence[Event]) -> Headline:
@@ -247,8 +261,11 @@ def _first_errors(troubles: Sequence[Event]) -> Headline:
     for event in sorted(troubles, key=lambda event: event.consequence is not None):
         if event is troubles[0] or not _is_nameless_echo(event):
             by_phrase[shorten(event.phrase(), LONGEST, placeholder=" …")].append(event)
-    errors = [undetermined.first_error(_whose_lines(events), phrase) for phrase, events in by_phrase.items()]
-    return undetermined.first_errors(errors[:MOST], len(errors[MOST:]))
+    errors = [
+        say("undetermined.first-error", who=_whose_lines(events), what=phrase) for phrase, events in by_phrase.items()
+    ]
+    more = [say("undetermined.more", count=len(errors[MOST:]))] if errors[MOST:] else []
+    return headline_of("undetermined.first-errors", errors=[*errors[:MOST], *more])
 
 
 def _whose_lines(events: Sequence[Event]) -> str:
@@ -291,12 +308,15 @@ def _places_at(stops: Sequence[Event]) -> list[str]:
         if isinstance(event, ExceptionRaised) and event.rank is not None and event.frames:
             stood.setdefault((innermost(event.frames), is_waiting(event.frames)), set()).add(event.rank)
     found = list(stood.items())[:MOST]
-    return [undetermined.stood_at(Ranks(ranks), place, is_waiting=waits) for (place, waits), ranks in found]
+    return [
+        say("undetermined.stood-at", ranks=Ranks(ranks), place=place, is_waiting=waits)
+        for (place, waits), ranks in found
+    ]
 
 
 def _unexplained(line: Unexplained) -> Evidence:
     observer = f"log:{line.rank}" if line.rank is not None else f"file:{line.place.path}"
-    return Evidence(line.place, line.text, undetermined.LOOKS_LIKE_FAILURE, True, observer)
+    return Evidence(line.place, line.text, say("undetermined.looks-like-failure"), True, observer)
 
 
 def _not_enough(facts: Facts) -> Headline:
@@ -310,8 +330,9 @@ def _not_enough(facts: Facts) -> Headline:
     }
     lost = loss_words([gap for gap in case.gaps if gap.lost])
     named = [f"{gap.what} {gap.why}" for gap in case.gaps if gap.looks_like][:1]
-    notes = [*named, *([undetermined.partly_unreadable(lost)] if lost else [])]
-    return undetermined.not_enough(has_logs, [kind for kind, is_there in kinds.items() if not is_there], notes)
+    notes = [*named, *([say("undetermined.partly-unreadable", lost=lost)] if lost else [])]
+    lacks, told = [kind for kind, is_there in kinds.items() if not is_there], " ".join(map(sentence, notes))
+    return headline_of("undetermined.not-enough", has_logs=has_logs, lacks=lacks, notes=told)
 
 
 def _whose_watchdog(signal: DumpSignal) -> str:
@@ -360,8 +381,9 @@ def _what_was_read(facts: Facts) -> Citation:
     """The last line that was understood, else the name of what was read."""
     said = [e for e in facts.case.events if not isinstance(e, Stack | Version | Setting)]
     if said:
-        return Line(said[-1], undetermined.LAST_PARSED)
+        return Line(said[-1], say("undetermined.last-parsed"))
     if facts.case.sources:
         source = facts.case.sources[0]
-        return Evidence(Place(source.id, source.path), "", undetermined.files_without_hang(len(facts.case.sources)))
-    return Evidence(None, "", undetermined.NOTHING_READABLE)
+        says = say("undetermined.files-without-hang", files=len(facts.case.sources))
+        return Evidence(Place(source.id, source.path), "", says)
+    return Evidence(None, "", say("undetermined.nothing-readable"))

@@ -18,8 +18,8 @@ from nccldoctor.align.stack_activity import (
 from nccldoctor.align.stalls import Stall
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Citation, Dump, Line, row_of_number
-from nccldoctor.diagnose.sentences import absent
-from nccldoctor.diagnose.sentences.doing import NO_PYTHON_FRAME, PROMPT, doing, ongoing
+from nccldoctor.diagnose.phrases.doing import NO_PYTHON_FRAME, PROMPT, doing, ongoing
+from nccldoctor.diagnose.phrases.say import say
 from nccldoctor.events import DesyncReport, DumpNote, ExceptionRaised, MonitoredBarrier, Note, Stack
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.stack_frames import innermost
@@ -55,17 +55,17 @@ def show_outside(facts: Facts, call: StuckCall | None, rank: int) -> list[Citati
         if rank in facts.progress.recorded_ranks:
             last = progress.enqueued if progress is not None and progress.enqueued >= 0 else None
             row = row_of_number(facts, call.group, rank, last) if last is not None else None
-            citations.append(Dump(rank, absent.not_recorded(rank, what, last), row))
+            citations.append(Dump(rank, say("absent.not-recorded", rank=rank, call=what, last=last), row))
         elif progress is None:
             citations += no_ras_answer(facts, rank)
         elif progress.event is not None and progress.enqueued < call.seq:
-            says = absent.stopped_before(rank, progress.enqueued, what)
+            says = say("absent.stopped-before", rank=rank, last=progress.enqueued, call=what)
             line, counters = progress.event, counters_of(facts, call)
             citations.append(Line(line, says) if counters is None else counter_evidence(line, counters, says))
     desync = (e for e in facts.case.of(DesyncReport) if rank in e.laggards)
-    citations += [Line(e, absent.named_by_desync(e.laggards)) for e in desync][:1]
+    citations += [Line(e, say("absent.named-by-desync", ranks=e.laggards)) for e in desync][:1]
     barriers = (e for e in facts.case.of(MonitoredBarrier) if rank in e.missing)
-    return citations + [Line(e, absent.missing_at_barrier(e.missing)) for e in barriers][:1]
+    return citations + [Line(e, say("absent.missing-at-barrier", ranks=e.missing)) for e in barriers][:1]
 
 
 def show_activity(facts: Facts, rank: int) -> tuple[str, list[Citation]]:
@@ -81,14 +81,14 @@ def show_activity(facts: Facts, rank: int) -> tuple[str, list[Citation]]:
             own = user_frame(stack.frames) or (stack.frames[0] if stack.frames else "")
             words, around = shown_activity_of(stack.frames), place_in_framework(stack.frames)
             short, full = (doing(words, at, around) or NO_PYTHON_FRAME for at in (_short_frame(own), own))
-            return short, [Line(stack, absent.was_doing(rank, full), observer=f"stack:{rank}")]
+            return short, [Line(stack, say("absent.was-doing", rank=rank, doing=full), observer=f"stack:{rank}")]
     begun = [p for p in activity.phases if not p.detail.startswith("done") and p.what not in NOT_WORK]
     if begun:
         last = begun[-1]
         since = activity.phases[activity.phases.index(last) :]
         if not any(p.what == last.what and p.detail.startswith("done") for p in since):
             words = ongoing(WORK.get(last.what, last.what))
-            return words, [Line(last, absent.was_doing(rank, words))]
+            return words, [Line(last, say("absent.was-doing", rank=rank, doing=words))]
     return "", []
 
 
@@ -100,7 +100,7 @@ def show_open_prompt(facts: Facts, rank: int) -> Line | None:
     """The prompt that a rank waits at, where nothing of the rank follows it."""
     last = facts.liveness.activity(rank).last_event
     if isinstance(last, Note) and last.is_prompt:
-        return Line(last, absent.waits_for_input(rank))
+        return Line(last, say("absent.waits-for-input", rank=rank))
     return None
 
 
@@ -111,7 +111,7 @@ def show_inside_function(facts: Facts, rank: int, functions: Collection[str]) ->
         for frame in event.frames:
             function, file = split_frame(frame)
             if function in functions and "torch/distributed/" in file:
-                return Line(event, absent.inside_function(rank, function))
+                return Line(event, say("absent.inside-function", rank=rank, function=function))
     return None
 
 
@@ -123,22 +123,22 @@ def show_alive(facts: Facts, rank: int) -> list[Citation]:
     activity, liveness = facts.liveness.activity(rank), facts.liveness
     citations: list[Citation] = []
     if activity.dump == "good" and (rank in facts.progress.last_row or rank in facts.progress.recorded_ranks):
-        citations.append(Dump(rank, absent.dumped(rank)))
-    citations += [Line(e, absent.answered_dump_request(rank)) for e in activity.dump_replies[:1]]
+        citations.append(Dump(rank, say("absent.dumped", rank=rank)))
+    citations += [Line(e, say("absent.answered-dump-request", rank=rank)) for e in activity.dump_replies[:1]]
     manual = manual_dumps(facts, rank) if activity.dump == "none" else []
-    citations += [Line(e, absent.dumped_while_stuck(rank)) for e in manual[:1]]
+    citations += [Line(e, say("absent.dumped-while-stuck", rank=rank)) for e in manual[:1]]
     citations += answered_ras(facts, rank)
     prompt = show_open_prompt(facts, rank)
     citations += [prompt] if prompt is not None else []
     stack = activity.stack_of_life
     if stack is not None and stack.main:
-        citations.append(Line(stack, absent.stack_taken(rank), observer=f"stack:{rank}"))
+        citations.append(Line(stack, say("absent.stack-taken", rank=rank), observer=f"stack:{rank}"))
     last = activity.last_event
     if not citations and last is not None and activity.last >= min(liveness.alarm, liveness.began + WELL_INTO):
-        citations.append(Line(last, absent.still_wrote(rank)))
+        citations.append(Line(last, say("absent.still-wrote", rank=rank)))
     closed = next((e for e in activity.exits if e.was_closed), None)
     if closed is not None:
-        citations.append(Line(closed, absent.exited_on_sigterm(rank), observer="launcher"))
+        citations.append(Line(closed, say("absent.exited-on-sigterm", rank=rank), observer="launcher"))
     return citations
 
 

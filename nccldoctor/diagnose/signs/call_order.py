@@ -16,7 +16,7 @@ from nccldoctor.align.divergence.mismatches import rows_at
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Entry
-from nccldoctor.diagnose.sentences import disagree
+from nccldoctor.diagnose.phrases.say import say
 from nccldoctor.diagnose.signs.left_out_batches import left_out_batches
 from nccldoctor.model import Group
 from nccldoctor.model.ranks import Ranks
@@ -85,9 +85,10 @@ def show_order_break(facts: Facts, item: OrderBreak) -> list[Entry]:
     if item.call.pair is not None:
         sender, receiver = item.call.pair
         end, peer = ("SEND", receiver) if item.rank == sender else ("RECV", sender)
-        call = f"its {disagree.transfer_to(end, peer)}"
-    says = disagree.called_earlier(item.rank, due) if item.by_past else disagree.peers_called_there(item.peers, due)
-    return [Entry(item.row, disagree.called_instead(item.rank, issued, call)), Entry(item.expected, says)]
+        call = say("disagree.its-transfer-to", end=end, peer=peer)
+    own = say("disagree.called-instead", rank=item.rank, call=issued, due=call)
+    key = "disagree.called-earlier" if item.by_past else "disagree.peers-called-there"
+    return [Entry(item.row, own), Entry(item.expected, say(key, rank=item.rank, peers=item.peers, call=due))]
 
 
 def find_order_break(facts: Facts, call: StuckCall, rank: int) -> OrderBreak | None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from nccldoctor.align.facts import Facts
 from nccldoctor.diagnose.citations import Line
 from nccldoctor.diagnose.hypothesis import Hypothesis
-from nccldoctor.diagnose.sentences import reports as words
+from nccldoctor.diagnose.phrases.say import headline_of, say
 from nccldoctor.events import Absence
 from nccldoctor.model import Confidence, Doubt
 from nccldoctor.model.ranks import Ranks
@@ -27,19 +27,19 @@ def judge(facts: Facts, open_reports: Iterable[Absence]) -> Hypothesis | None:
     few, most = sides
     odd, rest = few[0], most[0]
     is_minority = 3 * len(odd) <= len(world) and world == odd | rest
-    doubts = [Doubt.at_most(Confidence.MEDIUM, words.only_this_report(few[1].by))]
+    doubts = [Doubt.at_most(Confidence.MEDIUM, say("reports.only-this-report", by=few[1].by))]
     if facts.case.world_size is None:
-        doubts.append(Doubt.at_most(Confidence.LOW, words.NO_WORLD_SIZE))
+        doubts.append(Doubt.at_most(Confidence.LOW, say("reports.no-world-size")))
     if not is_minority:
-        doubts.append(Doubt.at_most(Confidence.LOW, words.NO_MAJORITY))
+        doubts.append(Doubt.at_most(Confidence.LOW, say("reports.no-majority")))
     return Hypothesis(
-        words.branches_apart(odd, few[1].call, rest, most[1].call),
-        [Line(e, words.submitted(ranks)) for ranks, e in sides],
+        headline_of("reports.branches-apart", odd=odd, odd_call=few[1].call, rest=rest, rest_call=most[1].call),
+        [Line(e, say("reports.submitted", ranks=ranks)) for ranks, e in sides],
         doubts,
         ranks=odd if is_minority else Ranks(),
         suspects=Ranks() if is_minority else world,
         victims=rest if is_minority else Ranks(),
-        refuted_by=words.ONE_LINE_OF_CODE,
+        refuted_by=say("refuted.one-line-of-code"),
     )
 
 

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 
 from nccldoctor.align.facts import Facts
 from nccldoctor.diagnose.citations import Line
-from nccldoctor.diagnose.sentences import reports as words
+from nccldoctor.diagnose.phrases import reports as words
+from nccldoctor.diagnose.phrases.say import say
 from nccldoctor.events import Absence, Event, PeerTimeout
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.event_details import clique_devices
@@ -59,12 +60,13 @@ def open_report_headline(reports: Sequence[Absence], world: Ranks) -> str:
     first = reports[0]
     missing = named_ranks(reports, world)
     if missing:
-        return words.misses_most(first.by, missing)
+        return say("reports.misses-most", by=first.by, missing=missing)
     if arrived := devices_that_wait(reports):
-        return words.devices_wait(first.by, first.call, arrived, devices_not_heard_of(reports))
+        silent = devices_not_heard_of(reports)
+        return say("reports.devices-wait", by=first.by, call=first.call, arrived=arrived, silent=silent)
     if first.what == "step":
         stuck = Ranks(e.rank for e in reports if e.rank is not None)
-        return words.no_step(stuck, first.seconds, first.by)
+        return say("reports.no-step", stuck=stuck, seconds=first.seconds or None, by=first.by)
     return words.open_report(first)
 
 

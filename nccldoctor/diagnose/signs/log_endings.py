@@ -9,7 +9,7 @@ from typing import TypeVar
 from nccldoctor.align.exits import ABORTS, task_failed_above
 from nccldoctor.align.facts import Facts
 from nccldoctor.diagnose.citations import Citation, Line
-from nccldoctor.diagnose.sentences import trouble
+from nccldoctor.diagnose.phrases.say import say
 from nccldoctor.diagnose.signs.lost_peers import closed_by, lost_store
 from nccldoctor.diagnose.signs.silence import has_connection_broken_first
 from nccldoctor.events import (
@@ -51,29 +51,29 @@ def find_broken_end(facts: Facts) -> tuple[str, list[Citation]]:
         return "", []
     for says, found in (
         (
-            trouble.ABORTED,
+            say("trouble.aborted"),
             _without_lost_peers(facts, [t for t in facts.case.of(TearDown) if t.what in ABORTS]),
         ),
         (
-            trouble.RENDEZVOUS_CLOSED,
+            say("trouble.rendezvous-closed"),
             closed_after_an_attempt(facts),
         ),
         (
-            trouble.EXCEPTION_CUT,
+            say("trouble.exception-cut"),
             _without_lost_peers(facts, _cut_tracebacks(facts)),
         ),
         (
-            trouble.AGENT_LOST,
+            say("trouble.agent-lost"),
             [e for e in facts.case.of(RendezvousError) if e.what == "store-lost"],
         ),
         _outside_signal(facts),
-        (trouble.RENDEZVOUS_LOST, _rendezvous_errors(facts)),
+        (say("trouble.rendezvous-lost"), _rendezvous_errors(facts)),
         (_broken_connection(facts), _unexplained_breaks(facts)),
         _lost_peer(facts),
-        (trouble.CANCELLED, [e for e in facts.case.of(SchedulerEvent) if e.what == "cancelled"]),
-        (trouble.JOB_FAILED, [e for e in facts.case.of(SchedulerEvent) if e.what == "failed"]),
+        (say("trouble.cancelled"), [e for e in facts.case.of(SchedulerEvent) if e.what == "cancelled"]),
+        (say("trouble.job-failed"), [e for e in facts.case.of(SchedulerEvent) if e.what == "failed"]),
         (
-            trouble.NCCL_FAILED,
+            say("trouble.nccl-failed"),
             [e for e in facts.case.events[-1:] if isinstance(e, Note) and e.what == "nccl-trail"],
         ),
         lost_store(facts),
@@ -84,6 +84,9 @@ def find_broken_end(facts: Facts) -> tuple[str, list[Citation]]:
     return "", []
 
 
+_SIGNALS = {"SIGHUP": "trouble.terminal-closed", "SIGINT": "trouble.interrupted"}
+
+
 def _outside_signal(facts: Facts) -> tuple[str, list[TearDown]]:
     """What to say of a launcher that a signal told to stop, with its lines.
 
@@ -92,7 +95,7 @@ def _outside_signal(facts: Facts) -> tuple[str, list[TearDown]]:
     signals = [t for t in facts.case.of(TearDown) if t.what == "death-signal"]
     told = [t for t in signals if task_failed_above(facts.case, t) is None]
     signal = next((t.detail for t in told), "")
-    return trouble.outside_signal(signal), told
+    return say(_SIGNALS.get(signal, "trouble.outside-signal"), signal=signal), told
 
 
 def _unexplained_breaks(facts: Facts) -> list[SocketError]:
@@ -128,17 +131,17 @@ def _without_lost_peers(facts: Facts, ends: Sequence[_E]) -> list[_E]:
 def _lost_peer(facts: Facts) -> tuple[str, list[TearDown]]:
     """What to say of ranks that a lost peer ended, with their lines."""
     ended = [t for t in facts.case.of(TearDown) if t.what in ABORTS and LOST_PEER in t.detail]
-    return trouble.peer_lost(Ranks(t.rank for t in ended if t.rank is not None)), ended
+    return say("trouble.peer-lost", ranks=Ranks(t.rank for t in ended if t.rank is not None)), ended
 
 
 def _broken_connection(facts: Facts) -> str:
     host, _ = closed_by(facts)
     if host:
-        return trouble.closed_from(host)
+        return say("trouble.closed-from", host=host)
     first = next((e for e in facts.case.of(SocketError) if e.rank is None and e.host and e.pid is not None), None)
     if first is None:
-        return trouble.connection_met(None, None, "")
-    return trouble.connection_met(first.host, first.pid, first.message[:80])
+        return say("trouble.connection-broke")
+    return say("trouble.connection-met", host=first.host, pid=first.pid, message=repr(first.message[:80]))
 
 
 def is_end_of_log(facts: Facts, event: Event) -> bool:

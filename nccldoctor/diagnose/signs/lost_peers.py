@@ -6,7 +6,7 @@ Example: rank 1 prints ``Connection closed by remote peer node9<44012>``. Nothin
 from __future__ import annotations
 
 from nccldoctor.align.facts import Facts
-from nccldoctor.diagnose.sentences.trouble import store_lost
+from nccldoctor.diagnose.phrases.say import say
 from nccldoctor.events import CommInit, NcclError, SocketError, StoreError
 from nccldoctor.model.hosts import host_key, is_loopback
 from nccldoctor.model.ranks import Ranks
@@ -42,4 +42,4 @@ def lost_store(facts: Facts) -> tuple[str, list[StoreError]]:
         return "", []
     ranks = Ranks(e.rank for e in lost if e.rank is not None)
     address = next((e.address for e in lost if e.address), None)
-    return store_lost(ranks, address), lost
+    return say("trouble.store-lost", ranks=ranks, address=address), lost

@@ -25,10 +25,10 @@ from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Line
 from nccldoctor.diagnose.hypothesis import Hypothesis
-from nccldoctor.diagnose.sentences import counters as said
-from nccldoctor.diagnose.sentences import disagree
-from nccldoctor.diagnose.sentences.headline import Headline
-from nccldoctor.diagnose.sentences.who import who
+from nccldoctor.diagnose.phrases.headline import Headline
+from nccldoctor.diagnose.phrases.say import headline_of, say
+from nccldoctor.diagnose.phrases.sides import each_side
+from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.events import CollCall, CommInit
 from nccldoctor.identify.nccl_counters import UNEVEN, NcclCounters, calls_by_communicator
 from nccldoctor.model import Confidence, Doubt, Stalled
@@ -98,16 +98,16 @@ def find_skip(facts: Facts, stall: Stall) -> Hypothesis | None:
     if counters is None or other is None or rank not in counters.lines:
         return None
     what = describe(facts, call)
-    issued_here = said.last_call_was(rank, counters.last[rank], what)
-    issued_there = said.last_call_in(rank, other.last[rank], other.comm)
+    issued_here = say("counters.last-call-was", rank=rank, number=counters.last[rank], instead_of=what)
+    issued_there = say("counters.last-call-in", rank=rank, number=other.last[rank], comm=other.comm)
     return Hypothesis(
-        said.skipped_and_moved_on(who(facts.case, Ranks([rank])), what, other.comm),
+        headline_of("counters.skipped-and-moved-on", who=who(facts.case, Ranks([rank])), call=what, comm=other.comm),
         [
             counter_evidence(counters.lines[rank], counters, issued_here),
             counter_evidence(other.lines[rank], other, issued_there),
             *issue_evidence(facts, call, what, 2),
         ],
-        (Doubt.at_most(Confidence.MEDIUM, said.COUNTS_ALONE),),
+        (Doubt.at_most(Confidence.MEDIUM, say("counters.counts-alone")),),
         ranks=Ranks([rank]),
         call=call,
     )
@@ -253,11 +253,16 @@ def _hypothesis(facts: Facts, found: Difference) -> Hypothesis:
     peer = found.calls[next(r for r in found.calls if r not in found.odd)]
     return Hypothesis(
         _difference_headline(facts, found, peer),
-        tuple(Line(found.calls[r], said.launched(r, _call_words(found.calls[r]), found.number)) for r in some),
+        tuple(
+            Line(
+                found.calls[r], say("counters.launched", rank=r, call=_call_words(found.calls[r]), number=found.number)
+            )
+            for r in some
+        ),
         (
-            Doubt.at_most(Confidence.MEDIUM, said.COUNTS_ALONE)
+            Doubt.at_most(Confidence.MEDIUM, say("counters.counts-alone"))
             if facts.liveness.first_alarm is not None
-            else Doubt.at_most(Confidence.LOW, said.MAY_DIFFER_BRIEFLY),
+            else Doubt.at_most(Confidence.LOW, say("counters.may-differ-briefly")),
         ),
         ranks=found.odd,
         suspects=Ranks() if found.odd else Ranks(found.calls),
@@ -269,7 +274,7 @@ def _hypothesis(facts: Facts, found: Difference) -> Hypothesis:
             dtype=peer.dtype,
             entered=Ranks(found.calls),
         ),
-        refuted_by=said.SAME_LINES,
+        refuted_by=say("refuted.same-lines"),
     )
 
 
@@ -278,17 +283,18 @@ def _difference_headline(facts: Facts, found: Difference, peer: CollCall) -> Hea
     where = f"of communicator {found.comm}"
     call = f"{OP_TYPES.get(peer.op, peer.op.upper())} #{found.number} {where}"
     if found.shift:
-        return said.shifted(who(facts.case, found.odd), found.odd, call, found.shift)
+        key = "counters.shifted-back" if found.shift > 0 else "counters.shifted-ahead"
+        return headline_of(key, who=who(facts.case, found.odd), ranks=found.odd, call=call)
     sides: dict[Kind, set[int]] = defaultdict(set)
     for rank, one in found.calls.items():
         sides[_kind(one)].add(rank)
     ordered = [Ranks(side) for side in sorted(sides.values(), key=lambda side: (len(side), min(side)))]
     told = [(side, _call_words(found.calls[min(side)])) for side in ordered]
     if found.aspect == "op":
-        return disagree.op_mismatch(f"#{found.number} {where}", told)
+        return headline_of("disagree.op-mismatch", number=f"#{found.number} {where}", sides=each_side(told, "called"))
     if found.aspect == "dtype":
-        return disagree.dtype_mismatch(call, told)
-    return disagree.shape_mismatch(call, told)
+        return headline_of("disagree.dtype-mismatch", call=call, sides=each_side(told, "sent"))
+    return headline_of("disagree.size-mismatch", call=call, sides=each_side(told, "sent"))
 
 
 def _call_words(call: CollCall) -> str:
@@ -320,24 +326,33 @@ def _odd_kinds(facts: Facts) -> Iterator[tuple[NcclCounters, Ranks, Ranks]]:
             yield one, Ranks(odd), Ranks(rest)
 
 
+def _launched_kinds(ranks: Ranks, one: NcclCounters) -> str:
+    counts = [f"{count:,} {op}" for op, count in sorted(one.by_op[min(ranks)].items()) if count]
+    return say("counters.launched-kinds", ranks=ranks, counts=counts)
+
+
 def _kinds_hypothesis(facts: Facts, one: NcclCounters, sides: tuple[Ranks, Ranks], ops: tuple[str, str]) -> Hypothesis:
     odd, rest = sides
     clear = len(rest) >= MAJORITY and 2 * len(odd) < len(rest)
     number = one.by_op[min(rest)][ops[1]]
     stands = one.is_steady or facts.liveness.first_alarm is not None
     return Hypothesis(
-        disagree.op_mismatch(f"call #{number} of communicator {one.comm}", [(odd, ops[0]), (rest, ops[1])]),
-        (
-            counter_evidence(one.lines[min(odd)], one, said.launched_kinds(odd, one.by_op[min(odd)])),
-            counter_evidence(one.lines[min(rest)], one, said.launched_kinds(rest, one.by_op[min(rest)])),
+        headline_of(
+            "disagree.op-mismatch",
+            number=f"call #{number} of communicator {one.comm}",
+            sides=each_side([(odd, ops[0]), (rest, ops[1])], "called"),
         ),
         (
-            Doubt.at_most(Confidence.MEDIUM, said.COUNTS_ALONE)
+            counter_evidence(one.lines[min(odd)], one, _launched_kinds(odd, one)),
+            counter_evidence(one.lines[min(rest)], one, _launched_kinds(rest, one)),
+        ),
+        (
+            Doubt.at_most(Confidence.MEDIUM, say("counters.counts-alone"))
             if stands and clear
-            else Doubt.at_most(Confidence.LOW, said.MAY_FIT_OTHERS),
+            else Doubt.at_most(Confidence.LOW, say("counters.may-fit-others")),
         ),
         ranks=odd if clear else Ranks(),
         suspects=Ranks() if clear else odd | rest,
         stalled=Stalled(OP_TYPES.get(ops[1]), number, group=f"communicator ({one.comm})", entered=odd | rest),
-        refuted_by=said.EQUAL_COUNTS,
+        refuted_by=say("refuted.equal-counts"),
     )

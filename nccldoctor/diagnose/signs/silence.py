@@ -17,7 +17,7 @@ from nccldoctor.align.liveness import is_manual_dump
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Citation, Line
-from nccldoctor.diagnose.sentences import absent
+from nccldoctor.diagnose.phrases.say import say
 from nccldoctor.events import CollectiveMismatch, DumpNote, Event, ExceptionRaised, SocketError
 from nccldoctor.identify.case import Case
 from nccldoctor.model import SourceKind
@@ -117,7 +117,7 @@ def show_lost_connections(facts: Facts, gone: Ranks) -> list[Citation]:
     first = next(lost, None)
     if first is None or not has_connection_broken_first(facts):
         return []
-    return [Line(first, absent.lost_connection(first.rank))]
+    return [Line(first, say("absent.lost-connection", rank=first.rank))]
 
 
 def show_kept_connections(facts: Facts, call: StuckCall) -> list[Citation]:
@@ -129,7 +129,7 @@ def show_kept_connections(facts: Facts, call: StuckCall) -> list[Citation]:
     first = next(timeouts, None)
     if first is None or has_connection_broken_first(facts):
         return []
-    return [Line(first, absent.kept_connections(first.rank))]
+    return [Line(first, say("absent.kept-connections", rank=first.rank))]
 
 
 def has_dumped_while_stalled(facts: Facts) -> bool:

@@ -12,7 +12,7 @@ from itertools import chain
 from nccldoctor.align.exits import SLACK
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import Stall
-from nccldoctor.diagnose.sentences import doubts as doubts_of
+from nccldoctor.diagnose.phrases.say import say
 from nccldoctor.diagnose.signs.still_running import has_hidden_transfers
 from nccldoctor.diagnose.signs.where_ranks_stand import show_asked_in_vain
 from nccldoctor.events import ExceptionRaised, OutOfMemory, Phase, ProcessExit, Progress, SchedulerEvent, TearDown
@@ -48,18 +48,18 @@ def ranks_with_damaged_dumps(facts: Facts) -> Ranks:
 def doubts_of_silence(facts: Facts, stall: Stall, ranks: Ranks) -> Iterator[Doubt]:
     """Doubts that the silence of the ranks means anything."""
     if is_cut_short(facts):
-        yield Doubt.at_most(Confidence.LOW, doubts_of.CUT_SHORT)
+        yield Doubt.at_most(Confidence.LOW, say("doubts.cut-short"))
     if not facts.liveness.logged:
-        yield Doubt.at_most(Confidence.LOW, doubts_of.NO_LOGS)
+        yield Doubt.at_most(Confidence.LOW, say("doubts.no-logs"))
     if _has_failure_without_rank(facts):
-        yield Doubt.at_most(Confidence.LOW, doubts_of.NAMELESS_END)
+        yield Doubt.at_most(Confidence.LOW, say("doubts.nameless-end"))
     ended = Ranks(r for f in facts.failures if f.certain for r in f.ranks) - ranks
     if ended and not stall.proven_absent:
-        yield Doubt.at_most(Confidence.LOW, doubts_of.may_wait_for(ended))
+        yield Doubt.at_most(Confidence.LOW, say("doubts.may-wait-for", ranks=ended))
     if len(ranks) > 1 and not stall.proven_absent:
-        yield Doubt.at_most(Confidence.LOW, doubts_of.SEVERAL_SILENT)
+        yield Doubt.at_most(Confidence.LOW, say("doubts.several-silent"))
     if any(can_have_obeyed(facts, rank) for rank in ranks):
-        yield Doubt(doubts_of.SIGTERM_ONLY, cause=Confidence.MEDIUM)
+        yield Doubt(say("doubts.sigterm-only"), cause=Confidence.MEDIUM)
 
 
 def can_have_obeyed(facts: Facts, rank: int) -> bool:

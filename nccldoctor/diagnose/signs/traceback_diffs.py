@@ -14,7 +14,8 @@ from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.diagnose.citations import Citation, Line
 from nccldoctor.diagnose.hypothesis import Hypothesis
-from nccldoctor.diagnose.sentences import disagree
+from nccldoctor.diagnose.phrases.say import headline_of, say
+from nccldoctor.diagnose.phrases.sides import MOST
 from nccldoctor.diagnose.signs.recorded_diffs import size_complaints
 from nccldoctor.diagnose.signs.silence import has_connection_broken_first
 from nccldoctor.events import ExceptionRaised
@@ -52,13 +53,13 @@ def judge(facts: Facts, stall: Stall, *, other_group: bool) -> Hypothesis | None
     if grouped is not other_group:
         return None
     evidence: list[Citation] = [Line(waits[r], _wait_claim(waits[r], r)) for r in list(odd)[:2]]
-    evidence += [Line(waits[r], disagree.waited_at(r, own_place(waits[r]))) for r in list(rest)[:3]]
+    evidence += [Line(waits[r], say("disagree.waited-at", rank=r, frame=own_place(waits[r]))) for r in list(rest)[:3]]
     return Hypothesis(
-        disagree.apart_in_program(odd, own_place(ours), own_place(theirs)),
+        headline_of("disagree.apart-in-program", odd=odd, here=own_place(ours), there=own_place(theirs)),
         evidence,
-        (Doubt(disagree.last_call_not_due_one(odd), cause=Confidence.MEDIUM),),
+        (Doubt(say("disagree.last-call-not-due-one", odd=odd), cause=Confidence.MEDIUM),),
         ranks=odd,
-        refuted_by=disagree.traceback_at_peers(odd),
+        refuted_by=say("refuted.traceback-at-peers", odd=odd),
     )
 
 
@@ -86,16 +87,18 @@ def judge_size_complaint(facts: Facts) -> Hypothesis | None:
     is_one_line = len({own_place(event) for event in waits.values()}) == 1
     if is_one_line:
         places = _parting_places([path for _, path in sides])
-        headline = disagree.one_line_from_places([(s, at) for (s, _), at in zip(sides, places, strict=True)])
+        parts = [say("disagree.from-place", ranks=s, place=at) for (s, _), at in zip(sides, places, strict=True)][:MOST]
+        headline = headline_of("disagree.one-line-from-places", few=few, place=places[0], others=parts[1:])
     else:
-        headline = disagree.different_lines([(side, own_place(waits[min(side)])) for side, _ in sides])
+        parts = [say("disagree.at-line", ranks=side, frame=own_place(waits[min(side)])) for side, _ in sides[:MOST]]
+        headline = headline_of("disagree.different-lines", places=parts)
     return Hypothesis(
         headline,
         [
             *(Line(waits[r], _wait_claim(waits[r], r)) for r in (min(side) for side, _ in sides[:4])),
-            *(Line(e, disagree.unexpected_size(e.rank)) for e in complaints[:2]),
+            *(Line(e, say("disagree.unexpected-size", rank=e.rank)) for e in complaints[:2]),
         ],
-        (Doubt.at_most(Confidence.MEDIUM, disagree.LINES_OF_TWO_GROUPS),),
+        (Doubt.at_most(Confidence.MEDIUM, say("disagree.lines-of-two-groups")),),
         ranks=few if is_minority else Ranks(),
         suspects=Ranks() if is_minority else facts.case.world,
         cause=CauseClass.SIZE_MISMATCH if is_one_line else CauseClass.OP_MISMATCH,
@@ -115,7 +118,7 @@ def own_place(event: ExceptionRaised) -> str:
 
 def _wait_claim(event: ExceptionRaised, rank: int) -> str:
     """``Rank 3 waited at train.py:40, in dist.barrier().``"""
-    return disagree.waited_at(rank, own_place(event), event.code[:80])
+    return say("disagree.waited-at", rank=rank, frame=own_place(event), code=event.code[:80])
 
 
 def _can_be_of_two_groups(waits: Iterable[ExceptionRaised]) -> bool:

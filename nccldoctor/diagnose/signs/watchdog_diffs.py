@@ -10,8 +10,9 @@ from nccldoctor.align.facts import Facts
 from nccldoctor.align.progress.from_lines import group_of
 from nccldoctor.diagnose.citations import Line
 from nccldoctor.diagnose.hypothesis import Hypothesis
-from nccldoctor.diagnose.sentences import disagree
-from nccldoctor.diagnose.sentences.headline import Headline
+from nccldoctor.diagnose.phrases.headline import Headline
+from nccldoctor.diagnose.phrases.say import headline_of, say
+from nccldoctor.diagnose.phrases.sides import each_side, sized_sides
 from nccldoctor.diagnose.signs.nccl_counter_diffs import from_counts
 from nccldoctor.events import CollectiveMismatch, CollectiveTimeout, Event, FrAnalysis
 from nccldoctor.model import CauseClass, Confidence, Doubt, Stalled
@@ -65,17 +66,18 @@ def _from_fingerprints(facts: Facts, aspect: str) -> Hypothesis | None:
     is_specific = bool(event.right and event.aspects) and not only_number
     ends = line(event.left, 60), line(event.right, 60)
     call = call_title(op, seq) if op and aspect != "op" else ""
+    noun = _NOUNS[aspect] if event.aspects else ""
     return Hypothesis(
-        disagree.out_of_step(odd, ends)
+        headline_of("disagree.out-of-step", odd=odd, left=ends[0], right=ends[1])
         if only_number
-        else disagree.mismatch_in_line(_NOUNS[aspect] if event.aspects else "", call, odd, ends),
-        tuple(Line(e, disagree.ENDS_DIFFER) for e in found[:4]),
+        else headline_of("disagree.mismatch-in-line", aspect=noun, call=call, odd=odd, left=ends[0], right=ends[1]),
+        tuple(Line(e, say("disagree.ends-differ")) for e in found[:4]),
         (
-            Doubt(disagree.ONLY_THE_LIBRARY_SAYS, cause=Confidence.MEDIUM)
+            Doubt(say("disagree.only-the-library-says"), cause=Confidence.MEDIUM)
             if is_specific and odd
-            else Doubt.at_most(Confidence.MEDIUM, disagree.NEITHER_END_PROVEN)
+            else Doubt.at_most(Confidence.MEDIUM, say("disagree.neither-end-proven"))
             if is_specific
-            else Doubt.at_most(Confidence.LOW, disagree.DIFFERENCE_UNNAMED),
+            else Doubt.at_most(Confidence.LOW, say("disagree.difference-unnamed")),
         ),
         ranks=odd,
         suspects=pair - odd,
@@ -91,9 +93,9 @@ def _from_analyser(facts: Facts, aspect: str) -> Hypothesis | None:
         return None
     first = found[0]
     return Hypothesis(
-        disagree.found_by_analyzer(first.seq),
-        tuple(Line(e, disagree.analyzer_says(e.seq)) for e in found[:4]),
-        (Doubt.at_most(Confidence.LOW, disagree.ANALYZER_COMPARES_WITH_FIRST),),
+        headline_of("disagree.found-by-analyzer", seq=first.seq),
+        tuple(Line(e, say("disagree.analyzer-says", seq=e.seq)) for e in found[:4]),
+        (Doubt.at_most(Confidence.LOW, say("disagree.analyzer-compares-with-first")),),
         stalled=Stalled(op=first.op, seq=first.seq, group=_group_name(facts, first)),
     )
 
@@ -159,12 +161,15 @@ def _differing_timeouts(
     batch = first.op == "COALESCED"
     return Hypothesis(
         _sides_headline(facts, aspect, first, events, [Ranks(s) for s in (*ordered[1:], ordered[0])]),
-        tuple(Line(e, disagree.timed_out_with(e.rank, call_title(e.op, seq), e.numel_in)) for e in events[:6]),
+        tuple(
+            Line(e, say("disagree.timed-out-with", rank=e.rank, call=call_title(e.op, seq), elements=e.numel_in))
+            for e in events[:6]
+        ),
         (
-            Doubt.at_most(Confidence.LOW, disagree.BATCH_OF_TRANSFERS)
+            Doubt.at_most(Confidence.LOW, say("disagree.batch-of-transfers"))
             if batch
             else Doubt(
-                disagree.ONE_CALL_EACH,
+                say("disagree.one-call-each"),
                 Confidence.HIGH if len(odd) == 1 and _are_all_compared(facts, first, ranks) else Confidence.MEDIUM,
                 Confidence.MEDIUM,
             ),
@@ -183,14 +188,17 @@ def _sides_headline(
     told = [of_rank[min(side)] for side in sides]
     if aspect == "op":
         at = f"#{first.seq}" if number is None else in_group(facts, number, f"#{first.seq}")
-        return disagree.op_mismatch(at, [(s, op_name(e.op)) for s, e in zip(sides, told, strict=True)])
+        called = each_side([(s, op_name(e.op)) for s, e in zip(sides, told, strict=True)], "called")
+        return headline_of("disagree.op-mismatch", number=at, sides=called)
     title = call_title(first.op, first.seq)
     call = title if number is None else in_group(facts, number, title)
     for did, counts in (("sent", [e.numel_in for e in told]), ("expected", [e.numel_out for e in told])):
         known = [count for count in counts if count is not None]
         if len(known) == len(counts) and len(set(known)) > 1:
-            return disagree.size_mismatch(call, list(zip(sides, known, strict=True)), did)
-    return disagree.shape_mismatch(call, [(s, e.shape or "an unknown shape") for s, e in zip(sides, told, strict=True)])
+            sent = sized_sides(list(zip(sides, known, strict=True)), did)
+            return headline_of("disagree.size-mismatch", call=call, sides=sent)
+    sent = each_side([(s, e.shape or "an unknown shape") for s, e in zip(sides, told, strict=True)], "sent")
+    return headline_of("disagree.size-mismatch", call=call, sides=sent)
 
 
 def _are_all_compared(facts: Facts, line: CollectiveTimeout, ranks: Ranks) -> bool:

@@ -18,10 +18,9 @@ from nccldoctor.align.stack_activity import (
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.align.standing.stances import Posture, Stance, is_transfer
 from nccldoctor.diagnose.citations import Line
-from nccldoctor.diagnose.sentences import stacks
-from nccldoctor.diagnose.sentences.absent import no_answer
-from nccldoctor.diagnose.sentences.doing import NO_PYTHON_FRAME, ongoing
-from nccldoctor.diagnose.sentences.who import who as named
+from nccldoctor.diagnose.phrases.doing import NO_PYTHON_FRAME, ongoing
+from nccldoctor.diagnose.phrases.say import say
+from nccldoctor.diagnose.phrases.who import who as named
 from nccldoctor.events import ExceptionRaised, Note, Phase, Stack
 from nccldoctor.identify.case import Case
 from nccldoctor.model import CauseClass
@@ -166,7 +165,7 @@ def where_they_stand(facts: Facts) -> str:
     """
     stances = list(facts.looks.newest.values())
     if not stances:
-        return stacks.NO_STACKS
+        return say("stacks.no-stacks")
     if len(stances) > 1 and all(facts.looks.has_moved(s.process) is False for s in stances):
         return _all_places(facts, stances)
     first = next((s for s in stances if s.posture.is_wait), stances[0])
@@ -175,7 +174,7 @@ def where_they_stand(facts: Facts) -> str:
     call = _call_of_another_thread(facts, first) if first.posture is Posture.BACKWARD else ""
     same = [s for s in stances if s.posture.is_wait and s.call == first.call] if waiting else [first]
     is_alone = len(stances) == 1 and waiting
-    return stacks.only_place(who(facts.case, same), does, call, are_many=len(same) > 1, is_alone=is_alone)
+    return say("stacks.only-place", who=who(facts.case, same), ranks=same, doing=does, thread=call, is_alone=is_alone)
 
 
 def _all_places(facts: Facts, stances: Sequence[Stance]) -> str:
@@ -185,7 +184,8 @@ def _all_places(facts: Facts, stances: Sequence[Stance]) -> str:
         groups.setdefault((stance.posture.is_wait, stance.call), []).append(stance)
     shown = sorted(groups.values(), key=len, reverse=True)[:MOST]
     named = [f"{who(facts.case, s)} {_stand_in(s)}" for s in shown]
-    return stacks.several_places(named, len(stances) - sum(map(len, shown)))
+    more = len(stances) - sum(map(len, shown))
+    return say("stacks.several-places", places=[*named, *([say("stacks.more-elsewhere", more=more)] if more else [])])
 
 
 def _stand_in(stances: Sequence[Stance]) -> str:
@@ -211,7 +211,7 @@ def show(facts: Facts, stances: Sequence[Stance]) -> list[Line]:
         for seen in dict.fromkeys((stance.event, facts.looks.seen(stance.process)[0].event)):
             says = shown_activity_of(seen.frames) if isinstance(seen, Stack) else ""
             at = f"in {innermost(seen.frames)}" if isinstance(seen, Stack) else str(seen.state)
-            text = stacks.seen(_rank_or_pid(stance), ongoing(says) or at)
+            text = say("stacks.seen", who=_rank_or_pid(stance), doing=ongoing(says) or at)
             lines.append(Line(seen, text, observer=f"stack:{stance.rank}" if stance.rank is not None else "stack"))
     return lines
 
@@ -226,7 +226,7 @@ def _rank_or_pid(stance: Stance) -> str:
 def show_helpers(facts: Facts, culprits: Sequence[Stance]) -> list[Line]:
     """The workers of a data loader that are at work while a named rank waits for them."""
     busy = _busy_helpers(facts, culprits)[:MOST]
-    return [Line(h, stacks.worker_busy(h.pid, innermost(h.frames)), observer="stack") for h in busy]
+    return [Line(h, say("stacks.worker-busy", pid=h.pid, place=innermost(h.frames)), observer="stack") for h in busy]
 
 
 def where_its_worker_is(facts: Facts, culprits: Sequence[Stance]) -> str:
@@ -234,7 +234,7 @@ def where_its_worker_is(facts: Facts, culprits: Sequence[Stance]) -> str:
     busy = _busy_helpers(facts, culprits)
     if len(culprits) != 1 or len({helper.pid for helper in busy}) != 1 or busy[-1].pid is None:
         return ""
-    return stacks.its_worker(busy[-1].pid, innermost(busy[-1].frames))
+    return say("stacks.its-worker", pid=busy[-1].pid, place=innermost(busy[-1].frames))
 
 
 def _busy_helpers(facts: Facts, culprits: Sequence[Stance]) -> list[Stack]:
@@ -250,7 +250,7 @@ def show_asked_in_vain(facts: Facts, ranks: Ranks) -> list[Line]:
     if len(asked) < len(ranks):
         return []
     notes = [asked[rank] for rank in list(ranks)[:MOST]]
-    return [Line(e, no_answer(e.rank, e.detail), observer="debug server") for e in notes]
+    return [Line(e, say("absent.no-answer", rank=e.rank, detail=e.detail), observer="debug server") for e in notes]
 
 
 def _is_idle(helper: Stack) -> bool:

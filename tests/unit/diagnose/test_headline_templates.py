@@ -7,9 +7,11 @@ from collections.abc import Mapping
 import pytest
 from builders.remedies import fixtures_conditions
 
+from nccldoctor.diagnose.phrases import ends, setup
+from nccldoctor.diagnose.phrases.headline import Headline
+from nccldoctor.diagnose.phrases.say import headline_of
+from nccldoctor.diagnose.phrases.sides import each_side, sized_sides
 from nccldoctor.diagnose.rules import load
-from nccldoctor.diagnose.sentences import absent, disagree, ends, inside, setup, slow, undetermined
-from nccldoctor.diagnose.sentences.headline import Headline
 from nccldoctor.events import ExceptionRaised, NcclError, ProcessExit
 from nccldoctor.model import CauseClass
 from nccldoctor.model.ranks import Ranks
@@ -27,12 +29,12 @@ REFUSED = NcclError(place=fixtures_conditions.at(), text="Connection refused")
 
 HEADLINES: Mapping[CauseClass, tuple[Headline, ...]] = {
     CauseClass.NOT_ARRIVED: (
-        absent.never_reached(ONE, CALL, "it was in load (train.py:121)"),
-        absent.never_reached(MANY, CALL),
+        headline_of("absent.never-reached", who=ONE, call=CALL, doing="it was in load (train.py:121)"),
+        headline_of("absent.never-reached", who=MANY, call=CALL, doing=""),
     ),
     CauseClass.FROZEN: (
-        absent.went_silent(ONE, CALL, has_exits=True),
-        absent.no_sign_of_life(MANY, MANY_RANKS, CALL),
+        headline_of("absent.went-silent", who=ONE, call=CALL, never_exited=True and not False),
+        headline_of("absent.no-sign-of-life", who=MANY, ranks=MANY_RANKS, call=CALL),
     ),
     CauseClass.DIED: (
         ends.before(ends.ended(ONE, ONE_RANK, [KILLED]), CALL),
@@ -45,75 +47,130 @@ HEADLINES: Mapping[CauseClass, tuple[Headline, ...]] = {
         ends.crashed("a process", RAISED, is_only_logged=False),
     ),
     CauseClass.OP_MISMATCH: (
-        disagree.op_mismatch("#9 of TP 1", [(ONE_RANK, "BROADCAST"), (REST, "ALLREDUCE")]),
-        disagree.op_mismatch("#9 of TP 1", [(MANY_RANKS, "BROADCAST"), (REST, "ALLREDUCE")]),
-        disagree.found_by_analyzer(9),
+        headline_of(
+            "disagree.op-mismatch",
+            number="#9 of TP 1",
+            sides=each_side([(ONE_RANK, "BROADCAST"), (REST, "ALLREDUCE")], "called"),
+        ),
+        headline_of(
+            "disagree.op-mismatch",
+            number="#9 of TP 1",
+            sides=each_side([(MANY_RANKS, "BROADCAST"), (REST, "ALLREDUCE")], "called"),
+        ),
+        headline_of("disagree.found-by-analyzer", seq=9),
     ),
     CauseClass.SIZE_MISMATCH: (
-        disagree.size_mismatch(CALL, [(ONE_RANK, 512), (REST, 1024)]),
-        disagree.size_mismatch(CALL, [(MANY_RANKS, 512), (REST, 1024)]),
-        disagree.mismatch_in_line("size", CALL, Ranks(), ("512 bytes", "1024 bytes")),
+        headline_of("disagree.size-mismatch", call=CALL, sides=sized_sides([(ONE_RANK, 512), (REST, 1024)])),
+        headline_of("disagree.size-mismatch", call=CALL, sides=sized_sides([(MANY_RANKS, 512), (REST, 1024)])),
+        headline_of(
+            "disagree.mismatch-in-line",
+            aspect="size",
+            call=CALL,
+            odd=Ranks(),
+            left="512 bytes",
+            right="1024 bytes",
+        ),
     ),
     CauseClass.DTYPE_MISMATCH: (
-        disagree.dtype_mismatch(CALL, [(ONE_RANK, "float16"), (REST, "float32")]),
-        disagree.dtype_mismatch(CALL, [(MANY_RANKS, "float16"), (REST, "float32")]),
+        headline_of(
+            "disagree.dtype-mismatch", call=CALL, sides=each_side([(ONE_RANK, "float16"), (REST, "float32")], "sent")
+        ),
+        headline_of(
+            "disagree.dtype-mismatch", call=CALL, sides=each_side([(MANY_RANKS, "float16"), (REST, "float32")], "sent")
+        ),
     ),
     CauseClass.MISSED_CALL: (
-        disagree.skipped(ONE, ONE_RANK, CALL, 1),
-        disagree.skipped(MANY, MANY_RANKS, CALL, 1),
-        disagree.counted_apart(1, CALL, Ranks([0]), may_be_gpu=False),
+        headline_of("disagree.skipped", who=ONE, ranks=ONE_RANK, call=CALL, count=1, several=False),
+        headline_of("disagree.skipped", who=MANY, ranks=MANY_RANKS, call=CALL, count=1, several=False),
+        headline_of("disagree.counted-apart", own=1, call=CALL, ahead=Ranks([0]), may_be_gpu=False),
     ),
     CauseClass.EXTRA_CALL: (
-        disagree.added(ONE, ONE_RANK, CALL, 1),
-        disagree.added(MANY, MANY_RANKS, CALL, 2),
+        headline_of("disagree.added", who=ONE, ranks=ONE_RANK, call=CALL, count=1, several=False),
+        headline_of("disagree.added", who=MANY, ranks=MANY_RANKS, call=CALL, count=2, several=False),
     ),
     CauseClass.ORDER_INVERSION: (
-        disagree.deadlock("rank 1", CALL, "ALLGATHER #128", "its peers"),
-        disagree.deadlock("ranks 1, 4", CALL, "ALLGATHER #128", "their peers"),
-        disagree.deadlock_of_nobody([CALL, "ALLGATHER #128"]),
+        headline_of("disagree.deadlock", rank="rank 1", first=CALL, second="ALLGATHER #128", peers="its peers"),
+        headline_of("disagree.deadlock", rank="ranks 1, 4", first=CALL, second="ALLGATHER #128", peers="their peers"),
+        headline_of("disagree.orders-differ", calls=[CALL, "ALLGATHER #128"]),
     ),
     CauseClass.UNMATCHED_P2P: (
-        disagree.never_posted(ONE, "SEND", 6, None),
-        disagree.in_hidden_transfer(MANY, MANY_RANKS),
-        disagree.one_end_missing(2, 6),
+        headline_of("disagree.never-posted", who=ONE, end="SEND", peer=6, since=None),
+        headline_of("disagree.in-hidden-transfer", who=MANY, ranks=MANY_RANKS),
+        headline_of("disagree.one-end-missing", sender=2, receiver=6),
     ),
     CauseClass.DEVICE_STALLED: (
-        inside.gpu_stopped(ONE, ONE_RANK, CALL),
-        inside.gpu_stopped(MANY, MANY_RANKS, CALL),
+        headline_of("inside.gpu-stopped", who=ONE, ranks=ONE_RANK, call=CALL),
+        headline_of("inside.gpu-stopped", who=MANY, ranks=MANY_RANKS, call=CALL),
     ),
     CauseClass.UNFINISHED: (
-        inside.none_finished(Ranks(range(4)), Ranks(range(4)), CALL),
-        inside.stuck_without_absentee(MANY_RANKS, CALL),
+        headline_of(
+            "inside.none-finished",
+            ranks=Ranks(range(4)),
+            is_all=Ranks(range(4)) == Ranks(range(4)),
+            size=len(Ranks(range(4))),
+            call=CALL,
+        ),
+        headline_of("inside.stuck-without-absentee", inside=MANY_RANKS, call=CALL, passed=Ranks()),
     ),
     CauseClass.NETWORK: (
-        inside.own_end_failed("the network port", ONE, CALL, "port error on mlx5_2"),
-        inside.connection_failed(MANY, MANY_RANKS, CALL, "connection reset"),
-        inside.link_failed(("dgx-a1", "dgx-a3"), CALL, "transport retry counter exceeded"),
+        headline_of("inside.own-end-failed", part="the network port", who=ONE, call=CALL, error="port error on mlx5_2"),
+        headline_of("inside.connection-failed", who=MANY, many=True, call=CALL, error="connection reset"),
+        headline_of(
+            "inside.link-failed",
+            one="dgx-a1",
+            other="dgx-a3",
+            call=CALL,
+            error="transport retry counter exceeded",
+        ),
     ),
     CauseClass.HARDWARE: (
-        inside.board_failed(f"the GPU of {ONE}", "Xid 79, GPU has fallen off the bus"),
-        inside.board_failed("the GPUs of ranks 1, 4", "Xid 48, double-bit ECC error"),
-        inside.board_failed("a GPU on gpu-7", "Xid 79, GPU has fallen off the bus"),
+        headline_of("inside.board-failed", board=f"the GPU of {ONE}", error="Xid 79, GPU has fallen off the bus"),
+        headline_of("inside.board-failed", board="the GPUs of ranks 1, 4", error="Xid 48, double-bit ECC error"),
+        headline_of("inside.board-failed", board="a GPU on gpu-7", error="Xid 79, GPU has fallen off the bus"),
     ),
     CauseClass.INIT: (
-        setup.never_joined(ONE, 8, 7),
-        setup.waits_for_group(REST, MANY_RANKS),
-        setup.communicator_failed(REFUSED, "a process", "Connection refused", ""),
+        headline_of("setup.never-joined", who=ONE, size=8, begun=7),
+        headline_of("setup.waits-for-group", inside=REST, outside=MANY_RANKS),
+        headline_of(
+            "setup.communicator-failed",
+            library=setup.library_of(REFUSED),
+            who="a process",
+            error="Connection refused",
+            why="",
+        ),
     ),
     CauseClass.STRAGGLER: (
-        slow.still_working(ONE, ONE_RANK, CALL, "writing a checkpoint"),
-        slow.late_in_every_call(MANY, MANY_RANKS, 0.8, 10, 40, "the default group", 0.9),
-        slow.still_preparing("Running tokenizer", 30),
+        headline_of("slow.still-working", who=ONE, ranks=ONE_RANK, call=CALL, doing="writing a checkpoint"),
+        headline_of(
+            "slow.late-in-every-call",
+            who=MANY,
+            ranks=MANY_RANKS,
+            seconds=0.8,
+            late=10,
+            compared=40,
+            group="the default group",
+            share=0.9,
+        ),
+        headline_of("slow.still-preparing", label="Running tokenizer", minutes=30),
     ),
     CauseClass.NONE: (
-        undetermined.all_finished(Ranks([0]), 6, exited=True),
-        undetermined.all_finished(Ranks(range(8)), 6, exited=False),
-        undetermined.no_hang("the job finished"),
+        headline_of("undetermined.all-finished", size=1, steps=6, exited=True),
+        headline_of(
+            "undetermined.all-finished",
+            size=8,
+            steps=6,
+            exited=False,
+        ),
+        headline_of("undetermined.job-finished"),
     ),
     CauseClass.UNDETERMINED: (
-        undetermined.waited_for_unknown(f"Rank 1 timed out in {CALL}", 1, many=False),
-        undetermined.may_be_missing(f"Ranks 1, 4 timed out in {CALL}", Ranks([2, 5])),
-        undetermined.failed_unexplained("A process aborted"),
+        headline_of("undetermined.waited-for-unknown", first=f"Rank 1 timed out in {CALL}", logs=1, many=False),
+        headline_of(
+            "undetermined.may-be-missing",
+            first=f"Ranks 1, 4 timed out in {CALL}",
+            suspects=["rank 2", "rank 5"],
+        ),
+        headline_of("undetermined.failed-unexplained", what="A process aborted."),
     ),
 }
 """One rank, several ranks, and no rank where the class can be told without one."""

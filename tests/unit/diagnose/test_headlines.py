@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from nccldoctor.diagnose.diagnose import diagnose
 from nccldoctor.diagnose.headlines import describe_no_data, with_headline
-from nccldoctor.diagnose.sentences import absent
-from nccldoctor.diagnose.sentences.headline import Headline, joined, several, together, whole
+from nccldoctor.diagnose.phrases.headline import Headline, joined, several, together, whole
+from nccldoctor.diagnose.phrases.say import headline_of
 from nccldoctor.events import Heartbeat
 from nccldoctor.model import CauseClass, Confidence, ConfidenceIn, Diagnosis, Finding, Gap, SourceKind
 from nccldoctor.model.findings import stalls_of
@@ -94,7 +94,9 @@ def test_a_headline_is_hedged_where_what_it_states_is_not_sure(
 ) -> None:
     """*Never reached* names the rank alone; *killed* says what became of it."""
     sure = ConfidenceIn(ranks, cause)
-    reached = absent.never_reached("rank 1 (node1)", "ALLREDUCE #9", "it was in load (data.py:3)").said(sure)
+    reached = headline_of(
+        "absent.never-reached", who="rank 1 (node1)", call="ALLREDUCE #9", doing="it was in load (data.py:3)"
+    ).said(sure)
     killed = Headline("rank 1", "killed by SIGKILL", be="was").said(sure)
 
     hedge = "probably " if is_reached_hedged else ""
@@ -105,7 +107,7 @@ def test_a_headline_is_hedged_where_what_it_states_is_not_sure(
 
 def test_several_ranks_state_their_class_where_one_of_them_does() -> None:
     class_open = ConfidenceIn(HIGH, MEDIUM)
-    late = absent.never_reached("rank 1", "ALLREDUCE #9")
+    late = headline_of("absent.never-reached", who="rank 1", call="ALLREDUCE #9", doing="")
     dead = Headline("rank 2", "killed by SIGKILL", be="was")
 
     assert "robably" not in several([late, late]).said(class_open)

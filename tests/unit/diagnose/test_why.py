@@ -14,7 +14,7 @@ from nccldoctor.diagnose import rank_observations
 from nccldoctor.diagnose.confidence import strongest_first, weighed
 from nccldoctor.diagnose.diagnose import diagnose
 from nccldoctor.diagnose.hypothesis import Conclusion
-from nccldoctor.diagnose.sentences.headline import whole
+from nccldoctor.diagnose.phrases.headline import whole
 from nccldoctor.diagnose.why import CONTRADICTS, cause_table, runner_up
 from nccldoctor.events import DumpSignal, Phase, ProcessExit, Progress, Stack
 from nccldoctor.model import CauseClass, Confidence, ConfidenceIn, Doubt, Evidence, Gap

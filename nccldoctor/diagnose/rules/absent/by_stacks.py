@@ -18,18 +18,17 @@ from nccldoctor.align.standing.stances import Posture, Stance, is_transfer
 from nccldoctor.diagnose.citations import Citation, Line
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
+from nccldoctor.diagnose.phrases.headline import Headline
+from nccldoctor.diagnose.phrases.say import headline_of, say
+from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.registry import rule
-from nccldoctor.diagnose.sentences import doubts as doubts_of
-from nccldoctor.diagnose.sentences import stacks
-from nccldoctor.diagnose.sentences.headline import Headline
-from nccldoctor.diagnose.sentences.who import who
 from nccldoctor.diagnose.signs import where_ranks_stand as where
 from nccldoctor.events import ProcessState
 from nccldoctor.model import CauseClass, Confidence, Doubt, Stalled
 from nccldoctor.model.ranks import Ranks
 
 
-@rule(CauseClass.FROZEN, refuted_by=stacks.RUNS_LATER, before=CauseClass.INIT)
+@rule(CauseClass.FROZEN, refuted_by=say("refuted.runs-later"), before=CauseClass.INIT)
 def judge_process(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The processes that are stopped or gone while others wait."""
     if not where.is_all_there_is(facts, stall) or where.has_gone_on_after(facts):
@@ -39,7 +38,7 @@ def judge_process(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     return _outside(facts, replace(standing, outside=gone)) if gone and standing.waiting else None
 
 
-@rule(CauseClass.EXTRA_CALL, refuted_by=stacks.LATER_LOOK, before=CauseClass.INIT)
+@rule(CauseClass.EXTRA_CALL, refuted_by=say("refuted.later-look"), before=CauseClass.INIT)
 def judge_group_of_few(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The few that make a group while most wait in a call: ranks 0-1 in ``new_group``, 2-5 in ``all_reduce``."""
     if not where.is_all_there_is(facts, stall) or where.has_gone_on_after(facts):
@@ -49,7 +48,7 @@ def judge_group_of_few(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     return _apart(facts, standing) if makes else None
 
 
-@rule(CauseClass.NOT_ARRIVED, refuted_by=stacks.LATER_LOOK)
+@rule(CauseClass.NOT_ARRIVED, refuted_by=say("refuted.later-look"))
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The ranks outside; else those apart, else those without a stack, else nobody where all are in one call."""
     if not where.is_all_there_is(facts, stall) or where.has_gone_on_after(facts):
@@ -67,7 +66,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     return _silent(facts, standing) or _all_inside(facts, standing)
 
 
-@rule(CauseClass.NOT_ARRIVED, refuted_by=stacks.OTHERS_OUTSIDE, before=CauseClass.UNDETERMINED)
+@rule(CauseClass.NOT_ARRIVED, refuted_by=say("refuted.others-outside"), before=CauseClass.UNDETERMINED)
 def judge_before_alarm(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The few ranks outside, where peers gave up after the looks and no line names their call."""
     if not where.was_taken_before_alarm(facts, stall):
@@ -111,17 +110,18 @@ def _words_of_places(facts: Facts, standing: Standing, culprits: Sequence[Stance
     wait = where.waits_in(first)
     peers, are_many = where.who(facts.case, first), len(first) > 1
     if culprits[0].posture.is_gone:
-        return stacks.gone(name, many=many, state=does, waiting=peers, are_many=are_many, wait=wait)
-    tense = stacks.THEN if where.has_job_ended(facts) else stacks.NOW
+        return headline_of("stacks.gone", who=name, many=many, state=does, waiting=peers, are_many=are_many, wait=wait)
+    has_ended = where.has_job_ended(facts)
     if culprits[0].posture is Posture.LEAVING:
-        return stacks.left_loop(name, tense, many=many, waiting=peers, are_many=are_many, wait=wait)
+        key = "stacks.left-loop-then" if has_ended else "stacks.left-loop"
+        return headline_of(key, who=name, many=many, waiting=peers, are_many=are_many, wait=wait)
     if all(is_transfer(s.op) for s in standing.waiting):
-        held, transfer = where.who(facts.case, standing.waiting), first[0].op
-        return stacks.holds_up(
-            name, tense, many=many, doing=does, waiting=held, are_many=len(standing.waiting) > 1, transfer=transfer
-        )
-    moved = any(facts.looks.has_moved(s.process) for s in culprits)
-    return stacks.outside(name, tense, many=many, doing=does, moved=moved, waiting=peers, are_many=are_many, wait=wait)
+        held, are_many = where.who(facts.case, standing.waiting), len(standing.waiting) > 1
+        key, transfer = "stacks.holds-up-then" if has_ended else "stacks.holds-up", first[0].op
+        return headline_of(key, who=name, many=many, doing=does, waiting=held, are_many=are_many, transfer=transfer)
+    moved = not many and any(facts.looks.has_moved(s.process) for s in culprits)
+    key = "stacks.outside-then" if has_ended else "stacks.outside"
+    return headline_of(key, who=name, many=many, doing=does, moved=moved, waiting=peers, are_many=are_many, wait=wait)
 
 
 def _cause(standing: Standing, culprits: Sequence[Stance]) -> CauseClass:
@@ -141,29 +141,29 @@ def _doubts_of_outside(facts: Facts, standing: Standing, culprits: Sequence[Stan
     A process that a signal stopped makes no call, whatever the numbers are.
     """
     if not all(facts.looks.is_stopped_throughout(s.process) for s in culprits):
-        yield Doubt(doubts_of.NO_CALL_NUMBERS, cause=Confidence.MEDIUM)
+        yield Doubt(say("doubts.no-call-numbers"), cause=Confidence.MEDIUM)
     if unseen := standing.silent - facts.ledger.waiting:
-        yield Doubt.at_most(Confidence.MEDIUM, doubts_of.no_stack_of(unseen))
+        yield Doubt.at_most(Confidence.MEDIUM, say("doubts.no-stack-of", ranks=unseen))
     if standing.is_guessed:
-        yield Doubt.at_most(Confidence.LOW, doubts_of.NO_WAIT_FRAME)
+        yield Doubt.at_most(Confidence.LOW, say("doubts.no-wait-frame"))
     if unshown := where.known_ranks([s for s in culprits if s.can_wait]):
-        yield Doubt.at_most(Confidence.MEDIUM, doubts_of.may_wait_itself(unshown))
+        yield Doubt.at_most(Confidence.MEDIUM, say("doubts.may-wait-itself", ranks=unshown))
     if _is_first_end_open(standing, culprits):
-        yield Doubt.at_most(Confidence.LOW, doubts_of.FIRST_END_UNKNOWN)
+        yield Doubt.at_most(Confidence.LOW, say("doubts.first-end-unknown"))
     if facts.looks.interrupted:
-        yield Doubt.at_most(Confidence.MEDIUM, doubts_of.CTRL_C_ONLY)
+        yield Doubt.at_most(Confidence.MEDIUM, say("doubts.ctrl-c-only"))
     if any(s.rank is None for s in culprits):
-        yield Doubt.at_most(Confidence.LOW, doubts_of.PROCESS_RANK_UNKNOWN)
+        yield Doubt.at_most(Confidence.LOW, say("doubts.process-rank-unknown"))
     if where.has_stopped(facts) or all(s.posture.is_gone for s in culprits):
         return
     if any(facts.looks.has_moved(s.process) for s in culprits):
-        yield Doubt.at_most(Confidence.LOW, doubts_of.MOVED)
+        yield Doubt.at_most(Confidence.LOW, say("doubts.moved"))
     elif len(facts.looks.all) > 1:
         yield from _doubts_of_unmoved(facts, standing, culprits)
     else:
         blocked = all(s.shown in where.BLOCKED for s in culprits)
         most = Confidence.MEDIUM if blocked else Confidence.LOW
-        yield Doubt.at_most(most, doubts_of.ONE_SNAPSHOT)
+        yield Doubt.at_most(most, say("doubts.one-snapshot"))
 
 
 def _is_first_end_open(standing: Standing, culprits: Sequence[Stance]) -> bool:
@@ -184,13 +184,13 @@ def _doubts_of_unmoved(facts: Facts, standing: Standing, culprits: Sequence[Stan
     Example: of each second rank 1 computes 0.8 s and its peers wait for it. A prompt that two looks show ends by nobody's work.
     """
     if facts.looks.steps and not all(s.words in where.RARE for s in culprits):
-        undated = Doubt.at_most(Confidence.LOW, doubts_of.STEPS_UNDATED)
-        yield Doubt.at_most(Confidence.MEDIUM, doubts_of.STEPS_MAY_BE_LONG) if facts.looks.is_unlogged else undated
+        undated = Doubt.at_most(Confidence.LOW, say("doubts.steps-undated"))
+        yield Doubt.at_most(Confidence.MEDIUM, say("doubts.steps-may-be-long")) if facts.looks.is_unlogged else undated
     elif facts.looks.steps and not all(s.shown for s in culprits):
-        yield Doubt.at_most(Confidence.MEDIUM, doubts_of.RARE_BY_NAME)
+        yield Doubt.at_most(Confidence.MEDIUM, say("doubts.rare-by-name"))
     elif not all(s.shown in where.ASKS_A_PERSON for s in culprits):
         known = Confidence.HIGH if _is_everyone_clear(facts, standing) else Confidence.MEDIUM
-        yield Doubt(doubts_of.STEPS_MAY_CONTINUE, known, Confidence.MEDIUM)
+        yield Doubt(say("doubts.steps-may-continue"), known, Confidence.MEDIUM)
 
 
 def _doubts_of_all(facts: Facts, standing: Standing) -> Iterator[Doubt]:
@@ -198,15 +198,15 @@ def _doubts_of_all(facts: Facts, standing: Standing) -> Iterator[Doubt]:
     lasts = where.has_stopped(facts) or _is_unmoved(facts, standing)
     if not lasts:
         yield Doubt.at_most(Confidence.LOW, _why_it_may_end(facts, standing))
-    yield Doubt.at_most(Confidence.MEDIUM, doubts_of.NO_CALL_NUMBERS)
+    yield Doubt.at_most(Confidence.MEDIUM, say("doubts.no-call-numbers"))
 
 
 def _why_it_may_end(facts: Facts, standing: Standing) -> str:
     """Why the looks don't show that the wait lasts."""
     if len(facts.looks.all) < 2:
-        return doubts_of.WAIT_MAY_END
+        return say("doubts.wait-may-end")
     moved = any(facts.looks.has_moved(stance.process) for stance in standing.waiting)
-    return doubts_of.WAITS_MOVED if moved else doubts_of.LOOKS_INCOMPARABLE
+    return say("doubts.waits-moved") if moved else say("doubts.looks-incomparable")
 
 
 def _apart(facts: Facts, standing: Standing) -> Hypothesis:
@@ -219,10 +219,18 @@ def _apart(facts: Facts, standing: Standing) -> Hypothesis:
     ranks = where.known_ranks(few)
     cause = where.mismatch(few[0], most[0])
     is_open = bool(standing.silent) and few[0].call[0] == most[0].call[0]
-    unseen = [Doubt.at_most(Confidence.LOW, doubts_of.may_all_wait_for(standing.silent))] if standing.silent else []
+    unseen = (
+        [Doubt.at_most(Confidence.LOW, say("doubts.may-all-wait-for", silent=standing.silent))]
+        if standing.silent
+        else []
+    )
     return Hypothesis(
-        stacks.two_calls(
-            where.who(facts.case, few), where.waits_in(few), where.who(facts.case, most), where.waits_in(most)
+        headline_of(
+            "stacks.two-calls",
+            few=where.who(facts.case, few),
+            few_wait=where.waits_in(few),
+            most=where.who(facts.case, most),
+            most_wait=where.waits_in(most),
         ),
         [*where.show(facts, few), *where.show(facts, most)[:4]],
         (*unseen, *_doubts_of_all(facts, standing)),
@@ -244,13 +252,14 @@ def _silent(facts: Facts, standing: Standing) -> Hypothesis | None:
     setting_up = all(s.posture is Posture.SET_UP for s in standing.waiting)
     asked = where.show_asked_in_vain(facts, silent)
     doubt = (
-        Doubt.at_most(Confidence.MEDIUM, doubts_of.DEBUG_SERVER_LINK)
+        Doubt.at_most(Confidence.MEDIUM, say("doubts.debug-server-link"))
         if asked
-        else Doubt.at_most(Confidence.LOW, doubts_of.STACK_UNCOLLECTED)
+        else Doubt.at_most(Confidence.LOW, say("doubts.stack-uncollected"))
     )
     return Hypothesis(
-        stacks.no_stack(
-            who(facts.case, silent),
+        headline_of(
+            "stacks.no-stack",
+            who=who(facts.case, silent),
             asked=bool(asked),
             waiting=where.who(facts.case, standing.waiting),
             are_many=len(standing.waiting) > 1,
@@ -262,7 +271,7 @@ def _silent(facts: Facts, standing: Standing) -> Hypothesis | None:
         stalled=_stalled(standing.waiting, silent),
         victims=where.known_ranks(standing.waiting),
         cause=CauseClass.INIT if setting_up else CauseClass.FROZEN,
-        refuted_by=stacks.STACK_INSIDE,
+        refuted_by=say("refuted.stack-inside"),
     )
 
 
@@ -278,13 +287,13 @@ def _all_inside(facts: Facts, standing: Standing) -> Hypothesis | None:
     ranks = where.known_ranks(waiting)
     setting_up = all(s.posture is Posture.SET_UP for s in waiting)
     return Hypothesis(
-        stacks.all_wait(where.who(facts.case, waiting), where.waits_in(waiting)),
+        headline_of("stacks.all-wait", who=where.who(facts.case, waiting), wait=where.waits_in(waiting)),
         where.show(facts, waiting)[:6],
         tuple(_doubts_of_all(facts, standing)),
         stalled=_stalled(waiting, Ranks()),
         victims=ranks,
         cause=CauseClass.INIT if setting_up else CauseClass.UNFINISHED,
-        refuted_by=stacks.ONE_ELSEWHERE,
+        refuted_by=say("refuted.one-elsewhere"),
     )
 
 
@@ -294,19 +303,21 @@ def _stalled(waiting: Sequence[Stance], missing: Ranks) -> Stalled | None:
     return Stalled(first[0].op, None, entered=where.known_ranks(first), missing=missing) if first else None
 
 
-@rule(CauseClass.NONE, refuted_by=stacks.STILL_WAITING, before=CauseClass.FROZEN)
+@rule(CauseClass.NONE, refuted_by=say("refuted.still-waiting"), before=CauseClass.FROZEN)
 def judge_running(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The job goes on: steps follow the first look, or every wait of that look has ended."""
     if not where.is_all_there_is(facts, stall) or not where.has_gone_on_after(facts):
         return None
     steps = facts.looks.later_steps
     writers = Ranks(e.rank for e in steps if e.rank is not None)
-    cited: list[Citation] = [Line(e, stacks.STEP_AFTER) for e in steps[-3:]]
+    cited: list[Citation] = [Line(e, say("stacks.step-after")) for e in steps[-3:]]
     cited += where.show(facts, list(facts.looks.newest.values()))[: 2 if steps else 6]
-    headline = stacks.still_running(writers, has_steps=bool(steps))
+    headline = (
+        headline_of("stacks.running-by-steps", writers=writers) if steps else headline_of("stacks.running-by-waits")
+    )
     whole = bool(steps) and frozenset(facts.case.world) <= frozenset(writers)
     stopped = any(s.posture.is_gone for s in facts.looks.newest.values())
     if stopped or any(e.state == "stopped" for e in facts.case.of(ProcessState)):
         return None
-    doubts = () if whole else (Doubt.at_most(Confidence.LOW, doubts_of.NOT_ALL_LOG),)
-    return Hypothesis(headline, cited, (*doubts, Doubt.at_most(Confidence.MEDIUM, doubts_of.MAY_HAVE_STOPPED)))
+    doubts = () if whole else (Doubt.at_most(Confidence.LOW, say("doubts.not-all-log")),)
+    return Hypothesis(headline, cited, (*doubts, Doubt.at_most(Confidence.MEDIUM, say("doubts.may-have-stopped"))))

@@ -20,11 +20,11 @@ from nccldoctor.align.world.hosts import is_usual_block
 from nccldoctor.diagnose.citations import Citation, Line, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
+from nccldoctor.diagnose.phrases import ends
+from nccldoctor.diagnose.phrases.headline import Headline
+from nccldoctor.diagnose.phrases.say import headline_of, say
+from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.registry import rule
-from nccldoctor.diagnose.sentences import absent, ends
-from nccldoctor.diagnose.sentences import doubts as doubts_of
-from nccldoctor.diagnose.sentences.headline import Headline
-from nccldoctor.diagnose.sentences.who import who
 from nccldoctor.diagnose.signs.absence import are_only_ones_left, is_shown_whole
 from nccldoctor.diagnose.signs.log_endings import is_end_of_log
 from nccldoctor.diagnose.signs.silence import show_lost_connections
@@ -62,8 +62,8 @@ def _silent_end(facts: Facts, rank: int) -> list[Citation]:
     signs = facts.liveness.activity(rank)
     if signs.dump != "none" or signs.dump_replies or signs.alarms or isinstance(signs.last_event, Stack | None):
         return []
-    says = absent.nothing_after if is_end_of_log(facts, signs.last_event) else absent.no_error_or_dump_after
-    return [Line(signs.last_event, says(rank))]
+    says = "absent.nothing-after" if is_end_of_log(facts, signs.last_event) else "absent.no-error-or-dump-after"
+    return [Line(signs.last_event, say(says, rank=rank))]
 
 
 def _lost_node(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
@@ -82,17 +82,19 @@ def _lost_node(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     known = Confidence.HIGH if are_only_ones_left(facts, gone) and not has_failure else Confidence.MEDIUM
     fell_silent = _has_fallen_silent(facts, gone)
     return Hypothesis(
-        absent.host_down(host, gone, stall.what) if host else absent.host_of_ranks_down(gone, stall.what),
+        headline_of("absent.host-down", host=host, ranks=gone, call=stall.what)
+        if host
+        else headline_of("absent.host-of-ranks-down", ranks=gone, call=stall.what),
         [Waiting(call), *(e for r in list(gone)[:2] if fell_silent for e in _silent_end(facts, r))],
         (
-            Doubt(doubts_of.NO_RECORD_OF_HOST, known, Confidence.MEDIUM)
+            Doubt(say("doubts.no-record-of-host"), known, Confidence.MEDIUM)
             if sure
-            else Doubt.at_most(Confidence.LOW, doubts_of.HOST_UNCOLLECTED),
+            else Doubt.at_most(Confidence.LOW, say("doubts.host-uncollected")),
         ),
         ranks=gone if sure or fell_silent else Ranks(),
         suspects=gone,
         call=call,
-        refuted_by=absent.FILES_OF_ANY,
+        refuted_by=say("refuted.files-of-any"),
     )
 
 
@@ -120,7 +122,7 @@ def _has_fallen_silent(facts: Facts, gone: Ranks) -> bool:
     return gone <= facts.liveness.logged and facts.ledger.open <= gone
 
 
-@rule(CAUSE, refuted_by=absent.AFTER_END)
+@rule(CAUSE, refuted_by=say("refuted.after-end"))
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """An end on record; else a lost node; else broken connections to a silent rank."""
     found = [
@@ -190,7 +192,7 @@ def _quiet_and_gone(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     gone = stall.quiet
     if gone is None or not gone.connection_broke or any(stall.alive[r] for r in gone.ranks):
         return None
-    return stall.conclude_quiet(gone, absent.quiet_and_gone)
+    return stall.conclude_quiet(gone, "absent.quiet-and-gone")
 
 
 def _nameless_end(facts: Facts, stall: ObservedStall) -> list[Failure]:
@@ -224,13 +226,13 @@ def _recorded_end(facts: Facts, stall: ObservedStall, found: Sequence[Failure]) 
     unsaid = isinstance(end, ProcessExit) and end.exitcode in (None, 1) and end.signal is None
     doubts = []
     if isinstance(end, ProcessExit) and end.is_heartbeat_loss:
-        doubts.append(Doubt(doubts_of.HEARTBEATS_ONLY, cause=Confidence.MEDIUM))
+        doubts.append(Doubt(say("doubts.heartbeats-only"), cause=Confidence.MEDIUM))
     elif unsaid:
-        doubts.append(Doubt.at_most(Confidence.LOW, doubts_of.UNSAID_END))
+        doubts.append(Doubt.at_most(Confidence.LOW, say("doubts.unsaid-end")))
     elif isinstance(end, ProcessExit) and end.is_unexplained_abort:
-        doubts.append(Doubt(doubts_of.UNREAD_ABORT, cause=Confidence.MEDIUM))
+        doubts.append(Doubt(say("doubts.unread-abort"), cause=Confidence.MEDIUM))
     if not first.certain:
-        doubts.append(Doubt.at_most(Confidence.MEDIUM, doubts_of.MAY_HAVE_FOLLOWED))
+        doubts.append(Doubt.at_most(Confidence.MEDIUM, say("doubts.may-have-followed")))
     if not ranks:
         doubts.append(Doubt(_unnamed(facts, end), Confidence.MEDIUM))
     return Hypothesis(
@@ -240,7 +242,7 @@ def _recorded_end(facts: Facts, stall: ObservedStall, found: Sequence[Failure]) 
         ranks=ranks,
         suspects=first.suspects,
         call=stall.call,
-        refuted_by=absent.ran_after_end(ranks),
+        refuted_by=say("refuted.ran-after-end", ranks=ranks),
     )
 
 
@@ -278,8 +280,8 @@ def _unnamed(facts: Facts, end: Event) -> str:
     """Why the rank of an end is open; HCCL may tell which rank of a group was waited for."""
     peers = Ranks(e.peer for e in facts.case.of(PeerTimeout) if e.peer is not None)
     if len(peers) == 1 and isinstance(end, ProcessExit) and end.is_heartbeat_loss:
-        return doubts_of.peer_in_group(peers)
-    return doubts_of.RANK_UNKNOWN
+        return say("doubts.peer-in-group", peers=peers)
+    return say("doubts.rank-unknown")
 
 
 def _other_ends(found: Sequence[Failure]) -> list[ProcessExit]:
@@ -303,13 +305,13 @@ def _early_exit(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     if not ranks:
         return _missing_from_table(facts, stall)
     evidence: list[Citation] = [
-        Line(e, ends.exited_with(r, 0), observer="launcher")
+        Line(e, say("ends.exited-by-record", rank=r, code=0), observer="launcher")
         for r in ranks
         for e in facts.liveness.activity(r).exits[:1]
     ]
     evidence.append(Waiting(stall.call))
     return Hypothesis(
-        ends.exited_early(who(facts.case, ranks), stall.what),
+        headline_of("ends.exited-early", who=who(facts.case, ranks), call=stall.what),
         evidence,
         (),
         ranks=ranks,
@@ -344,7 +346,7 @@ def _missing_from_table(facts: Facts, stall: ObservedStall) -> Hypothesis | None
         evidence.append(
             Line(
                 mates[0],
-                ends.unlisted(host, len(mates), rank),
+                say("ends.unlisted", host=host, listed=len(mates), rank=rank),
                 observer="launcher",
             )
         )
@@ -354,9 +356,9 @@ def _missing_from_table(facts: Facts, stall: ObservedStall) -> Hypothesis | None
     evidence.append(Waiting(stall.call))
     known = Confidence.HIGH if are_only_ones_left(facts, ranks) else Confidence.MEDIUM
     return Hypothesis(
-        ends.exited_unlisted(who(facts.case, ranks), stall.what),
+        headline_of("ends.exited-unlisted", who=who(facts.case, ranks), call=stall.what),
         evidence,
-        (Doubt(doubts_of.INFERRED_FROM_TABLE, known, Confidence.MEDIUM),),
+        (Doubt(say("doubts.inferred-from-table"), known, Confidence.MEDIUM),),
         ranks=ranks,
         call=stall.call,
     )
@@ -379,14 +381,14 @@ def _broken_connection(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     ]
     if not broken or not silent or len(silent) > 1 or not stall.has_connection_broken_first:
         return None
-    evidence: list[Citation] = [Line(e, ends.connection_broke(e.rank)) for e in broken[:3]]
+    evidence: list[Citation] = [Line(e, say("ends.connection-broke", rank=e.rank)) for e in broken[:3]]
     evidence += [Waiting(stall.call), *(e for r in silent for e in _silent_end(facts, r))]
     exits = [e for r in silent for e in facts.liveness.activity(r).exits]
-    doubts = [Doubt(doubts_of.UNREAD_ABORT, cause=Confidence.MEDIUM) for e in exits[:1] if e.is_unexplained_abort]
+    doubts = [Doubt(say("doubts.unread-abort"), cause=Confidence.MEDIUM) for e in exits[:1] if e.is_unexplained_abort]
     if not silent & facts.liveness.logged:
-        doubts.append(Doubt.at_most(Confidence.MEDIUM, doubts_of.NO_LINES_OF_RANK))
+        doubts.append(Doubt.at_most(Confidence.MEDIUM, say("doubts.no-lines-of-rank")))
     return Hypothesis(
-        ends.connections_broke(who(facts.case, silent), stall.what),
+        headline_of("ends.connections-broke", who=who(facts.case, silent), call=stall.what),
         evidence,
         doubts,
         ranks=silent,

@@ -18,11 +18,9 @@ from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Citation, Line, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
+from nccldoctor.diagnose.phrases.say import headline_of, say
+from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.registry import rule
-from nccldoctor.diagnose.sentences import absent
-from nccldoctor.diagnose.sentences import doubts as doubts_of
-from nccldoctor.diagnose.sentences.stacks import seen
-from nccldoctor.diagnose.sentences.who import who
 from nccldoctor.diagnose.signs.silence import show_kept_connections
 from nccldoctor.diagnose.signs.silence_proof import (
     can_have_obeyed,
@@ -37,7 +35,7 @@ from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import Ranks
 
 
-@rule(CauseClass.FROZEN, refuted_by=absent.LIFE)
+@rule(CauseClass.FROZEN, refuted_by=say("refuted.life"))
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """Concludes that the absent ranks froze: they are silent where the others are not."""
     if stall.kind in (StallKind.NOTHING, StallKind.CRASH):
@@ -66,27 +64,35 @@ def _without_life(facts: Facts, stall: ObservedStall, call: StuckCall, ranks: Ra
     doubts = [*doubts_of_silence(facts, stall, ranks)]
     if not (has_records and len(spoke) >= 2 and (exits or connected or stopped)):
         known = Confidence.HIGH if has_log and len(spoke) >= 2 and len(ranks) == 1 else Confidence.MEDIUM
-        doubts.append(Doubt(doubts_of.NO_EXIT_RECORD, known, Confidence.MEDIUM))
+        doubts.append(Doubt(say("doubts.no-exit-record"), known, Confidence.MEDIUM))
     was_there = all(liveness.activity(r).last_event is not None or r in facts.progress.last_row for r in ranks)
     named = who(facts.case, ranks)
     was_asked = any(can_have_obeyed(facts, r) for r in ranks)
-    silent = absent.went_silent(named, stall.what, has_exits=bool(exits), was_asked_to_exit=was_asked)
-    unseen = absent.no_sign_of_life(named, ranks, stall.what)
+    silent = headline_of("absent.went-silent", who=named, call=stall.what, never_exited=bool(exits) and not was_asked)
+    unseen = headline_of("absent.no-sign-of-life", who=named, ranks=ranks, call=stall.what)
     return Hypothesis(
-        absent.is_stopped(named, ranks, stall.what) if stopped else silent if was_there else unseen,
+        headline_of("absent.is-stopped", who=named, ranks=ranks, call=stall.what)
+        if stopped
+        else silent
+        if was_there
+        else unseen,
         citations,
         doubts,
         ranks=ranks,
         suspects=stall.ranks - ranks,
         call=call,
-        refuted_by=absent.showed_life(ranks),
+        refuted_by=say("refuted.showed-life", ranks=ranks),
     )
 
 
 def _show_stopped(facts: Facts, ranks: Ranks) -> list[Line]:
     """The newest state of each of the ranks, where a signal had stopped all of them."""
     states = [(rank, facts.liveness.activity(rank).stopped) for rank in ranks]
-    shown = [Line(state, seen(f"rank {rank}", "stopped"), observer=f"stack:{rank}") for rank, state in states if state]
+    shown = [
+        Line(state, say("stacks.seen", who=f"rank {rank}", doing="stopped"), observer=f"stack:{rank}")
+        for rank, state in states
+        if state
+    ]
     return shown[:3] if len(shown) == len(ranks) else []
 
 
@@ -97,7 +103,7 @@ def _quiet_without_life(facts: Facts, stall: ObservedStall) -> Hypothesis | None
         return None
     if not is_telling(facts, quiet.ranks):
         return None
-    return stall.conclude_quiet(quiet, absent.quiet_and_silent)
+    return stall.conclude_quiet(quiet, "absent.quiet-and-silent")
 
 
 def _last_signs(facts: Facts, stall: ObservedStall, ranks: Ranks) -> list[Citation]:
@@ -117,8 +123,8 @@ def _words_of_last_line(facts: Facts, stall: ObservedStall, rank: int) -> str:
     members = facts.case.groups[call.group].members if call is not None else Ranks()
     gave_up = Ranks(r for r in members if facts.liveness.activity(r).alarms)
     if call is None or len(gave_up) < 2 or members - gave_up != Ranks([rank]):
-        return absent.last_line_before(rank)
-    return absent.alone_without_timeout(rank, len(gave_up), len(members), stall.what)
+        return say("absent.last-line-before", rank=rank)
+    return say("absent.alone-without-timeout", rank=rank, others=len(gave_up), members=len(members), call=stall.what)
 
 
 def _dump_reply(facts: Facts, others: Ranks) -> list[Line]:
@@ -129,8 +135,9 @@ def _dump_reply(facts: Facts, others: Ranks) -> list[Line]:
         return []
     is_asked = isinstance(reply, DumpNote) and reply.what == "on-request"
     if is_manual_dump(reply):
-        return [Line(reply, absent.wrote_dump(reply.rank))]
-    return [Line(reply, (absent.answered_debug_server if is_asked else absent.answered_dump_request)(reply.rank))]
+        return [Line(reply, say("absent.wrote-dump", rank=reply.rank))]
+    says = "absent.answered-debug-server" if is_asked else "absent.answered-dump-request"
+    return [Line(reply, say(says, rank=reply.rank))]
 
 
 def _exits_of_others(facts: Facts, ranks: Ranks, others: Ranks) -> list[Line]:
@@ -143,12 +150,14 @@ def _exits_of_others(facts: Facts, ranks: Ranks, others: Ranks) -> list[Line]:
         return []
     killed = [facts.liveness.activity(rank).exits[0] for rank in ranks & facts.liveness.exited]
     if killed and killed[0].signal == "SIGKILL":
-        return [Line(killed[0], absent.still_running(min(ranks & facts.liveness.exited)), observer="launcher")]
+        return [
+            Line(killed[0], say("absent.still-running", rank=min(ranks & facts.liveness.exited)), observer="launcher")
+        ]
     asked = [t for rank in ranks for t in facts.liveness.activity(rank).teardown if t.what == "closing-signal"]
     if asked and asked[0].rank is not None:
-        return [Line(asked[0], absent.was_asked_to_exit(asked[0].rank), observer="launcher")]
+        return [Line(asked[0], say("absent.was-asked-to-exit", rank=asked[0].rank), observer="launcher")]
     return [
-        Line(e, absent.exits_of_others(ranks), observer="launcher")
+        Line(e, say("absent.exits-of-others", ranks=ranks), observer="launcher")
         for e in facts.liveness.activity(min(exited)).exits[:1]
     ]
 
@@ -191,15 +200,16 @@ def _uncollected(
     read = facts.liveness.dumped | facts.liveness.logged
     is_alone = len(facts.stalls) == 1 and len(ranks) == 1 and frozenset(facts.case.world - ranks) <= read
     is_named = is_alone and facts.liveness.first_alarm is not None
-    has_no_answer = any(no_ras_answer(facts, rank) for rank in ranks)
-    lacks = absent.NO_RAS_ANSWER if has_no_answer else absent.NO_FILES
+    was_asked = any(no_ras_answer(facts, rank) for rank in ranks)
     ahead = call.inside if call.completed else Ranks()
     return Hypothesis(
-        absent.left_nothing(who(facts.case, ranks), lacks, stall.what, ahead),
+        headline_of(
+            "absent.left-nothing", who=who(facts.case, ranks), was_asked=was_asked, call=stall.what, ahead=ahead
+        ),
         citations,
-        (Doubt.at_most(Confidence.LOW, doubts_of.UNCOLLECTED),),
+        (Doubt.at_most(Confidence.LOW, say("doubts.uncollected")),),
         ranks=ranks if is_named else Ranks(),
         suspects=Ranks() if is_named else ranks,
         call=call,
-        refuted_by=absent.ITS_FILES,
+        refuted_by=say("refuted.its-files"),
     )

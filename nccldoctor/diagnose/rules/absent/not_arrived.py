@@ -18,12 +18,10 @@ from nccldoctor.align.stalls import StallKind
 from nccldoctor.diagnose.citations import Citation, Line, Waiting, is_cited
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
+from nccldoctor.diagnose.phrases.doing import was
+from nccldoctor.diagnose.phrases.say import headline_of, say
+from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.registry import rule
-from nccldoctor.diagnose.sentences import absent
-from nccldoctor.diagnose.sentences import doubts as doubts_of
-from nccldoctor.diagnose.sentences.doing import was
-from nccldoctor.diagnose.sentences.reports import framework_misses, framework_own_timeout
-from nccldoctor.diagnose.sentences.who import who
 from nccldoctor.diagnose.signs.framework_reports import cite, end_of_chain, named_ranks
 from nccldoctor.diagnose.signs.log_endings import has_lost_its_end
 from nccldoctor.diagnose.signs.silence_proof import doubts_of_silence, is_telling, ranks_with_damaged_dumps
@@ -33,7 +31,7 @@ from nccldoctor.model.ranks import Ranks
 from nccldoctor.words.names import call_title
 
 
-@rule(CauseClass.NOT_ARRIVED, refuted_by=absent.RECORD)
+@rule(CauseClass.NOT_ARRIVED, refuted_by=say("refuted.record"))
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """Ranks outside the call that show life; else those that a report names."""
     if stall.kind is not StallKind.ABSENT:
@@ -69,7 +67,7 @@ def _silent_for_unknown_reason(facts: Facts, stall: ObservedStall) -> Ranks:
 
 def _doubts_of_cause(facts: Facts, stall: ObservedStall, silent: Ranks) -> list[Doubt]:
     """Doubts about ranks of which nothing shows whether they are busy, frozen or gone."""
-    return [Doubt(doubts_of.STATE_UNKNOWN, cause=Confidence.LOW), *doubts_of_silence(facts, stall, silent)]
+    return [Doubt(say("doubts.state-unknown"), cause=Confidence.LOW), *doubts_of_silence(facts, stall, silent)]
 
 
 def _never_issued(facts: Facts, stall: ObservedStall, alive: Ranks, more_doubts: Sequence[Doubt] = ()) -> Hypothesis:
@@ -86,22 +84,21 @@ def _never_issued(facts: Facts, stall: ObservedStall, alive: Ranks, more_doubts:
     unknown = Ranks() if stall.is_accounted else (stall.ranks | _without_record(stall)) - alive
     doubts = [*more_doubts, *_doubts_of_absence(facts, stall, alive)]
     if unknown:
-        doubts.append(Doubt.at_most(Confidence.MEDIUM, doubts_of.no_record_of(unknown)))
+        doubts.append(Doubt.at_most(Confidence.MEDIUM, say("doubts.no-record-of", ranks=unknown)))
     if any(has_lost_its_end(e) for e in facts.case.of(ExceptionRaised) if e.rank in alive):
-        doubts.append(Doubt(doubts_of.CUT_TRACEBACK, cause=Confidence.MEDIUM))
+        doubts.append(Doubt(say("doubts.cut-traceback"), cause=Confidence.MEDIUM))
     if not activity and not _is_waiting_nowhere_else(facts, stall, alive):
         proven = Confidence.HIGH if alive <= stall.proven_absent else Confidence.MEDIUM
-        doubts.append(Doubt(doubts_of.NO_ACTIVITY, proven, Confidence.MEDIUM))
-    is_transfer = stall.owed != stall.what
-    never = absent.never_posted if is_transfer else absent.never_reached
+        doubts.append(Doubt(say("doubts.no-activity"), proven, Confidence.MEDIUM))
+    never = "absent.never-posted" if stall.owed != stall.what else "absent.never-reached"
     return Hypothesis(
-        never(who(facts.case, alive), stall.owed, was(alive, activity)),
+        headline_of(never, who=who(facts.case, alive), call=stall.owed, doing=was(alive, activity)),
         [*citations, Waiting(stall.call)],
         doubts,
         ranks=Ranks() if doubtful else alive,
         suspects=alive if doubtful else unknown,
         call=stall.call,
-        refuted_by=absent.had_a_record(alive, stall.owed),
+        refuted_by=say("refuted.had-a-record", ranks=alive, call=stall.owed),
     )
 
 
@@ -113,13 +110,13 @@ def _without_record(stall: ObservedStall) -> Ranks:
 def _doubts_of_absence(facts: Facts, stall: ObservedStall, alive: Ranks) -> Iterator[Doubt]:
     """Doubts that the ranks wait for nobody themselves, or are the only ones outside."""
     if stall.inferred:
-        yield Doubt.at_most(Confidence.LOW, doubts_of.ORDER_OF_STEPS)
+        yield Doubt.at_most(Confidence.LOW, say("doubts.order-of-steps"))
     if _can_wait_unrecorded(facts, stall, alive) and (
         len(facts.case.groups) > 1 or _is_split_evenly(facts, stall, alive) or _has_doubtful_group(facts, alive)
     ):
-        yield Doubt.at_most(Confidence.LOW, doubts_of.UNRECORDED_TRANSFERS)
+        yield Doubt.at_most(Confidence.LOW, say("doubts.unrecorded-transfers"))
     if not _is_few(facts, stall, alive):
-        yield Doubt.at_most(Confidence.MEDIUM, doubts_of.many_outside(len(alive)))
+        yield Doubt.at_most(Confidence.MEDIUM, say("doubts.many-outside", count=len(alive)))
 
 
 def _is_few(facts: Facts, stall: ObservedStall, alive: Ranks) -> bool:
@@ -237,22 +234,22 @@ def _named_by_report(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     are_most = 2 * len(ranks) > size
     if not ranks or (are_most and not (analysed and len(ranks) < size)):
         return _nothing_outstanding(facts) if stall.kind is StallKind.NOTHING else None
-    citations: list[Citation] = [Line(e, absent.missing_at_barrier(e.missing)) for e in barriers[:3]]
-    citations += [Line(e, absent.named_by_desync(e.laggards)) for e in reports[:3]]
-    citations += [Line(e, absent.missing_by_analyzer(e.missing)) for e in analysed[:3]]
+    citations: list[Citation] = [Line(e, say("absent.missing-at-barrier", ranks=e.missing)) for e in barriers[:3]]
+    citations += [Line(e, say("absent.named-by-desync", ranks=e.laggards)) for e in reports[:3]]
+    citations += [Line(e, say("absent.missing-by-analyzer", ranks=e.missing)) for e in analysed[:3]]
     citations += [citation for rank in list(ranks)[:3] for citation in stall.alive[rank][:2]]
     calls = [(e.op, e.seq) for e in reports] + [(e.op, e.seq) for e in analysed]
     calls = [(op, seq) for op, seq in calls if op or seq is not None]
     entered = Ranks(e.rank for e in case.of(MonitoredBarrier) if e.rank is not None)
     sure = bool(barriers) and frozenset(case.world) <= entered | ranks and all(stall.alive[rank] for rank in ranks)
     call = next((call_title(op, seq) for op, seq in calls if op and seq is not None), "the collective")
-    only = Doubt.at_most(Confidence.MEDIUM, doubts_of.ONLY_PYTORCH_REPORT)
-    most = Doubt.at_most(Confidence.LOW, doubts_of.MOST_OUTSIDE)
+    only = Doubt.at_most(Confidence.MEDIUM, say("doubts.only-pytorch-report"))
+    most = Doubt.at_most(Confidence.LOW, say("doubts.most-outside"))
     named = who(case, ranks)
     return Hypothesis(
-        absent.never_reached(named, "the monitored barrier")
+        headline_of("absent.never-reached", who=named, call="the monitored barrier", doing="")
         if barriers
-        else absent.never_reached_by_report(named, call, "PyTorch's own report"),
+        else headline_of("absent.never-reached-by-report", who=named, call=call, by="PyTorch's own report"),
         citations,
         (*([most] if are_most else []), *([] if sure else [only])),
         ranks=Ranks() if are_most else ranks,
@@ -272,26 +269,27 @@ def _named_by_framework(facts: Facts, stall: ObservedStall) -> Hypothesis | None
     first = reports[0]
     is_logged = ranks <= facts.liveness.logged
     others = Ranks(e.rank for e in reports if e.rank is not None) | (r for e in reports for r in e.reached)
-    doubts = [Doubt.at_most(Confidence.MEDIUM, doubts_of.only_framework(first.by))]
+    doubts = [Doubt.at_most(Confidence.MEDIUM, say("doubts.only-framework", by=first.by))]
     if first.arrived is not None and first.size is not None and len(ranks) < first.size - first.arrived:
-        doubts.append(Doubt.at_most(Confidence.MEDIUM, doubts_of.lists_some(first.by)))
+        doubts.append(Doubt.at_most(Confidence.MEDIUM, say("doubts.lists-some", by=first.by)))
     elif not first.missing and facts.case.world_size is None:
-        doubts.append(Doubt.at_most(Confidence.MEDIUM, doubts_of.lists_arrived(first.by)))
+        doubts.append(Doubt.at_most(Confidence.MEDIUM, say("doubts.lists-arrived", by=first.by)))
     elif is_logged:
-        doubts = [Doubt(doubts_of.framework_without_stack(first.by), cause=Confidence.MEDIUM)]
+        doubts = [Doubt(say("doubts.framework-without-stack", by=first.by), cause=Confidence.MEDIUM)]
     came_late = [
         e for e in reports if e.rank in ranks and any(o.rank not in ranks and o.is_of_same_call(e) for o in reports)
     ]
     is_late = {e.rank for e in came_late} == set(ranks)
-    own = [Line(e, framework_own_timeout(e.rank, e.what)) for e in came_late[:3]]
+    misses = "reports.framework-misses-late" if is_late else "reports.framework-misses"
+    own = [Line(e, say("reports.framework-own-timeout", rank=e.rank, what=e.what)) for e in came_late[:3]]
     return Hypothesis(
-        framework_misses(who(facts.case, ranks), first.what, first.call, first.by, is_late=is_late),
+        headline_of(misses, who=who(facts.case, ranks), what=first.what, call=first.call, by=first.by),
         [*cite([e for e in reports if e not in came_late]), *own, *_signs_of_life(stall, ranks)],
         doubts,
         ranks=ranks,
         victims=others - ranks,
         stalled=Stalled(first.call, None, entered=others - ranks, missing=ranks),
-        refuted_by=absent.IN_TIME if is_late else absent.SAME_CALL,
+        refuted_by=say("refuted.in-time") if is_late else say("refuted.same-call"),
     )
 
 
@@ -306,11 +304,13 @@ def _end_of_peers(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         return None
     waiting = Ranks(e.rank for e in waits if e.rank is not None) - ranks
     group = waits[0].group.spoken if waits[0].group is not None else None
-    describe = absent.missed_by_all if len({e.peer for e in waits}) == 1 else absent.end_of_chain
+    key = "absent.missed-by-all" if len({e.peer for e in waits}) == 1 else "absent.end-of-chain"
+    call = waits[0].op
+    is_named = call is not None and " " in call and "#" not in call  # such as *DeepEP barrier*: it has no number
     return Hypothesis(
-        describe(who(facts.case, ranks), waits[0].op),
-        [Line(e, absent.waited_for_peer(e.rank, e.peer)) for e in waits[:4]],
-        (Doubt.at_most(Confidence.MEDIUM, doubts_of.GROUP_NUMBERS),),
+        headline_of(key, who=who(facts.case, ranks), call=call, is_named=is_named),
+        [Line(e, say("absent.waited-for-peer", rank=e.rank, peer=e.peer)) for e in waits[:4]],
+        (Doubt.at_most(Confidence.MEDIUM, say("doubts.group-numbers")),),
         ranks=ranks,
         victims=waiting,
         stalled=waits[0].stalled(waiting, group, missing=ranks),
@@ -322,12 +322,12 @@ def _quiet_and_not_gone(facts: Facts, stall: ObservedStall) -> Hypothesis | None
     quiet = stall.quiet
     if quiet is None or quiet.connection_broke:
         return None
-    found = stall.conclude_quiet(quiet, absent.quiet_but_alive if quiet.is_one_place else absent.quiet_while_apart)
+    found = stall.conclude_quiet(quiet, "absent.quiet-but-alive" if quiet.is_one_place else "absent.quiet-while-apart")
     if all(stall.is_shown_alive(rank) for rank in quiet.ranks):
         return found
     if any(stall.is_shown_alive(rank) for rank in quiet.ranks) or is_telling(facts, quiet.ranks):
         return None
-    return replace(found, doubts=(*found.doubts, Doubt(doubts_of.STATE_UNKNOWN, cause=Confidence.LOW)))
+    return replace(found, doubts=(*found.doubts, Doubt(say("doubts.state-unknown"), cause=Confidence.LOW)))
 
 
 def _nothing_outstanding(facts: Facts) -> Hypothesis | None:
@@ -350,8 +350,8 @@ def _nothing_outstanding(facts: Facts) -> Hypothesis | None:
     if not idle or not fired or len(facts.case.groups) > 1 or len(idle) > max(1, len(busy)):
         return None
     return Hypothesis(
-        absent.not_in_timed_out_call(who(facts.case, idle), fired),
-        [Line(e, absent.nothing_outstanding(e.rank, fired)) for e in signals if e.rank in idle][:3],
-        (Doubt.at_most(Confidence.LOW, doubts_of.MAY_BE_OTHER_GROUP),),
+        headline_of("absent.not-in-timed-out-call", who=who(facts.case, idle), fired=fired),
+        [Line(e, say("absent.nothing-outstanding", rank=e.rank, fired=fired)) for e in signals if e.rank in idle][:3],
+        (Doubt.at_most(Confidence.LOW, say("doubts.may-be-other-group")),),
         ranks=idle,
     )

@@ -12,15 +12,15 @@ from nccldoctor.align.stalls import StallKind
 from nccldoctor.diagnose.citations import Line
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
+from nccldoctor.diagnose.phrases.say import headline_of, say
+from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.registry import rule
-from nccldoctor.diagnose.sentences import absent, doubts
-from nccldoctor.diagnose.sentences.who import who
 from nccldoctor.events import Note
 from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import Ranks
 
 
-@rule(CauseClass.NOT_ARRIVED, refuted_by=absent.ANSWERED_PROMPT)
+@rule(CauseClass.NOT_ARRIVED, refuted_by=say("refuted.answered-prompt"))
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The few ranks whose prompt is open, where nobody complains or fails."""
     if stall.kind is not StallKind.NOTHING or facts.liveness.first_alarm is not None or facts.failures:
@@ -30,8 +30,8 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     if not 0 < 2 * len(ranks) < len(facts.case.world):
         return None
     return Hypothesis(
-        absent.at_prompt(who(facts.case, ranks), ranks),
-        [Line(e, absent.waits_for_input(e.rank)) for e in prompts[:3]],
-        [Doubt.at_most(Confidence.LOW, doubts.NO_PROOF_OF_WAIT)],
+        headline_of("absent.at-prompt", who=who(facts.case, ranks), ranks=ranks),
+        [Line(e, say("absent.waits-for-input", rank=e.rank)) for e in prompts[:3]],
+        [Doubt.at_most(Confidence.LOW, say("doubts.no-proof-of-wait"))],
         ranks=ranks,
     )

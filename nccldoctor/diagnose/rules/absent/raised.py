@@ -20,10 +20,10 @@ from nccldoctor.align.stalls import StallKind
 from nccldoctor.diagnose.citations import Citation, Line, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
+from nccldoctor.diagnose.phrases import ends
+from nccldoctor.diagnose.phrases.say import say
+from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.registry import rule
-from nccldoctor.diagnose.sentences import doubts as doubts_of
-from nccldoctor.diagnose.sentences import ends
-from nccldoctor.diagnose.sentences.who import who
 from nccldoctor.diagnose.signs.absence import are_only_ones_left
 from nccldoctor.diagnose.signs.silence import ranks_without_alarm, show_lost_connections
 from nccldoctor.events import Event, ExceptionRaised, OutOfMemory
@@ -33,7 +33,7 @@ from nccldoctor.model.ranks import Ranks
 CAUSE = CauseClass.RAISED
 
 
-@rule(CAUSE, refuted_by=ends.AFTER_EXCEPTION)
+@rule(CAUSE, refuted_by=say("refuted.after-exception"))
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The earliest exception of a rank that others wait for, or that nothing else explains."""
     waits_in = facts.wait_graph.waits_in
@@ -71,7 +71,10 @@ def _failed(facts: Facts, stall: ObservedStall, failures: Sequence[Failure], *, 
     citations: list[Citation] = [Line(e, ends.raised_by_record(e)) for f in failures[:4] for e in f.events]
     for rank in list(ranks)[:2]:
         own = facts.liveness.activity(rank)
-        citations += [Line(e, ends.exited_with(rank, e.exitcode), observer="launcher") for e in own.exits[:1]]
+        citations += [
+            Line(e, say("ends.exited-by-record", rank=rank, code=e.exitcode), observer="launcher")
+            for e in own.exits[:1]
+        ]
         if own.lingering_stack is not None:
             citations.append(Line(own.lingering_stack, ends.still_there(own.lingering_stack), observer=f"stack:{rank}"))
         citations += stall.outside[rank]
@@ -99,24 +102,24 @@ def _doubts_of_failure(
 ) -> Iterator[Doubt]:
     """Doubts that the exception belongs to the rank, and that it came before the stall."""
     if not first.ranks:
-        yield Doubt.at_most(Confidence.LOW, doubts_of.EXCEPTION_WITHOUT_RANK)
+        yield Doubt.at_most(Confidence.LOW, say("doubts.exception-without-rank"))
     elif isinstance(first.events[0], ExceptionRaised) and first.events[0].is_of_mpi:
-        yield Doubt.at_most(Confidence.MEDIUM, doubts_of.MPI_PEER)
+        yield Doubt.at_most(Confidence.MEDIUM, say("doubts.mpi-peer"))
     elif isinstance(first.events[0], OutOfMemory):
-        yield Doubt.at_most(Confidence.LOW, doubts_of.MEMORY_LINE)
+        yield Doubt.at_most(Confidence.LOW, say("doubts.memory-line"))
     elif is_inferred and _is_one_line(first.events[0]):
-        yield Doubt.at_most(Confidence.LOW, doubts_of.EXCEPTION_LINE)
+        yield Doubt.at_most(Confidence.LOW, say("doubts.exception-line"))
     elif is_inferred:
         failed = all(any(e.exitcode == 1 for e in facts.liveness.activity(r).exits) for r in first.ranks)
         if not failed or stall.kind is not StallKind.ABSENT:
             known = Confidence.HIGH if are_only_ones_left(facts, first.ranks) else Confidence.MEDIUM
-            yield Doubt(doubts_of.ONLY_ONE_LEFT, known, Confidence.MEDIUM)
+            yield Doubt(say("doubts.only-one-left"), known, Confidence.MEDIUM)
     elif _is_only_logged(facts, first) and not has_broken_connection:
         known = Confidence.HIGH if are_only_ones_left(facts, first.ranks) else Confidence.MEDIUM
         known = known if stall.kind is StallKind.ABSENT else Confidence.LOW
-        yield Doubt(doubts_of.CAUGHT, known, Confidence.LOW)
+        yield Doubt(say("doubts.caught"), known, Confidence.LOW)
     elif not (first.certain or has_broken_connection or stall.kind is StallKind.ABSENT):
-        yield Doubt.at_most(Confidence.MEDIUM, doubts_of.CAUGHT_UNMISSED)
+        yield Doubt.at_most(Confidence.MEDIUM, say("doubts.caught-unmissed"))
 
 
 def _is_one_line(event: Event) -> bool:

@@ -17,8 +17,8 @@ from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Line
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
+from nccldoctor.diagnose.phrases.say import headline_of, say
 from nccldoctor.diagnose.registry import rule
-from nccldoctor.diagnose.sentences import disagree
 from nccldoctor.diagnose.signs.watchdog_diffs import EARLY
 from nccldoctor.events import CollectiveTimeout, WorkStatus
 from nccldoctor.model import CauseClass, Confidence, Doubt
@@ -28,7 +28,7 @@ from nccldoctor.words.names import call_title
 
 @rule(
     CauseClass.MISSED_CALL,
-    refuted_by=disagree.same_counted("that number"),
+    refuted_by=say("refuted.same-counted", call="that number"),
     before=CauseClass.DTYPE_MISMATCH,
 )
 def judge(facts: Facts, _stall: ObservedStall) -> Hypothesis | None:
@@ -57,14 +57,15 @@ def _out_of_step(
     counters = [e for e in facts.case.of(WorkStatus) if e.rank in ahead][:1]
     stalled = stalled_of(facts, call)
     assert stalled is not None
+    title, other = call_title(line.op, call.seq), others[0]
     return Hypothesis(
-        disagree.counted_apart(line.rank or 0, call_title(line.op, call.seq), ahead, may_be_gpu=has_issued_more),
+        headline_of("disagree.counted-apart", own=line.rank or 0, call=title, ahead=ahead, may_be_gpu=has_issued_more),
         [
-            Line(line, disagree.still_in(line.rank, call_title(line.op, call.seq))),
-            Line(others[0], disagree.already_in(others[0].rank, call_title(others[0].op, others[0].seq))),
-            *(Line(e, disagree.counts_as_finished(e.rank, e.last_completed)) for e in counters),
+            Line(line, say("disagree.still-in", rank=line.rank, call=title)),
+            Line(other, say("disagree.already-in", rank=other.rank, call=call_title(other.op, other.seq))),
+            *(Line(e, say("disagree.counts-as-finished", rank=e.rank, seq=e.last_completed)) for e in counters),
         ],
-        (Doubt.at_most(Confidence.LOW, disagree.ONLY_COUNTERS),),
+        (Doubt.at_most(Confidence.LOW, say("disagree.only-counters")),),
         suspects=own | ahead,
         stalled=replace(stalled, entered=stalled.entered | call.completed),
     )

@@ -14,17 +14,17 @@ from nccldoctor.align.stalls import StallKind
 from nccldoctor.diagnose.citations import Entry, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
+from nccldoctor.diagnose.phrases.say import headline_of, say
+from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.rules.disagree.missed_call import moved_calls
-from nccldoctor.diagnose.sentences import disagree, waiting
-from nccldoctor.diagnose.sentences.who import who
 from nccldoctor.diagnose.signs import nccl_counter_diffs
 from nccldoctor.diagnose.signs.call_order import ranks_one_call_ahead
 from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import Ranks
 
 
-@rule(CauseClass.EXTRA_CALL, refuted_by=disagree.PEER_MADE_IT_TOO)
+@rule(CauseClass.EXTRA_CALL, refuted_by=say("refuted.peer-made-it-too"))
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """Concludes that a rank issued a call too many.
 
@@ -50,14 +50,20 @@ def _one_call_more(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     ranks = Ranks(rank for rank, _, _ in extra)
     doubts = []
     if len(ranks) > 1:
-        doubts.append(Doubt.at_most(Confidence.MEDIUM, disagree.SEVERAL_AHEAD))
+        doubts.append(Doubt.at_most(Confidence.MEDIUM, say("disagree.several-ahead")))
     if facts.case.groups[call.group].learned == "assumed":
-        doubts.append(Doubt.at_most(Confidence.MEDIUM, waiting.MEMBERS_ASSUMED))
-    say = disagree.no_peer_called if breaks else disagree.called
-    entries = [Entry(row, say(rank, describe_row(facts, row))) for rank, row, _ in extra[:3]]
+        doubts.append(Doubt.at_most(Confidence.MEDIUM, say("waiting.members-assumed")))
+    says = "disagree.no-peer-called" if breaks else "disagree.called"
+    entries = [Entry(row, say(says, rank=rank, call=describe_row(facts, row))) for rank, row, _ in extra[:3]]
     before = stall.texts[call.key] if breaks else ""
     return Hypothesis(
-        disagree.one_call_more(who(facts.case, ranks), ranks, describe_group(facts, call.group), before),
+        headline_of(
+            "disagree.one-call-more",
+            who=who(facts.case, ranks),
+            ranks=ranks,
+            group=describe_group(facts, call.group),
+            before=before,
+        ),
         [*entries, Waiting(call)],
         doubts,
         ranks=ranks,

@@ -22,10 +22,11 @@ from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Citation, Entry, Line
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
+from nccldoctor.diagnose.phrases.headline import Headline
+from nccldoctor.diagnose.phrases.say import headline_of, say
+from nccldoctor.diagnose.phrases.sides import at_places, each_side, sized_sides
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.rules.disagree.missed_call import departure_doubts
-from nccldoctor.diagnose.sentences import disagree, waiting
-from nccldoctor.diagnose.sentences.headline import Headline
 from nccldoctor.diagnose.signs import framework_branches, traceback_diffs
 from nccldoctor.diagnose.signs.recorded_diffs import size_complaints
 from nccldoctor.diagnose.signs.where_ranks_stand import hooks_by_rank
@@ -33,7 +34,6 @@ from nccldoctor.model import CauseClass, Confidence, Doubt, Stalled
 from nccldoctor.model.operations import has_varying_sizes, op_type, plain_op
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.words.names import call_title, dtype_name, op_name, ranks_phrase
-from nccldoctor.words.numbers import plural
 
 
 def judge(facts: Facts, stall: ObservedStall, aspect: str) -> Hypothesis | None:
@@ -58,7 +58,7 @@ def judge(facts: Facts, stall: ObservedStall, aspect: str) -> Hypothesis | None:
 
 
 def _register(cause: CauseClass, aspect: str) -> None:
-    @rule(cause, refuted_by=disagree.records_matched("call"))
+    @rule(cause, refuted_by=say("refuted.records-matched", call="call"))
     def judge_aspect(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         found = judge(facts, stall, aspect)
         return _with_hooks(facts, found) if found is not None else None
@@ -74,10 +74,10 @@ def _with_hooks(facts: Facts, found: Hypothesis) -> Hypothesis:
     hooks = dict(islice(hooks_by_rank(facts, found.ranks or found.suspects), 2))
     if not hooks:
         return found
-    headline = disagree.at_places(
-        found.headline, [disagree.place_in_hook(rank, hook) for rank, (hook, _) in hooks.items()]
+    headline = at_places(
+        found.headline, [say("disagree.place-in-hook", rank=rank, hook=hook) for rank, (hook, _) in hooks.items()]
     )
-    lines = [Line(event, disagree.was_in_hook(rank, hook)) for rank, (hook, event) in hooks.items()]
+    lines = [Line(event, say("disagree.was-in-hook", rank=rank, hook=hook)) for rank, (hook, event) in hooks.items()]
     return replace(found, headline=headline, citations=[*found.citations, *lines])
 
 
@@ -109,14 +109,16 @@ def _only_rank_without_dump(facts: Facts) -> Hypothesis | None:
                 key, group.index, min(numbers), Ranks(rows), nobody, nobody, nobody, nobody, row=min(rows.values())
             )
             what = describe(facts, call)
-            shown = [Entry(row, disagree.called_like_peers(r, what)) for r, row in list(rows.items())[:3]]
+            shown = [
+                Entry(row, say("disagree.called-like-peers", rank=r, call=what)) for r, row in list(rows.items())[:3]
+            ]
             return Hypothesis(
-                disagree.different_size_without_dump(ranks_phrase(silent), len(rows)),
+                headline_of("disagree.different-size-without-dump", who=ranks_phrase(silent), peers=len(rows)),
                 (*_size_complaints(facts), *shown),
-                (Doubt.at_most(Confidence.MEDIUM, disagree.size_inferred(min(silent))),),
+                (Doubt.at_most(Confidence.MEDIUM, say("disagree.size-inferred", rank=min(silent))),),
                 ranks=Ranks(silent),
                 stalled=stalled_of(facts, call),
-                refuted_by=disagree.records_matched(what),
+                refuted_by=say("refuted.records-matched", call=what),
             )
     return None
 
@@ -131,7 +133,7 @@ def _from_dumps(facts: Facts, stall: ObservedStall, found: Mismatch) -> Hypothes
     evidence: list[Citation] = [Entry(found.rows[r], _entry_words(facts, r, found, frames)) for r in shown]
     backing = {r for side in found.sides[:1] for r in side} - set(found.rows)
     evidence += [
-        Line(e, waiting.timed_out(e.rank, call_title(e.op, e.seq)))
+        Line(e, say("waiting.timed-out", rank=e.rank, call=call_title(e.op, e.seq)))
         for e in case.timeouts(found.seq)
         if e.rank in backing
     ][:2]
@@ -139,21 +141,21 @@ def _from_dumps(facts: Facts, stall: ObservedStall, found: Mismatch) -> Hypothes
     group = case.groups[found.group]
     row = found.rows[min(found.majority or found.rows)]
     stalled = _stalled(facts, found, row)
-    refuted_by = disagree.records_matched(in_group(facts, found.group, call_title(stalled.op, found.seq)))
+    refuted_by = say("refuted.records-matched", call=in_group(facts, found.group, call_title(stalled.op, found.seq)))
     if found.is_tie:
         return Hypothesis(
             _each_side(facts, found, stalled, frames),
             evidence,
-            (Doubt.at_most(Confidence.MEDIUM, disagree.NO_MAJORITY),),
+            (Doubt.at_most(Confidence.MEDIUM, say("disagree.no-majority")),),
             suspects=Ranks(found.rows),
             stalled=stalled,
             refuted_by=refuted_by,
         )
     free = found.aspect == "size" and has_varying_sizes(case.vocabulary.ops[case.calls.op[row]])
     whole = len(found.rows) + 1 >= len(group.members) and group.learned != "assumed" and not free
-    unsure = disagree.sizes_may_differ(op_name(stalled.op)) if free else disagree.NOT_ALL_COMPARED
+    unsure = say("disagree.sizes-may-differ", op=op_name(stalled.op)) if free else say("disagree.not-all-compared")
     if group.learned == "assumed":
-        unsure = waiting.MEMBERS_ASSUMED
+        unsure = say("waiting.members-assumed")
     return Hypothesis(
         _each_side(facts, found, stalled, frames),
         evidence,
@@ -174,13 +176,16 @@ def _each_side(facts: Facts, found: Mismatch, stalled: Stalled, frames: Mapping[
     sides = [side for side in (sides if found.minority else sides[-1:] + sides[:-1]) if side]
     if found.aspect == "op":
         number = in_group(facts, found.group, f"#{found.seq}")
-        return disagree.op_mismatch(number, [(side, _op_of(facts, found, min(side))) for side in sides])
+        called = each_side([(side, _op_of(facts, found, min(side))) for side in sides], "called")
+        return headline_of("disagree.op-mismatch", number=number, sides=called)
     call = in_group(facts, found.group, call_title(stalled.op, found.seq))
     if found.aspect == "dtype":
-        return disagree.dtype_mismatch(call, [(side, _dtype_of(facts, found, min(side))) for side in sides])
+        sent = each_side([(side, _dtype_of(facts, found, min(side))) for side in sides], "sent")
+        return headline_of("disagree.dtype-mismatch", call=call, sides=sent)
     did, counts = _sizes(facts, found)
     told = [(side, counts[min(side)]) for side in sides]
-    return disagree.size_mismatch(call, told, did, [frames.get(min(side), "") for side in sides])
+    sent = sized_sides(told, did, [frames.get(min(side), "") for side in sides])
+    return headline_of("disagree.size-mismatch", call=call, sides=sent)
 
 
 def _frames_apart(facts: Facts, found: Mismatch) -> Mapping[int, str]:
@@ -192,9 +197,9 @@ def _frames_apart(facts: Facts, found: Mismatch) -> Mapping[int, str]:
 def _doubts_of_place(facts: Facts, found: Mismatch) -> Iterator[Doubt]:
     """Doubts that the members are compared in the right place."""
     if len(found.majority) < 2:
-        yield Doubt.at_most(Confidence.MEDIUM, disagree.ONE_AGAINST_ONE)
+        yield Doubt.at_most(Confidence.MEDIUM, say("disagree.one-against-one"))
     if found.aspect == "op" and _are_missed_elsewhere(facts, found):
-        yield Doubt(disagree.awaited_elsewhere(found.minority), cause=Confidence.MEDIUM)
+        yield Doubt(say("disagree.awaited-elsewhere", ranks=found.minority), cause=Confidence.MEDIUM)
 
 
 def _are_missed_elsewhere(facts: Facts, found: Mismatch) -> bool:
@@ -221,13 +226,13 @@ def _stalled(facts: Facts, found: Mismatch, row: int) -> Stalled:
 
 def _entry_words(facts: Facts, rank: int, found: Mismatch, frames: Mapping[int, str]) -> str:
     if found.aspect == "op":
-        return disagree.called(rank, f"{_op_of(facts, found, rank)} as #{found.seq}")
+        return say("disagree.called", rank=rank, call=f"{_op_of(facts, found, rank)} as #{found.seq}")
     call = describe_row(facts, found.rows[rank])
     if found.aspect == "dtype":
-        return disagree.sent(rank, _dtype_of(facts, found, rank), call)
+        return say("disagree.sent", rank=rank, value=_dtype_of(facts, found, rank), call=call)
     did, counts = _sizes(facts, found)
     frame = frames.get(rank)
-    return disagree.sent(rank, plural(counts[rank], "element"), f"{call}, from {frame}" if frame else call, did)
+    return say("disagree.sent-elements", rank=rank, did=did, count=counts[rank], call=call, frame=frame)
 
 
 def _op_of(facts: Facts, found: Mismatch, rank: int) -> str:
@@ -250,4 +255,4 @@ def _sizes(facts: Facts, found: Mismatch) -> tuple[str, Mapping[int, int]]:
 
 def _size_complaints(facts: Facts) -> list[Line]:
     """A transport that received another size: the rank that aborts need not be the one that differs."""
-    return [Line(e, disagree.unexpected_size(e.rank)) for e in size_complaints(facts)[:2]]
+    return [Line(e, say("disagree.unexpected-size", rank=e.rank)) for e in size_complaints(facts)[:2]]

@@ -20,10 +20,10 @@ from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Citation, Dump, Entry, Line, Waiting, row_of_number
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
+from nccldoctor.diagnose.phrases.headline import Headline
+from nccldoctor.diagnose.phrases.say import headline_of, say
+from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.registry import rule
-from nccldoctor.diagnose.sentences import disagree
-from nccldoctor.diagnose.sentences.headline import Headline
-from nccldoctor.diagnose.sentences.who import who
 from nccldoctor.diagnose.signs import nccl_counter_diffs
 from nccldoctor.diagnose.signs.call_order import find_unusual_call, has_one_call_fewer, show_order_break
 from nccldoctor.diagnose.signs.issue_order import Change, OrderChange
@@ -64,8 +64,10 @@ def moved_calls(facts: Facts, stall: ObservedStall, way: Way) -> Hypothesis | No
     citations: list[Citation] = []
     for item in found[:3]:
         call = describe_entry(facts, item.row)
-        citations.append(Entry(item.row, disagree.fits_when_shifted(item.rank, call, item.count, item.length)))
-        citations.append(Entry(item.peer_row, disagree.peers_called(describe_entry(facts, item.peer_row))))
+        length = item.length or None
+        says = say("disagree.fits-when-shifted", rank=item.rank, call=call, count=item.count, length=length)
+        citations.append(Entry(item.row, says))
+        citations.append(Entry(item.peer_row, say("disagree.peers-called", call=describe_entry(facts, item.peer_row))))
     whole = (
         len(stall.mismatch.rows) >= len(facts.case.groups[first.group].members) and len(stall.mismatch.majority) >= 2
     )
@@ -74,12 +76,19 @@ def moved_calls(facts: Facts, stall: ObservedStall, way: Way) -> Hypothesis | No
         citations + [Waiting(call, 2) for call in stall.calls[:1]],
         [
             *departure_doubts(found),
-            *([] if whole else [Doubt.at_most(Confidence.MEDIUM, disagree.NOT_ALL_COMPARED)]),
+            *([] if whole else [Doubt.at_most(Confidence.MEDIUM, say("disagree.not-all-compared"))]),
         ],
         ranks=ranks,
         refuted_by=_refuted_by(facts, ranks, first),
         stalled=stalled_of(facts, _first_pending(facts, first)),
     )
+
+
+_ALSO = {
+    Way.MISSED: "disagree.also-skipped",
+    Way.ADDED: "disagree.also-added",
+    Way.REPLACED: "disagree.also-replaced",
+}
 
 
 def departure_doubts(found: Sequence[Departure]) -> list[Doubt]:
@@ -88,7 +97,7 @@ def departure_doubts(found: Sequence[Departure]) -> list[Doubt]:
     for way in dict.fromkeys(way for item in found for way in item.rivals):
         items = [item for item in found if way in item.rivals]
         number = f"#{items[0].seq}" if len({item.seq for item in items}) == 1 else ""
-        says = disagree.also_fits(Ranks(item.rank for item in items), way, number)
+        says = say(_ALSO[way], ranks=Ranks(item.rank for item in items), number=number)
         doubts.append(Doubt(says, cause=Confidence.MEDIUM))
     return doubts
 
@@ -97,8 +106,8 @@ def _departure_headline(facts: Facts, ranks: Ranks, found: Sequence[Departure]) 
     """What ranks did; where several ways fit, the likeliest."""
     first = min(found, key=lambda item: (item.seq, item.rank))
     is_one = len({(item.group, item.seq, item.count) for item in found}) == 1
-    say = disagree.skipped if first.way is Way.MISSED else disagree.added
-    return say(who(facts.case, ranks), ranks, _departed_call(facts, first), first.count, is_first_of_several=not is_one)
+    key, call = "disagree.skipped" if first.way is Way.MISSED else "disagree.added", _departed_call(facts, first)
+    return headline_of(key, who=who(facts.case, ranks), ranks=ranks, call=call, several=not is_one, count=first.count)
 
 
 def _departed_call(facts: Facts, item: Departure) -> str:
@@ -108,7 +117,9 @@ def _departed_call(facts: Facts, item: Departure) -> str:
 
 def _refuted_by(facts: Facts, ranks: Ranks, first: Departure) -> str:
     call = _departed_call(facts, first)
-    return disagree.peer_recorded_it(ranks, call) if first.way is Way.MISSED else disagree.PEER_MADE_IT_TOO
+    return say(
+        "refuted.peer-recorded-it" if first.way is Way.MISSED else "refuted.peer-made-it-too", ranks=ranks, call=call
+    )
 
 
 def _first_pending(facts: Facts, found: Departure) -> StuckCall:
@@ -142,14 +153,14 @@ def _left_own_order(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     call = breaks[0].call
     left_out = [e for e in left_out_batches(facts) if e.rank in ranks]
     citations: list[Citation] = [entry for item in breaks[:3] for entry in show_order_break(facts, item)]
-    citations += [Line(e, disagree.skipped_batch(e.rank)) for e in left_out[:2]]
+    citations += [Line(e, say("disagree.skipped-batch", rank=e.rank)) for e in left_out[:2]]
     return Hypothesis(
-        disagree.left_behind(who(facts.case, ranks), ranks, stall.texts[call.key]),
+        headline_of("disagree.left-behind", who=who(facts.case, ranks), ranks=ranks, call=stall.texts[call.key]),
         [*citations, Waiting(call)],
-        () if len(ranks) == 1 else (Doubt.at_most(Confidence.MEDIUM, disagree.SEVERAL_AT_ONCE),),
+        () if len(ranks) == 1 else (Doubt.at_most(Confidence.MEDIUM, say("disagree.several-at-once")),),
         ranks=ranks,
         call=call,
-        refuted_by=disagree.peer_recorded_it(ranks, stall.texts[call.key]),
+        refuted_by=say("refuted.peer-recorded-it", ranks=ranks, call=stall.texts[call.key]),
     )
 
 
@@ -162,14 +173,14 @@ def _fewer_than_peers(facts: Facts, stall: ObservedStall, changes: Sequence[Orde
     citations: list[Citation] = []
     for change in changes[:3]:
         issued, due = describe_row(facts, change.row), describe_row(facts, change.expected)
-        citations.append(Entry(change.row, disagree.called_instead(change.rank, issued, due)))
-        citations.append(Entry(change.expected, disagree.peers_called_there(change.witnesses, due)))
+        citations.append(Entry(change.row, say("disagree.called-instead", rank=change.rank, call=issued, due=due)))
+        citations.append(Entry(change.expected, say("disagree.peers-called-there", peers=change.witnesses, call=due)))
     call = next((c for c in stall.calls if c.group == first.group and first.rank in c.missing | c.queued), None)
-    others = Ranks(change.rank for change in changes if change.rival)
+    others, group = Ranks(change.rank for change in changes if change.rival), describe_group(facts, first.group)
     return Hypothesis(
-        disagree.skipped_in_group(who(facts.case, ranks), ranks, describe_group(facts, first.group)),
+        headline_of("disagree.skipped-in-group", who=who(facts.case, ranks), ranks=ranks, group=group),
         [*citations, *([Waiting(call)] if call is not None else [])],
-        [Doubt(disagree.fits_extra_elsewhere(others), cause=Confidence.MEDIUM)] if others else [],
+        [Doubt(say("disagree.fits-extra-elsewhere", ranks=others), cause=Confidence.MEDIUM)] if others else [],
         ranks=ranks,
         call=call or stall.calls[0],
     )
@@ -189,12 +200,16 @@ def _one_call_fewer(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     count = facts.progress.by_group_rank[call.group, rank].enqueued
     group = describe_group(facts, call.group)
     return Hypothesis(
-        disagree.one_call_fewer(who(facts.case, Ranks([rank])), group),
+        headline_of("disagree.one-call-fewer", who=who(facts.case, Ranks([rank])), group=group),
         [
-            Dump(rank, disagree.had_called(rank, count, group), row_of_number(facts, call.group, rank, count)),
+            Dump(
+                rank,
+                say("disagree.had-called", rank=rank, count=count, group=group, peers=count + 1),
+                row_of_number(facts, call.group, rank, count),
+            ),
             Waiting(call),
         ],
-        (Doubt.at_most(Confidence.MEDIUM, disagree.only_the_count(rank)),),
+        (Doubt.at_most(Confidence.MEDIUM, say("disagree.only-the-count", rank=rank)),),
         ranks=Ranks([rank]),
         call=call,
     )
@@ -213,14 +228,14 @@ def _unusual_call(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     citations: list[Citation] = []
     for rank, places in list(unusual.items())[:3]:
         row, due = places or (-1, -1)
-        citations.append(Entry(row, disagree.no_peer_called(rank, describe_entry(facts, row))))
-        citations.append(Entry(due, disagree.called_earlier(rank, describe_entry(facts, due))))
+        citations.append(Entry(row, say("disagree.no-peer-called", rank=rank, call=describe_entry(facts, row))))
+        citations.append(Entry(due, say("disagree.called-earlier", rank=rank, call=describe_entry(facts, due))))
     peer, ranks = min(call.completed), Ranks(unusual)
     number = in_group(facts, call.group, f"#{call.seq}")
     return Hypothesis(
-        disagree.left_order(who(facts.case, ranks), ranks, number),
-        [*citations, Dump(peer, disagree.finished_number(peer, number))],
-        (Doubt.at_most(Confidence.MEDIUM, disagree.next_calls_unknown(ranks)),),
+        headline_of("disagree.left-order", who=who(facts.case, ranks), ranks=ranks, number=number),
+        [*citations, Dump(peer, say("disagree.finished-number", rank=peer, number=number))],
+        (Doubt.at_most(Confidence.MEDIUM, say("disagree.next-calls-unknown", ranks=ranks)),),
         ranks=ranks,
         call=call,
     )
@@ -253,29 +268,34 @@ def _step_ahead(facts: Facts, stall: ObservedStall, rank: int, counts: Mapping[i
     behind = counts[peer].newest
     is_every_step = counts[rank].cadence == 1 or counts[peer].cadence == 1
     done, last = (
-        (disagree.finished_step, disagree.only_finished_step)
+        ("disagree.finished-step", "disagree.only-finished-step")
         if is_every_step
-        else (disagree.logged_step, disagree.last_logged_step)
+        else ("disagree.logged-step", "disagree.last-logged-step")
     )
-    citations: list[Citation] = [Line(own, done(rank, own.step)), Line(behind, last(peer, behind.step))]
-    left_out = [Line(e, disagree.skipped_batch(rank)) for e in left_out_batches(facts) if e.rank == rank][:1]
+    citations: list[Citation] = [
+        Line(own, say(done, rank=rank, step=own.step)),
+        Line(behind, say(last, rank=peer, step=behind.step)),
+    ]
+    batches = [e for e in left_out_batches(facts) if e.rank == rank][:1]
+    left_out = [Line(e, say("disagree.skipped-batch", rank=rank)) for e in batches]
     activity = facts.liveness.activity(rank)
     complaints = (activity.secondary_errors + activity.alarms)[:1] if not left_out else ()
     citations += left_out
-    citations += [Line(e, disagree.stuck_later(rank, own.step)) for e in complaints]
-    unknown = Doubt.at_most(Confidence.MEDIUM, disagree.SKIPPED_CALL_UNNAMED)
+    citations += [Line(e, say("disagree.stuck-later", rank=rank, step=own.step)) for e in complaints]
+    unknown = Doubt.at_most(Confidence.MEDIUM, say("disagree.skipped-call-unnamed"))
     steps, name = ((own.step or 0), (behind.step or 0)), who(facts.case, Ranks([rank]))
     ahead = max(steps[0] - steps[1], 1)
     is_counted = is_every_step or own.epoch != behind.epoch
+    refuted_by = say("refuted.peer-recorded-it", ranks=Ranks([rank]), call=stall.what) if stall.call is not None else ""
     return Hypothesis(
-        disagree.steps_ahead(name, stall.what, ahead)
+        headline_of("disagree.steps-ahead", who=name, call=stall.what, steps=ahead)
         if is_counted
-        else disagree.logged_ahead(name, stall.what, *steps),
+        else headline_of("disagree.logged-ahead", who=name, call=stall.what, step=steps[0], peers=steps[1]),
         [*citations, Waiting(stall.call)],
         [] if stall.call is not None else [unknown],
         ranks=Ranks([rank]),
         call=stall.call,
-        refuted_by=disagree.peer_recorded_it(Ranks([rank]), stall.what) if stall.call is not None else "",
+        refuted_by=refuted_by,
     )
 
 
@@ -297,12 +317,12 @@ def _left_the_loop(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     if not ranks or Ranks(done) - ranks:
         return None
     alone = all(done[r].what == "epoch-end" and _has_printed_alone(facts, r, done) for r in ranks)
-    citations: list[Citation] = [Line(done[r], disagree.reported_end_of_loop(r)) for r in ranks]
+    citations: list[Citation] = [Line(done[r], say("disagree.reported-end-of-loop", rank=r)) for r in ranks]
     citations += [citation for rank in list(ranks)[:2] for citation in stall.outside[rank]]
     return Hypothesis(
-        disagree.left_loop(who(facts.case, ranks), ranks, stall.what),
+        headline_of("disagree.left-loop", who=who(facts.case, ranks), ranks=ranks, call=stall.what),
         [*citations, Waiting(stall.call)],
-        [Doubt(disagree.NO_OTHER_EPOCH_END, cause=Confidence.MEDIUM)] if alone else [],
+        [Doubt(say("disagree.no-other-epoch-end"), cause=Confidence.MEDIUM)] if alone else [],
         ranks=ranks,
         call=stall.call,
     )
@@ -329,12 +349,12 @@ def _left_out_a_batch(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         return None
     others = [e for r in facts.case.world - ranks for e in facts.liveness.activity(r).secondary_errors[:1]]
     return Hypothesis(
-        disagree.left_out_batch(who(facts.case, ranks)),
+        headline_of("disagree.left-out-batch", who=who(facts.case, ranks)),
         [
-            *(Line(e, disagree.skipped_batch(e.rank)) for e in skipped[:2]),
-            *(Line(e, disagree.failed_in_call(e.rank)) for e in others[:3]),
+            *(Line(e, say("disagree.skipped-batch", rank=e.rank)) for e in skipped[:2]),
+            *(Line(e, say("disagree.failed-in-call", rank=e.rank)) for e in others[:3]),
         ],
-        (Doubt.at_most(Confidence.MEDIUM, disagree.NEXT_CALL_UNNAMED),),
+        (Doubt.at_most(Confidence.MEDIUM, say("disagree.next-call-unnamed")),),
         ranks=ranks,
-        refuted_by=disagree.SAME_AFTER_BATCH,
+        refuted_by=say("refuted.same-after-batch"),
     )

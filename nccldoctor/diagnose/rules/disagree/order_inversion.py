@@ -17,8 +17,8 @@ from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Citation, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
+from nccldoctor.diagnose.phrases.say import headline_of, say
 from nccldoctor.diagnose.registry import rule
-from nccldoctor.diagnose.sentences import disagree
 from nccldoctor.diagnose.signs import traceback_diffs
 from nccldoctor.diagnose.signs.call_order import OrderBreak, show_order_break
 from nccldoctor.model import CauseClass, Confidence, Doubt
@@ -27,7 +27,7 @@ from nccldoctor.model.recorded_calls import COMPLETED
 from nccldoctor.words.names import ranks_phrase, verb
 
 
-@rule(CauseClass.ORDER_INVERSION, refuted_by=disagree.same_order(["both calls"]))
+@rule(CauseClass.ORDER_INVERSION, refuted_by=say("refuted.same-order", calls=["both calls"]))
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The rank that left its own order, else the minority against the majority."""
     if stall.kind is not StallKind.CYCLE or any(call.pair is not None for call in stall.calls):
@@ -39,19 +39,25 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     calls = [stall.texts[call.key] for call in stall.calls]
     who = ranks_phrase(odd)
     return Hypothesis(
-        disagree.deadlock(who, stall.texts[other.key], stall.texts[call.key], "most other ranks")
+        headline_of(
+            "disagree.deadlock",
+            rank=who,
+            first=stall.texts[other.key],
+            second=stall.texts[call.key],
+            peers="most other ranks",
+        )
         if odd
-        else disagree.deadlock_of_nobody(calls[:3]),
+        else headline_of("disagree.orders-differ", calls=calls[:3]),
         [Waiting(call, 2) for call in stall.calls[:3]],
         (
-            Doubt.at_most(Confidence.MEDIUM, disagree.usual_order_unknown(odd))
+            Doubt.at_most(Confidence.MEDIUM, say("disagree.usual-order-unknown", ranks=odd))
             if odd
-            else Doubt.at_most(Confidence.LOW, disagree.EVEN_ORDERS),
+            else Doubt.at_most(Confidence.LOW, say("disagree.even-orders")),
         ),
         ranks=odd,
         suspects=Ranks() if odd else stall.ranks,
         call=call,
-        refuted_by=disagree.same_order(calls[:3]),
+        refuted_by=say("refuted.same-order", calls=calls[:3]),
     )
 
 
@@ -66,18 +72,20 @@ def _left_own_order(facts: Facts, stall: ObservedStall, breaks: Sequence[OrderBr
     )
     # A rank that stopped behind the one call may have skipped the other as well as put it off.
     is_shown = first.is_conclusive and (first.issued_later or first.surplus == 0)
-    doubts = [] if is_shown else [Doubt.at_most(Confidence.MEDIUM, disagree.may_have_skipped(ranks, due))]
+    doubts = (
+        [] if is_shown else [Doubt.at_most(Confidence.MEDIUM, say("disagree.may-have-skipped", ranks=ranks, call=due))]
+    )
     if len(ranks) > 1:
-        doubts.append(Doubt.at_most(Confidence.MEDIUM, disagree.SEVERAL_AT_ONCE))
+        doubts.append(Doubt.at_most(Confidence.MEDIUM, say("disagree.several-at-once")))
     peers = verb(ranks, "its peers", "their peers") if len(stall.calls) == 2 else "other ranks"
-    say = disagree.deadlock if first.issued_later else disagree.deadlock_without
+    key = "disagree.deadlock" if first.issued_later else "disagree.deadlock-without"
     return Hypothesis(
-        say(ranks_phrase(ranks), instead, due, peers),
+        headline_of(key, rank=ranks_phrase(ranks), first=instead, second=due, peers=peers),
         citations + [Waiting(call, 2) for call in stall.calls[:3]],
         doubts,
         ranks=ranks,
         call=first.call,
-        refuted_by=disagree.same_order([instead, due]),
+        refuted_by=say("refuted.same-order", calls=[instead, due]),
     )
 
 

@@ -16,10 +16,10 @@ from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Citation, Dump, Entry, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
+from nccldoctor.diagnose.phrases.headline import Headline
+from nccldoctor.diagnose.phrases.say import headline_of, say
+from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.registry import rule
-from nccldoctor.diagnose.sentences import disagree, waiting
-from nccldoctor.diagnose.sentences.headline import Headline
-from nccldoctor.diagnose.sentences.who import who
 from nccldoctor.diagnose.signs.absence import show_inside_function
 from nccldoctor.diagnose.signs.call_order import OrderBreak, has_one_transfer_fewer, show_order_break
 from nccldoctor.model import CauseClass, Confidence, Doubt
@@ -30,7 +30,7 @@ TRANSFERS = ("send", "recv", "isend", "irecv", "batch_isend_irecv")
 """Functions of ``torch.distributed`` that send or receive."""
 
 
-@rule(CauseClass.UNMATCHED_P2P, refuted_by=disagree.other_end_recorded(Ranks(), "other end"))
+@rule(CauseClass.UNMATCHED_P2P, refuted_by=say("refuted.other-end-recorded", end="other end"))
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """Concludes that a send or a receive lacks its other end.
 
@@ -53,11 +53,13 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     ranks = Ranks(b.rank for b in breaks) or Ranks(short)
     culprit = ranks if len(ranks) == 1 else Ranks()
     first = breaks[0].call if breaks else short[min(short)] if short else one_ended[0]
-    doubts = [] if culprit else [Doubt.at_most(Confidence.LOW, disagree.either_end(*(first.pair or (-1, -1))))]
+    sender, receiver = first.pair or (-1, -1)
+    either = say("disagree.either-end", sender=sender, receiver=receiver)
+    doubts = [] if culprit else [Doubt.at_most(Confidence.LOW, either)]
     if not breaks:
-        doubts.append(Doubt(disagree.ONLY_TRANSFER_COUNT, cause=Confidence.MEDIUM))
+        doubts.append(Doubt(say("disagree.only-transfer-count"), cause=Confidence.MEDIUM))
     if facts.case.groups[first.group].learned == "assumed":
-        doubts.append(Doubt.at_most(Confidence.MEDIUM, waiting.MEMBERS_ASSUMED))
+        doubts.append(Doubt.at_most(Confidence.MEDIUM, say("waiting.members-assumed")))
     return Hypothesis(
         _missing_end(facts, stall, first, culprit),
         _citations(facts, one_ended, short, breaks),
@@ -65,19 +67,21 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         ranks=culprit,
         suspects=Ranks() if culprit else Ranks(r for call in one_ended for r in call.missing | call.queued),
         call=first,
-        refuted_by=disagree.other_end_recorded(culprit or Ranks(first.pair or ()), _end_of(first, culprit)),
+        refuted_by=say(
+            "refuted.other-end-recorded", ranks=culprit or Ranks(first.pair or ()), end=_end_of(first, culprit)
+        ),
     )
 
 
 def _missing_end(facts: Facts, stall: ObservedStall, call: StuckCall, culprit: Ranks) -> Headline:
     sender, receiver = call.pair or (-1, -1)
     if not culprit:
-        return disagree.one_end_missing(sender, receiver)
-    peer = sender if receiver in culprit else receiver
+        return headline_of("disagree.one-end-missing", sender=sender, receiver=receiver)
+    peer, named, end = sender if receiver in culprit else receiver, who(facts.case, culprit), _end_of(call, culprit)
     if culprit & call.queued:
-        return disagree.posted_behind(who(facts.case, culprit), _end_of(call, culprit), peer)
+        return headline_of("disagree.posted-behind", who=named, end=end, peer=peer)
     since = stall.details.since if stall.details is not None and stall.call is call else None
-    return disagree.never_posted(who(facts.case, culprit), _end_of(call, culprit), peer, since)
+    return headline_of("disagree.never-posted", who=named, end=end, peer=peer, since=since)
 
 
 def _end_of(call: StuckCall, culprit: Ranks) -> str:
@@ -89,13 +93,13 @@ def _end_of(call: StuckCall, culprit: Ranks) -> str:
 def _citations(
     facts: Facts, one_ended: Sequence[StuckCall], short: Collection[int], breaks: Sequence[OrderBreak]
 ) -> Sequence[Citation]:
-    citations: list[Citation] = [Dump(rank, disagree.one_transfer_fewer(rank)) for rank in short]
+    citations: list[Citation] = [Dump(rank, say("disagree.one-transfer-fewer", rank=rank)) for rank in short]
     citations += [entry for item in breaks[:3] for entry in show_order_break(facts, item)]
     for call in one_ended[:3]:
         if call.row >= 0 and call.inside and call.pair is not None:
             rank = min(call.inside)
             end, peer = ("RECV", call.pair[0]) if rank == call.pair[1] else ("SEND", call.pair[1])
-            citations.append(Entry(call.row, disagree.waits_for_other_end(rank, end, peer)))
+            citations.append(Entry(call.row, say("disagree.waits-for-other-end", rank=rank, end=end, peer=peer)))
     return citations
 
 
@@ -106,10 +110,10 @@ def _unrecorded(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     if not lines:
         return None
     return Hypothesis(
-        disagree.in_hidden_transfer(ranks_phrase(stall.ranks), stall.ranks),
+        headline_of("disagree.in-hidden-transfer", who=ranks_phrase(stall.ranks), ranks=stall.ranks),
         [*lines, Waiting(stall.call)],
-        (Doubt.at_most(Confidence.LOW, disagree.TRANSFERS_UNRECORDED),),
+        (Doubt.at_most(Confidence.LOW, say("disagree.transfers-unrecorded")),),
         suspects=stall.ranks,
         call=stall.call,
-        refuted_by=disagree.OTHER_END_SEEN,
+        refuted_by=say("refuted.other-end-seen"),
     )

@@ -15,10 +15,9 @@ from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Entry, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
+from nccldoctor.diagnose.phrases.say import headline_of, say
+from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.registry import rule
-from nccldoctor.diagnose.sentences import inside
-from nccldoctor.diagnose.sentences import waiting as waiting_words
-from nccldoctor.diagnose.sentences.who import who
 from nccldoctor.diagnose.signs.watchdog_diffs import EARLY
 from nccldoctor.identify.clock_skew import SHARED
 from nccldoctor.model import CauseClass, Confidence, Doubt
@@ -51,23 +50,23 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     progress = {rank: facts.progress.by_group_rank[call.group, rank] for rank in stopped}
     waiting = _calls_waiting_for(facts, call)
     own = [
-        Entry(p.row, inside.queued_but_unfinished(r, p.enqueued, call.seq))
+        Entry(p.row, say("inside.queued-but-unfinished", rank=r, queued=p.enqueued, number=call.seq))
         for r, p in list(progress.items())[:3]
         if p.row >= 0
     ]
     is_recorded = all(p.row >= 0 for p in progress.values())
-    doubts = [] if waiting else [Doubt.at_most(Confidence.MEDIUM, inside.no_peer_waits(stopped))]
+    doubts = [] if waiting else [Doubt.at_most(Confidence.MEDIUM, say("inside.no-peer-waits", ranks=stopped))]
     if not is_recorded:
         doubts.append(_doubt_of_counters(facts, call))
     if facts.case.groups[call.group].learned == "assumed":
-        doubts.append(Doubt.at_most(Confidence.MEDIUM, waiting_words.MEMBERS_ASSUMED))
+        doubts.append(Doubt.at_most(Confidence.MEDIUM, say("waiting.members-assumed")))
     return Hypothesis(
-        inside.gpu_stopped(who(facts.case, stopped), stopped, stall.what),
+        headline_of("inside.gpu-stopped", who=who(facts.case, stopped), ranks=stopped, call=stall.what),
         [*own, *_completed_on_peers(facts, call), *(Waiting(other, 1) for other in waiting[:2])],
         doubts,
         ranks=stopped,
         call=_root(facts, call, stopped) if call.row >= 0 else call,
-        refuted_by=inside.completions_moved(stopped),
+        refuted_by=say("refuted.completions-moved", ranks=stopped),
     )
 
 
@@ -76,8 +75,8 @@ def _doubt_of_counters(facts: Facts, call: StuckCall) -> Doubt:
     fronts = (facts.progress.by_group_rank.get((call.group, rank)) for rank in call.completed)
     pending = {front.pending for front in fronts if front is not None and front.pending is not None}
     if len(call.completed) < 2 or len(pending) > 1:
-        return Doubt.at_most(Confidence.LOW, inside.MAY_BE_OUT_OF_STEP)
-    return Doubt.at_most(Confidence.MEDIUM, inside.COUNTED_BY_LINES)
+        return Doubt.at_most(Confidence.LOW, say("inside.may-be-out-of-step"))
+    return Doubt.at_most(Confidence.MEDIUM, say("inside.counted-by-lines"))
 
 
 def _is_mere_snapshot(facts: Facts, call: StuckCall) -> bool:
@@ -164,5 +163,5 @@ def _completed_on_peers(facts: Facts, call: StuckCall) -> list[Entry]:
     for rank in list(call.completed)[:2]:
         front = facts.progress.by_group_rank.get((call.group, rank))
         if front is not None and front.row >= 0:
-            out.append(Entry(front.row, inside.finished_on_peer(rank, front.completed)))
+            out.append(Entry(front.row, say("inside.finished-on-peer", rank=rank, number=front.completed)))
     return out

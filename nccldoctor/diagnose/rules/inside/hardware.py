@@ -16,9 +16,9 @@ from nccldoctor.align.stalls import StallKind
 from nccldoctor.diagnose.citations import Citation, Line, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
+from nccldoctor.diagnose.phrases.say import headline_of, say
+from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.registry import rule
-from nccldoctor.diagnose.sentences import inside
-from nccldoctor.diagnose.sentences.who import who
 from nccldoctor.events import CudaError, Event, GpuError
 from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import Ranks
@@ -32,7 +32,7 @@ FITS = 900.0
 """Seconds before the stalled call was issued in which an error of a board can be its cause."""
 
 
-@rule(CAUSE, refuted_by=inside.same_error_elsewhere("GPU"))
+@rule(CAUSE, refuted_by=say("refuted.same-error-elsewhere", board="GPU"))
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The board that failed first, if it fits the stall."""
     found = [f for f in facts.failures if f.cause is CAUSE and _is_near_onset(facts, f)]
@@ -45,11 +45,12 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     if left:
         ranks, suspects = left, Ranks()
     evidence: list[Citation] = [
-        Line(e, inside.board_error(_board(e), _what(e)), observer=_observer(e))
+        Line(e, say("inside.board-error", board=_board(e), error=_what(e).rstrip(".")), observer=_observer(e))
         for f in (named or found)[:4]
         for e in f.events[:3]
     ]
-    evidence += [Line(e, inside.own_cuda_error(e.rank)) for e in facts.case.of(CudaError) if e.rank in ranks][:1]
+    own = [e for e in facts.case.of(CudaError) if e.rank in ranks][:1]
+    evidence += [Line(e, say("inside.own-cuda-error", rank=e.rank)) for e in own]
     evidence.append(Waiting(stall.call))
     event = (named or found)[0].events[0]
     kind = _board_word(event)
@@ -60,13 +61,13 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     )
     stranger = event.host if not named and facts.hosts.by_name and not facts.hosts.on(event.host) else None
     return Hypothesis(
-        inside.board_failed(boards, _what(event)),
+        headline_of("inside.board-failed", board=boards, error=_what(event)),
         evidence,
-        [*doubts, *([Doubt.at_most(Confidence.MEDIUM, inside.no_rank_on(stranger))] if stranger else [])],
+        [*doubts, *([Doubt.at_most(Confidence.MEDIUM, say("inside.no-rank-on", host=stranger))] if stranger else [])],
         ranks=ranks,
         suspects=suspects,
         call=stall.call,
-        refuted_by=inside.same_error_elsewhere(kind),
+        refuted_by=say("refuted.same-error-elsewhere", board=kind),
     )
 
 
@@ -84,12 +85,12 @@ def _left_of_host(facts: Facts, stall: ObservedStall, near: Ranks) -> Ranks:
 
 def _doubts_about_owner(ranks: Ranks, is_left: bool, is_derived: bool, kind: str) -> Sequence[Doubt]:
     if is_derived:
-        return [Doubt.at_most(Confidence.MEDIUM, inside.owner_by_slot(kind))]
+        return [Doubt.at_most(Confidence.MEDIUM, say("inside.owner-by-slot", board=kind))]
     if is_left:
-        return [Doubt(inside.owner_by_elimination(kind, ranks), ranks=Confidence.MEDIUM)]
+        return [Doubt(say("inside.owner-by-elimination", board=kind, ranks=ranks), ranks=Confidence.MEDIUM)]
     if len(ranks) == 1:
         return []
-    says = inside.SEVERAL_BOARDS if ranks else inside.owner_unknown(kind)
+    says = say("inside.several-boards") if ranks else say("inside.owner-unknown", board=kind)
     return [Doubt.at_most(Confidence.MEDIUM, says)]
 
 

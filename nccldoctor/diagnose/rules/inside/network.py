@@ -16,10 +16,10 @@ from nccldoctor.align.stalls import StallKind
 from nccldoctor.diagnose.citations import Citation, Line, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
+from nccldoctor.diagnose.phrases.headline import Headline
+from nccldoctor.diagnose.phrases.say import headline_of, say
+from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.registry import rule
-from nccldoctor.diagnose.sentences import inside
-from nccldoctor.diagnose.sentences.headline import Headline
-from nccldoctor.diagnose.sentences.who import who
 from nccldoctor.events import Event, IbError, KernelEvent, NcclError, SchedulerEvent, SocketError
 from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.hosts import endpoint_address, host_order
@@ -40,7 +40,7 @@ _IB = {
 }
 
 
-@rule(CAUSE, refuted_by=inside.PEER_ENDED_FIRST)
+@rule(CAUSE, refuted_by=say("refuted.peer-ended-first"))
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The first transport error that nobody's end explains."""
     found = [f for f in facts.failures if f.cause is CAUSE]
@@ -60,12 +60,14 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     ports = [e for e in first.events if (isinstance(e, IbError) and e.is_of_own_end) or isinstance(e, KernelEvent)]
     evidence: list[Citation] = [Line(e, _says(e), observer=_observer(e)) for e in first.events[:6]]
     evidence += [
-        Line(e, inside.nccl_error(e.rank, e.code)) for e in facts.case.of(NcclError) if e.rank not in first.ranks
+        Line(e, say("inside.nccl-error", rank=e.rank, code=e.code))
+        for e in facts.case.of(NcclError)
+        if e.rank not in first.ranks
     ][:2]
     evidence.append(Waiting(stall.call))
-    doubts = [] if ports else [Doubt.at_most(Confidence.MEDIUM, inside.NO_PORT_ERROR)]
+    doubts = [] if ports else [Doubt.at_most(Confidence.MEDIUM, say("inside.no-port-error"))]
     if len(first.ranks) != 1:
-        doubts.append(Doubt.at_most(Confidence.MEDIUM, inside.NOT_ONE_END))
+        doubts.append(Doubt.at_most(Confidence.MEDIUM, say("inside.not-one-end")))
     return Hypothesis(
         _failed_end(facts, stall, first, ports),
         evidence,
@@ -82,12 +84,13 @@ def _failed_end(facts: Facts, stall: ObservedStall, failure: Failure, ports: Seq
     ranks, what = failure.ranks, _what((ports or failure.events)[0])
     named = who(facts.case, ranks) if ranks else next((e.host for e in failure.events if e.host), "a host")
     if ports:
-        return inside.own_end_failed(_part(ports[0], len(ranks)), named, call, what)
+        return headline_of("inside.own-end-failed", part=_part(ports[0], len(ranks)), who=named, call=call, error=what)
     reporting = dict.fromkeys(facts.case.rank_host.get(rank, "") for rank in ranks)
     hosts = sorted(reporting, key=host_order)
     if len(hosts) == 2 and all(hosts) and all(_is_about_a_peer(e) for e in failure.events):
-        return inside.link_failed((hosts[0], hosts[1]), call, _error_alone(failure.events[0]))
-    return inside.connection_failed(named, ranks, call, what)
+        error = _error_alone(failure.events[0])
+        return headline_of("inside.link-failed", one=hosts[0], other=hosts[1], call=call, error=error)
+    return headline_of("inside.connection-failed", who=named, many=len(ranks) > 1, call=call, error=what)
 
 
 def _part(event: Event, ranks: int) -> str:
@@ -117,14 +120,14 @@ def _lost_way_to_peer(facts: Facts, stall: ObservedStall, failure: Failure, end:
     The fault is in its adapter, its path, or the whole host.
     """
     evidence: list[Citation] = [*(Line(e, _says(e)) for e in failure.events[:6]), Waiting(stall.call)]
-    call = stall.what if stall.call is not None else ""
+    call, error = stall.what if stall.call is not None else "", _error_alone(failure.events[0])
     return Hypothesis(
-        inside.way_to_peer_lost(who(facts.case, failure.ranks), end, call, _error_alone(failure.events[0])),
+        headline_of("inside.way-to-peer-lost", who=who(facts.case, failure.ranks), end=end, call=call, error=error),
         evidence,
-        (Doubt.at_most(Confidence.MEDIUM, inside.ADAPTER_PATH_OR_HOST),),
+        (Doubt.at_most(Confidence.MEDIUM, say("inside.adapter-path-or-host")),),
         ranks=failure.suspects,
         call=stall.call,
-        refuted_by=inside.PEER_ENDED_OR_OTHER_HOSTS,
+        refuted_by=say("refuted.peer-ended-or-other-hosts"),
     )
 
 
@@ -186,7 +189,7 @@ def _error_alone(event: Event) -> str:
 
 def _says(event: Event) -> str:
     named = f"rank {event.rank}" if event.rank is not None else (event.host or "a host")
-    return inside.network_error(named, _what(event))
+    return say("inside.network-error", who=named, error=_what(event).rstrip("."))
 
 
 def _observer(event: Event) -> str:

@@ -16,8 +16,8 @@ from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
+from nccldoctor.diagnose.phrases.say import headline_of, say
 from nccldoctor.diagnose.registry import rule
-from nccldoctor.diagnose.sentences import inside
 from nccldoctor.diagnose.signs.absence import is_shown_whole
 from nccldoctor.diagnose.signs.watchdog_diffs import EARLY
 from nccldoctor.events import CallTimeout
@@ -26,7 +26,7 @@ from nccldoctor.model import CauseClass, Confidence, Doubt
 
 @rule(
     CauseClass.UNFINISHED,
-    refuted_by=inside.member_elsewhere("the call"),
+    refuted_by=say("refuted.member-elsewhere", call="the call"),
 )
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """Concludes that a call hangs although no member is shown to be missing."""
@@ -39,12 +39,13 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     whole = is_shown_whole(facts, call)
     if len(call.inside) < 2 and not whole:
         return None  # one rank's word: whoever it waits for may be anybody
+    is_all = call.entered == facts.case.world
     headline = (
-        inside.none_finished(call.entered, facts.case.world, stall.what)
+        headline_of("inside.none-finished", ranks=call.entered, is_all=is_all, call=stall.what)
         if whole and not call.completed
-        else inside.stuck_without_absentee(call.inside, stall.what, call.completed)
+        else headline_of("inside.stuck-without-absentee", inside=call.inside, call=stall.what, passed=call.completed)
     )
-    refuted_by = inside.member_elsewhere(stall.what)
+    refuted_by = say("refuted.member-elsewhere", call=stall.what)
     doubts = [*_doubts(facts, stall, call, whole)]
     return Hypothesis(headline, [Waiting(call, 4)], doubts, call=call, refuted_by=refuted_by)
 
@@ -54,21 +55,21 @@ def _doubts(facts: Facts, stall: ObservedStall, call: StuckCall, whole: bool) ->
     group = facts.case.groups[call.group]
     is_silent = facts.liveness.first_alarm is None
     if len(call.inside) < 2 or not whole:
-        yield Doubt.at_most(Confidence.LOW, inside.NOT_ALL_INSIDE)
+        yield Doubt.at_most(Confidence.LOW, say("inside.not-all-inside"))
     if group.learned == "listed" and len(facts.case.world) == 2:
-        yield Doubt.at_most(Confidence.LOW, inside.MAY_BE_TWO_OF_MANY)
+        yield Doubt.at_most(Confidence.LOW, say("inside.may-be-two-of-many"))
     if is_silent and (facts.liveness.logged or stall.can_hide_transfers):  # no watchdog wrote them
-        yield Doubt.at_most(Confidence.LOW, inside.MAY_END)
+        yield Doubt.at_most(Confidence.LOW, say("inside.may-end"))
     if _is_one_of_several(facts, call):
-        yield Doubt.at_most(Confidence.LOW, inside.ORDER_OF_TIMEOUTS)
+        yield Doubt.at_most(Confidence.LOW, say("inside.order-of-timeouts"))
     if _is_not_comparable(facts, call) or _has_no_dtypes(facts, call) or group.learned == "listed":
-        yield Doubt.at_most(Confidence.MEDIUM, inside.NOT_COMPARABLE)
+        yield Doubt.at_most(Confidence.MEDIUM, say("inside.not-comparable"))
     if call.row < 0:
-        yield Doubt(inside.ONLY_LINES, cause=Confidence.MEDIUM)
+        yield Doubt(say("inside.only-lines"), cause=Confidence.MEDIUM)
     if is_silent:
-        yield Doubt(inside.NO_TIMEOUT, cause=Confidence.MEDIUM)
+        yield Doubt(say("inside.no-timeout"), cause=Confidence.MEDIUM)
     if _has_unread_rank(facts):
-        yield Doubt.at_most(Confidence.MEDIUM, inside.MAY_QUEUE_BEHIND)
+        yield Doubt.at_most(Confidence.MEDIUM, say("inside.may-queue-behind"))
 
 
 def _has_no_dtypes(facts: Facts, call: StuckCall) -> bool:

@@ -21,9 +21,10 @@ from nccldoctor.align.world.addresses import lookups_in_vain, wrong_addresses
 from nccldoctor.diagnose.citations import Citation, Line, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
+from nccldoctor.diagnose.phrases import setup as words
+from nccldoctor.diagnose.phrases.say import headline_of, say
+from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.registry import rule
-from nccldoctor.diagnose.sentences import setup as words
-from nccldoctor.diagnose.sentences.who import who
 from nccldoctor.diagnose.signs.framework_reports import cite, named_ranks
 from nccldoctor.diagnose.signs.log_endings import closed_after_an_attempt
 from nccldoctor.events import (
@@ -58,6 +59,7 @@ from nccldoctor.parsers.event_details import (
     rank_checked_in_twice,
     ranks_on_one_gpu,
 )
+from nccldoctor.words.names import op_name
 
 _WAY = ("init.cc:", "bootstrap.cc:", "init.cu:", "bootstrap.cu:")
 """Where a result code passes when the making of a communicator fails."""
@@ -87,7 +89,7 @@ def _too_many_at_barrier(events: Sequence[StoreError]) -> str | None:
     if not counts:
         return None
     here, size = max((arrived, members) for members, arrived in counts)
-    return words.crowded(here, size)
+    return say("setup.crowded", here=here, size=size)
 
 
 def _waits_at_store(facts: Facts) -> Hypothesis | None:
@@ -96,18 +98,17 @@ def _waits_at_store(facts: Facts) -> Hypothesis | None:
     absent, missing = _missing_at_barrier(waiting)
     if not missing or facts.failures or facts.liveness.first_alarm is not None or _has_gone_on(facts, waiting[-1]):
         return None
+    named = say("setup.not-joined", who=who(facts.case, absent)) if absent else ""
     return Hypothesis(
-        words.job_never_started(
-            words.not_joined(who(facts.case, absent)) if absent else words.missing_joiners(missing)
-        ),
-        tuple(Line(e, words.waits_at_store(e.rank)) for e in waiting[-6:]),
+        headline_of("setup.job-never-started", why=named or say("setup.missing-joiners", missing=missing)),
+        tuple(Line(e, say("setup.waits-at-store", rank=e.rank)) for e in waiting[-6:]),
         (
-            Doubt.at_most(Confidence.MEDIUM, words.LOG_MAY_END_EARLY)
+            Doubt.at_most(Confidence.MEDIUM, say("setup.log-may-end-early"))
             if absent
-            else Doubt.at_most(Confidence.LOW, words.LOG_ENDS_UNNAMED),
+            else Doubt.at_most(Confidence.LOW, say("setup.log-ends-unnamed")),
         ),
         ranks=absent,
-        refuted_by=words.COMPLETED_CALL,
+        refuted_by=say("refuted.completed-call"),
     )
 
 
@@ -144,35 +145,36 @@ def _communicator_failed(facts: Facts) -> Hypothesis | None:
     reporters = Ranks(e.rank for e in reasons or signs if e.rank is not None and _is_same_lack(e, first))
     is_cause_known = bool(reasons) and not (isinstance(first, SocketError) and (first.echo or first.how == "reset"))
     evidence: list[Citation] = [
-        Line(e, words.FIRST_ERROR if e is first else words.ANOTHER_ERROR) for e in (reasons or signs)[:3]
+        Line(e, say("setup.first-error") if e is first else say("setup.another-error")) for e in (reasons or signs)[:3]
     ]
-    evidence += [Line(e, words.FAILED_HERE) for e in signs[:3]]
+    evidence += [Line(e, say("setup.failed-here")) for e in signs[:3]]
     return Hypothesis(
-        words.communicator_failed(
-            first,
-            _who_clashes(sharing, doubled) or words.writers(first, reporters),
-            words.error_words(first),
-            why,
+        headline_of(
+            "setup.communicator-failed",
+            library=words.library_of(first),
+            who=_who_clashes(sharing, doubled) or words.writers(first, reporters),
+            error=words.error_words(first),
+            why=why,
         ),
         evidence,
         (
-            Doubt.at_most(Confidence.MEDIUM, words.MAY_FOLLOW)
+            Doubt.at_most(Confidence.MEDIUM, say("setup.may-follow"))
             if is_cause_known
-            else Doubt.at_most(Confidence.LOW, words.NO_REASON),
+            else Doubt.at_most(Confidence.LOW, say("setup.no-reason")),
         ),
         ranks=reporters
         if is_cause_known and _is_of_one_process(first) and _is_of_a_part(facts, reporters)
         else Ranks(),
         suspects=sharing | doubled,
-        refuted_by=words.COMPLETED_CALL,
+        refuted_by=say("refuted.completed-call"),
     )
 
 
 def _who_clashes(sharing: Ranks, doubled: Ranks) -> str:
     """The ranks that stand in each other's way, in words; "" where none do."""
     if sharing:
-        return words.share_a_gpu(sharing)
-    return words.came_twice(doubled) if doubled else ""
+        return say("setup.share-a-gpu", ranks=sharing)
+    return say("setup.came-twice", ranks=doubled) if doubled else ""
 
 
 def _is_same_lack(event: Event, first: Event) -> bool:
@@ -240,7 +242,7 @@ SET_UP = frozenset(
 """Operations of the store that belong to setting a group up."""
 
 
-@rule(CAUSE, refuted_by=words.COMPLETED_CALL)
+@rule(CAUSE, refuted_by=say("refuted.completed-call"))
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """Set-up that did not end, where nothing of the job's work is on record."""
     if _has_worked(facts):
@@ -273,9 +275,9 @@ def _first_call(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     if stall.mismatch is not None or any(stall.job.differing_lines[aspect] for aspect in ("op", "size", "dtype")):
         return None  # calls that differ can't complete, whatever was connected
     return Hypothesis(
-        words.first_collective(call.inside),
+        headline_of("setup.first-collective", inside=call.inside),
         (Waiting(call, 4),),
-        (Doubt.at_most(Confidence.LOW, words.LATE_FIRST_CALL),),
+        (Doubt.at_most(Confidence.LOW, say("setup.late-first-call")),),
         suspects=call.unknown,
         call=call,
     )
@@ -301,14 +303,14 @@ def _later_group(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     few = len(outside) < len(inside) and not (lines and all(_was_closed_early(facts, r) for r in outside))
     evidence: list[Citation] = [*list(inside.values())[:3], Waiting(stall.call, 2)]
     return Hypothesis(
-        words.waits_for_group(Ranks(inside), outside),
+        headline_of("setup.waits-for-group", inside=Ranks(inside), outside=outside),
         evidence,
         tuple(_doubts_of_later_group(facts, outside, few=few)),
         ranks=outside if few else Ranks(),
         suspects=Ranks() if few else outside,
         victims=Ranks(inside),
         call=stall.call,
-        refuted_by=words.SAME_LINE,
+        refuted_by=say("refuted.others-called-it"),
     )
 
 
@@ -319,11 +321,11 @@ def _doubts_of_later_group(facts: Facts, outside: Ranks, *, few: bool) -> Iterat
     """
     stances = [facts.looks.newest.get(rank) for rank in outside]
     if any(stance is not None and stance.posture.is_wait for stance in stances):
-        yield Doubt.at_most(Confidence.LOW, words.MAY_BE_NO_MEMBER)
+        yield Doubt.at_most(Confidence.LOW, say("setup.may-be-no-member"))
     yield (
-        Doubt.at_most(Confidence.MEDIUM, words.ON_THEIR_WAY)
+        Doubt.at_most(Confidence.MEDIUM, say("setup.on-their-way"))
         if few
-        else Doubt.at_most(Confidence.LOW, words.MOST_NOT_SHOWN)
+        else Doubt.at_most(Confidence.LOW, say("setup.most-not-shown"))
     )
 
 
@@ -405,24 +407,28 @@ def _never_completed(facts: Facts, begun: Mapping[int, CommInit]) -> Hypothesis:
     torn = _started_otherwise(facts, size) if is_world else Ranks()
     absent = absent - torn or absent
     is_few = is_world and 0 < len(absent) <= max(1, size // 4)
-    citations = [Line(e, words.started_not_completed(r, size), observer=f"log:{r}") for r, e in list(begun.items())[:3]]
+    citations = [
+        Line(e, say("setup.started-not-completed", rank=r, size=size), observer=f"log:{r}")
+        for r, e in list(begun.items())[:3]
+    ]
     for rank in list(absent)[:3] if is_few else []:
         last = facts.liveness.activity(rank).last_event
         if last is not None:
-            citations.append(Line(last, words.last_line_without_start(rank)))
-    citations += [Line(e, words.STORE_TIMED_OUT) for e in facts.case.of(StoreError)][:2]
+            citations.append(Line(last, say("setup.last-line-without-start", rank=rank)))
+    citations += [Line(e, say("setup.store-timed-out")) for e in facts.case.of(StoreError)][:2]
     has_log = bool(absent & facts.liveness.logged)
     if is_few:
-        headline = words.never_joined(who(facts.case, absent), size, len(begun))
-        doubts = [] if has_log else [Doubt.at_most(Confidence.MEDIUM, words.NO_LOG_OF_MISSING)]
-        doubts += [Doubt.at_most(Confidence.MEDIUM, words.start_contradicts(torn))] if torn else []
+        headline = headline_of("setup.never-joined", who=who(facts.case, absent), size=size, begun=len(begun))
+        doubts = [] if has_log else [Doubt.at_most(Confidence.MEDIUM, say("setup.no-log-of-missing"))]
+        doubts += [Doubt.at_most(Confidence.MEDIUM, say("setup.start-contradicts", ranks=torn))] if torn else []
     else:
-        headline = words.never_completed(size, len(begun), absent if is_world else Ranks())
+        silent = absent if is_world else Ranks()
+        headline = headline_of("setup.never-completed", size=size, begun=len(begun), without_start=silent)
         is_cut = facts.liveness.first_alarm is None  # the log may merely end in the middle of a start
         doubts = [
-            Doubt.at_most(Confidence.LOW, words.LOG_ENDS_IN_START)
+            Doubt.at_most(Confidence.LOW, say("setup.log-ends-in-start"))
             if is_cut
-            else Doubt(words.NO_LINE_NAMES_MISSING, Confidence.MEDIUM, Confidence.MEDIUM)
+            else Doubt(say("setup.no-line-names-missing"), Confidence.MEDIUM, Confidence.MEDIUM)
         ]
     return Hypothesis(
         headline,
@@ -444,13 +450,15 @@ def _unresolved(facts: Facts) -> Hypothesis | None:
     first = {e.rank: e for e in reversed(lookups)}
     waiting = [e for e in facts.case.of(StoreError) if e.operation in SET_UP and e.rank not in ranks]
     has_ended = any(e.rank in first for e in facts.case.of(ExceptionRaised))
+    name = (lookups[0].address or "").rpartition(":")[0]
+    why = say("setup.name-unresolved", who=who(facts.case, ranks) if ranks else "", name=name)
     return Hypothesis(
-        words.job_never_started(words.name_unresolved(who(facts.case, ranks) if ranks else "", lookups[0].address)),
+        headline_of("setup.job-never-started", why=why),
         [Line(e, words.store_gave_out(e)) for e in (*[first[r] for r in sorted(first, key=str)][:4], *waiting[:2])],
-        () if has_ended else (Doubt.at_most(Confidence.MEDIUM, words.LOOKUPS_GO_ON),),
+        () if has_ended else (Doubt.at_most(Confidence.MEDIUM, say("setup.lookups-go-on")),),
         ranks=ranks if others else Ranks(),
         victims=others if others else ranks,
-        refuted_by=words.COMPLETED_CALL,
+        refuted_by=say("refuted.completed-call"),
     )
 
 
@@ -472,11 +480,11 @@ def _store_gave_up(facts: Facts) -> Hypothesis | None:
     unjoined = unjoined or _unaccounted(facts, missing)
     too_many = _too_many_at_barrier(errors)
     if absent:
-        what = words.never_made_first_call(who(facts.case, absent))
+        what = say("setup.never-made-first-call", who=who(facts.case, absent))
     elif too_many is not None:
         what = too_many
     elif unjoined:
-        what = words.not_joined(who(facts.case, unjoined))
+        what = say("setup.not-joined", who=who(facts.case, unjoined))
     else:
         what = _not_launched(rendezvous) or _without_a_rank(errors, missing)
     ranks = absent or (unjoined if too_many is None else Ranks())
@@ -484,10 +492,10 @@ def _store_gave_up(facts: Facts) -> Hypothesis | None:
     is_rest = frozenset(facts.case.world) <= ranks | left and facts.case.world_size is not None
     known = Confidence.HIGH if ranks and is_rest else Confidence.MEDIUM
     return Hypothesis(
-        words.job_never_started(what),
+        headline_of("setup.job-never-started", why=what),
         [Line(e, words.store_gave_out(e)) for e in errors[:6]]
-        + [Line(e, words.RENDEZVOUS_FAILED) for e in rendezvous[:2]],
-        (Doubt(words.NO_WHY, known, Confidence.MEDIUM),),
+        + [Line(e, say("setup.rendezvous-failed")) for e in rendezvous[:2]],
+        (Doubt(say("setup.no-why"), known, Confidence.MEDIUM),),
         ranks=ranks,
         victims=left - ranks,
     )
@@ -498,24 +506,25 @@ def _not_launched(rendezvous: Sequence[RendezvousError]) -> str:
     failed = next((e for e in rendezvous if e.what == "launch-failed"), None)
     if failed is None:
         return ""
-    return words.launch_failed(failed.node or "", failed.message.rpartition(": ")[2][:80])
+    return say("setup.launch-failed", node=failed.node or "", why=failed.message.rpartition(": ")[2][:80])
 
 
 def _without_a_rank(errors: Sequence[StoreError], missing: int) -> str:
     """What kept the job from coming up, where no rank is known."""
     taken = next((e for e in errors if e.operation == "port-in-use"), None)
     if taken is not None:
-        return words.port_taken(taken.address, taken.host)
+        return say("setup.port-taken", address=taken.address, host=taken.host)
     if missing:
-        return words.missing_joiners(missing)
+        return say("setup.missing-joiners", missing=missing)
     unreached = next((e for e in errors if e.operation == "peer-connect"), None)
     if unreached is not None:
-        return words.peer_unreachable(unreached)
+        own, peer = unreached.group_rank, unreached.peer
+        return say("setup.peer-unreachable", group_rank=own, peer=peer, address=unreached.address)
     if errors and all(e.operation == "connect" for e in errors):
         address = next((e.address for e in errors if e.address), None)
         why = why_unreachable(address.rpartition(":")[0], from_other_hosts=False) if address is not None else ""
-        return words.store_unreachable(address, why)
-    return words.MISSING_RANK_UNKNOWN
+        return say("setup.store-unreachable", address=address, why=why)
+    return say("setup.missing-rank-unknown")
 
 
 def _ended_by_itself(facts: Facts) -> Ranks:
@@ -536,12 +545,12 @@ def _not_joined(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     waiting = Ranks(e.rank for e in reports if e.rank is not None) | (r for e in reports for r in e.reached)
     by = reports[0].by
     named_or_not = who(facts.case, absent) if absent else "at least one process"
-    why = words.framework_waits(named_or_not, by, began_late=bool(late), many=len(absent) > 1)
-    known = Doubt(words.framework_without_reason(by), cause=Confidence.MEDIUM)
-    unnamed = Doubt.at_most(Confidence.MEDIUM, words.framework_names_none(by))
+    why = say("setup.framework-waits", who=named_or_not, by=by, began_late=bool(late), many=len(absent) > 1)
+    known = Doubt(say("setup.framework-without-reason", by=by), cause=Confidence.MEDIUM)
+    unnamed = Doubt.at_most(Confidence.MEDIUM, say("setup.framework-names-none", by=by))
     return Hypothesis(
-        words.job_never_started(why),
-        [*cite(reports), *(Line(e, words.connects_late(r)) for r, e in late.items())],
+        headline_of("setup.job-never-started", why=why),
+        [*cite(reports), *(Line(e, say("setup.connects-late", rank=r)) for r, e in late.items())],
         (known,) if named else (unnamed,),
         ranks=absent,
         victims=waiting - absent,
@@ -584,12 +593,12 @@ def _unreachable(facts: Facts) -> Hypothesis | None:
     shown = list(facts.case.of(CollectiveTimeout))[:2]
     line = shown[0]
     return Hypothesis(
-        words.store_and_call(waiting, line.op),
+        headline_of("setup.store-and-call", waiting=waiting, op=op_name(line.op)),
         (
             *(Line(e, words.store_gave_out(e)) for e in found[:3]),
-            *(Line(e, words.timed_out_in_call(e.rank)) for e in shown),
+            *(Line(e, say("setup.timed-out-in-call", rank=e.rank)) for e in shown),
         ),
-        (Doubt.at_most(Confidence.LOW, words.PROCESS_NOT_TIED),),
+        (Doubt.at_most(Confidence.LOW, say("setup.process-not-tied")),),
         stalled=line.stalled(waiting),
-        refuted_by=words.JOINED_LATER,
+        refuted_by=say("refuted.joined-later"),
     )

@@ -19,10 +19,10 @@ from nccldoctor.align.stalls import StallKind
 from nccldoctor.diagnose.citations import Citation, Entry
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
+from nccldoctor.diagnose.phrases.headline import Headline
+from nccldoctor.diagnose.phrases.say import headline_of, say
+from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.registry import rule
-from nccldoctor.diagnose.sentences import slow
-from nccldoctor.diagnose.sentences.headline import Headline
-from nccldoctor.diagnose.sentences.who import who
 from nccldoctor.diagnose.signs.silence import has_dumped_while_stalled
 from nccldoctor.events import ProcessExit
 from nccldoctor.model import CauseClass, Confidence, Doubt
@@ -44,7 +44,7 @@ CALLS = 2
 """Calls that are quoted of each of them."""
 
 
-@rule(CauseClass.STRAGGLER, refuted_by=slow.STILL_OPEN)
+@rule(CauseClass.STRAGGLER, refuted_by=say("refuted.still-open"))
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """Ranks that are late again and again, where nobody complains and nothing is stuck for another reason."""
     late = list(facts.lateness.late.values())
@@ -60,7 +60,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         [citation for one in late[:SHOWN] for citation in _late_calls(facts, one)],
         list(_doubts_of_lateness(facts, late, went_on or not facts.stalls)),
         ranks=facts.lateness.late_ranks,
-        refuted_by=slow.DRIFTING_CLOCKS if went_on else "",
+        refuted_by=say("refuted.drifting-clocks") if went_on else "",
     )
 
 
@@ -79,14 +79,14 @@ def _is_expected(facts: Facts, rank: int, went_on: bool) -> bool:
 def _doubts_of_lateness(facts: Facts, late: list[LateRank], is_moving: bool) -> Iterator[Doubt]:
     """Doubts that the job moves, and that the devices were as late as their hosts."""
     if not is_moving:
-        yield Doubt(slow.NO_STEP_AFTER, Confidence.MEDIUM, Confidence.LOW)
+        yield Doubt(say("slow.no-step-after"), Confidence.MEDIUM, Confidence.LOW)
     if any(one.may_be_clock for one in late):
-        yield Doubt.at_most(Confidence.LOW, slow.MAY_BE_CLOCK)
+        yield Doubt.at_most(Confidence.LOW, say("slow.may-be-clock"))
     if any(one.late_calls < LATE_PARTS for one in late):
-        yield Doubt.at_most(Confidence.LOW, slow.FEW_CALLS)
+        yield Doubt.at_most(Confidence.LOW, say("slow.few-calls"))
     is_on_hosts = all(dump.only_retires for dump in facts.case.dumps)  # no device runs the calls, or none is recorded
     if not is_on_hosts and any(one.measure is Measure.ISSUED for one in late):
-        yield Doubt.at_most(Confidence.MEDIUM, slow.HOST_TIMES)
+        yield Doubt.at_most(Confidence.MEDIUM, say("slow.host-times"))
 
 
 def _told_late(facts: Facts, late: list[LateRank]) -> Headline:
@@ -94,8 +94,15 @@ def _told_late(facts: Facts, late: list[LateRank]) -> Headline:
     worst = max(late, key=lambda one: one.share)
     group = facts.case.groups[worst.group]
     name = "the default group" if group.desc == "default_pg" else group_title(group.label)
-    return slow.late_in_every_call(
-        who(facts.case, ranks), ranks, worst.seconds, worst.late_calls, worst.compared, name, worst.share
+    return headline_of(
+        "slow.late-in-every-call",
+        who=who(facts.case, ranks),
+        ranks=ranks,
+        seconds=worst.seconds,
+        late=worst.late_calls,
+        compared=worst.compared,
+        group=name,
+        share=worst.share,
     )
 
 
@@ -104,6 +111,6 @@ def _late_calls(facts: Facts, late: LateRank) -> list[Citation]:
     out: list[Citation] = []
     for row in late.rows[-CALLS:]:
         peers = rows_at(facts.case, facts.progress, late.group, int(facts.case.calls.seq[row]))
-        out.append(Entry(row, slow.late_in(late.rank, _WORDS[late.measure], late.seconds)))
-        out += [Entry(peer, slow.was_there(rank)) for rank, peer in peers.items() if rank != late.rank][:1]
+        out.append(Entry(row, say("slow.late-in", rank=late.rank, how=_WORDS[late.measure], seconds=late.seconds)))
+        out += [Entry(peer, say("slow.was-there", rank=rank)) for rank, peer in peers.items() if rank != late.rank][:1]
     return out

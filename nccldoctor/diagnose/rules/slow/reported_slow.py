@@ -13,16 +13,16 @@ from nccldoctor.align.stalls import StallKind
 from nccldoctor.diagnose.citations import Line
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
+from nccldoctor.diagnose.phrases.say import headline_of, say
+from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.registry import rule
-from nccldoctor.diagnose.sentences import slow
-from nccldoctor.diagnose.sentences.who import who
 from nccldoctor.diagnose.signs.log_endings import has_clean_end
 from nccldoctor.events import SlowReport
 from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import Ranks
 
 
-@rule(CauseClass.STRAGGLER, refuted_by=slow.NOT_REPORTED_AGAIN)
+@rule(CauseClass.STRAGGLER, refuted_by=say("refuted.not-reported-again"))
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The ranks of the newest report, where nobody gave up or failed."""
     reports = list(facts.case.of(SlowReport))
@@ -34,10 +34,10 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     ranks = newest.slow if newest.of == "rank" else Ranks()
     if stall.kind is StallKind.ABSENT and not (ranks and stall.ranks <= ranks):
         return None
-    named = who(facts.case, ranks) if ranks else slow.node_name(newest.slow)
+    named = who(facts.case, ranks) if ranks else say("slow.node-name", nodes=newest.slow)
     return Hypothesis(
-        slow.reported_slower(named, newest.slow, newest.by),
-        [Line(newest, slow.compared_all(newest.by))],
-        (Doubt.at_most(Confidence.MEDIUM, slow.ONE_TOOL),),
+        headline_of("slow.reported-slower", who=named, slow=newest.slow, by=newest.by),
+        [Line(newest, say("slow.compared-all", by=newest.by))],
+        (Doubt.at_most(Confidence.MEDIUM, say("slow.one-tool")),),
         ranks=ranks & facts.case.world if facts.case.world else ranks,
     )

@@ -22,10 +22,10 @@ from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Citation, Entry, Line, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
+from nccldoctor.diagnose.phrases.doing import ongoing
+from nccldoctor.diagnose.phrases.say import headline_of, say
+from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.registry import rule
-from nccldoctor.diagnose.sentences import slow
-from nccldoctor.diagnose.sentences.doing import ongoing
-from nccldoctor.diagnose.sentences.who import who
 from nccldoctor.diagnose.signs.absence import WORK, are_only_ones_left
 from nccldoctor.events import CollectiveTimeout, Event, ExceptionRaised, Heartbeat, Phase, Progress
 from nccldoctor.model import CauseClass, Confidence, Doubt, Stalled
@@ -44,7 +44,7 @@ FREED = 10.0
 _PREPARES = ("Map", "Filter", "Tokeniz", "Running tokenizer", "Packing", "Generating", "Grouping", "Scanning")
 
 
-@rule(CAUSE, refuted_by=slow.NEVER_ARRIVED)
+@rule(CAUSE, refuted_by=say("refuted.never-arrived"))
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """Concludes that ranks straggle: they came late, or were still working when the others gave up."""
     if stall.kind is StallKind.FULL and stall.call is not None:
@@ -71,10 +71,12 @@ def _late_entry(facts: Facts, call: StuckCall) -> Hypothesis | None:
     if not late or (len(late) * 2 >= len(times) and not is_pair) or len(late) > len(_on_time(facts, deadline)):
         return None
     since = min(times.values()) if is_pair else usual
-    evidence: list[Citation] = [Entry(rows[r], slow.came_late(r, times[r] - since)) for r in list(late)[:3]]
-    evidence += [Entry(rows[r], slow.had_been_waiting(r)) for r in [q for q in rows if q not in late][:2]]
+    some = list(late)[:3]
+    evidence: list[Citation] = [Entry(rows[r], say("slow.came-late", rank=r, late=times[r] - since)) for r in some]
+    evidence += [Entry(rows[r], say("slow.had-been-waiting", rank=r)) for r in [q for q in rows if q not in late][:2]]
+    title, most = describe(facts, call), max(times[r] for r in late) - since
     return Hypothesis(
-        slow.reached_late(who(facts.case, late), describe(facts, call), max(times[r] for r in late) - since, limit),
+        headline_of("slow.reached-late", who=who(facts.case, late), call=title, late=most, limit=limit),
         evidence,
         list(_doubts_of_entry(facts, late, min(times[r] for r in late) - deadline, deadline)),
         ranks=late,
@@ -92,9 +94,9 @@ def _on_time(facts: Facts, deadline: float) -> Ranks:
 def _doubts_of_entry(facts: Facts, late: Ranks, after: float, deadline: float) -> Iterator[Doubt]:
     """Doubts where the timeout itself may have freed the late ranks, or as many ranks were early as late."""
     if 0 < after <= FREED:
-        yield Doubt(slow.FREED_BY_TIMEOUT, Confidence.HIGH, Confidence.MEDIUM)
+        yield Doubt(say("slow.freed-by-timeout"), Confidence.HIGH, Confidence.MEDIUM)
     if len(late) == len(_on_time(facts, deadline)):
-        yield Doubt.at_most(Confidence.MEDIUM, slow.AS_MANY_EARLY)
+        yield Doubt.at_most(Confidence.MEDIUM, say("slow.as-many-early"))
 
 
 def _work_went_on(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
@@ -112,8 +114,9 @@ def _work_went_on(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     evidence: list[Citation] = [
         Line(e, _says(rank, e, limit), observer=f"rank:{rank}" if e.rank is None else "") for rank, e in done.items()
     ]
+    ranks, work = Ranks(done), _work_of(done.values())
     return Hypothesis(
-        slow.still_working(who(facts.case, Ranks(done)), Ranks(done), stall.what, _work_of(done.values())),
+        headline_of("slow.still-working", who=who(facts.case, ranks), ranks=ranks, call=stall.what, doing=work),
         [*evidence, Waiting(stall.call)],
         list(_doubts_of_work(facts, done, limit)),
         ranks=Ranks(done),
@@ -126,9 +129,9 @@ def _doubts_of_work(facts: Facts, lines: Mapping[int, Event], limit: float) -> I
     known = Confidence.HIGH if are_only_ones_left(facts, Ranks(lines)) else Confidence.MEDIUM
     for line in lines.values():
         if line.rank is None:
-            yield Doubt(slow.LINE_WITHOUT_RANK, known, Confidence.MEDIUM)
+            yield Doubt(say("slow.line-without-rank"), known, Confidence.MEDIUM)
         if not _is_longer(line, limit) and math.isnan(facts.liveness.time(line)):
-            yield Doubt.at_most(Confidence.MEDIUM, slow.LINE_WITHOUT_TIME)
+            yield Doubt.at_most(Confidence.MEDIUM, say("slow.line-without-time"))
 
 
 def _late_work(facts: Facts, rank: int, limit: float) -> Event | None:
@@ -172,15 +175,15 @@ def _progress_bar_went_on(facts: Facts) -> Hypothesis | None:
         later = (bar.place.line or 0) > (first.place.line or 0) and bar.rank in (None, 0) and bar.step is not None
         if later and before and (bar.step or 0) > max(e.step or 0 for e in before):
             return Hypothesis(
-                slow.bar_moved(waiting, op_name(first.op)),
+                headline_of("slow.bar-moved", waiting=waiting, call=op_name(first.op)),
                 (
-                    Line(bar, slow.BAR_AFTER, observer="rank:0"),
-                    *(Line(e, slow.timed_out_before(e.rank)) for e in gave_up[:3]),
+                    Line(bar, say("slow.bar-after"), observer="rank:0"),
+                    *(Line(e, say("slow.timed-out-before", rank=e.rank)) for e in gave_up[:3]),
                 ),
                 (
-                    Doubt.at_most(Confidence.MEDIUM, slow.NO_CALL_NUMBERS_IN_LINES)
+                    Doubt.at_most(Confidence.MEDIUM, say("slow.no-call-numbers-in-lines"))
                     if len(waiting) > 1
-                    else Doubt.at_most(Confidence.LOW, slow.ONE_WAITS),
+                    else Doubt.at_most(Confidence.LOW, say("slow.one-waits")),
                 ),
                 ranks=Ranks([0]),
                 stalled=Stalled(
@@ -192,10 +195,10 @@ def _progress_bar_went_on(facts: Facts) -> Hypothesis | None:
 
 def _says(rank: int, event: Event, limit: float) -> str:
     if not isinstance(event, Phase):
-        return slow.made_progress(rank)
+        return say("slow.made-progress", rank=rank)
     if _is_longer(event, limit) and event.seconds is not None:
-        return slow.work_took(rank, event.seconds, limit)
-    return slow.work_finished(rank)
+        return say("slow.work-took", rank=rank, took=event.seconds, limit=limit)
+    return say("slow.work-finished", rank=rank)
 
 
 def _work_of(events: Iterable[Event]) -> str:
@@ -223,9 +226,9 @@ def _still_preparing_data(facts: Facts) -> Hypothesis | None:
         limit = next((n for n in LIMITS if abs(spent - n) <= n // 50), None)
         if limit is not None:
             return Hypothesis(
-                slow.still_preparing(bar.label, limit // 60),
-                (Line(bar, slow.DATA_UNFINISHED), *(Line(e, slow.CUT_ERROR) for e in cut[:2])),
-                (Doubt.at_most(Confidence.LOW, slow.GUESSED_WAIT),),
-                refuted_by=slow.END_OF_ERROR,
+                headline_of("slow.still-preparing", label=bar.label, minutes=limit // 60),
+                (Line(bar, say("slow.data-unfinished")), *(Line(e, say("slow.cut-error")) for e in cut[:2])),
+                (Doubt.at_most(Confidence.LOW, say("slow.guessed-wait")),),
+                refuted_by=say("refuted.end-of-error"),
             )
     return None

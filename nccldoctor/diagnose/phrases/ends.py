@@ -8,7 +8,8 @@ from msgspec.structs import replace
 
 from nccldoctor.align.exits import FATAL
 from nccldoctor.align.stack_activity import user_frame
-from nccldoctor.diagnose.sentences.headline import Headline
+from nccldoctor.diagnose.phrases.headline import Headline
+from nccldoctor.diagnose.phrases.say import headline_of, say
 from nccldoctor.events import (
     CudaError,
     Event,
@@ -28,23 +29,24 @@ from nccldoctor.parsers.event_details import (
     is_slurm_out_of_memory,
     requested_memory,
 )
-from nccldoctor.words.names import ranks_phrase, verb
+from nccldoctor.words.names import ranks_phrase
 from nccldoctor.words.sanitize import line
 
 BRIEF = 120
 """Characters of a scheduler's message in a headline."""
 
 _TAKEN = {
-    "cancelled": ("was", "cancelled by the scheduler"),
-    "evicted": ("was", "evicted by the scheduler"),
-    "failed": ("", "failed, according to the scheduler"),
-    "node-failure": ("was", "lost to a node failure"),
-    "oom": ("was", "killed for running out of memory"),
-    "preempted": ("was", "preempted by the scheduler"),
-    "requeue": ("was", "requeued by the scheduler"),
-    "task-exit": ("was", "reported as failed by the scheduler"),
-    "time-limit": ("was", "stopped at the job's time limit"),
+    "cancelled": "ends.cancelled",
+    "evicted": "ends.evicted",
+    "failed": "ends.failed",
+    "node-failure": "ends.node-failed",
+    "oom": "ends.out-of-memory-by-scheduler",
+    "preempted": "ends.preempted",
+    "requeue": "ends.requeued",
+    "task-exit": "ends.task-failed",
+    "time-limit": "ends.time-limit",
 }
+"""What a scheduler did with a job, by the kind of its event."""
 
 
 def process_name(event: Event) -> str:
@@ -77,30 +79,28 @@ def signal_of(event: ProcessExit) -> str | None:
 
 def ended(who: str, ranks: Ranks, events: Sequence[Event]) -> Headline:
     """Rank 5 (node2) was killed by SIGKILL. ``events`` record one end, the first of them says how."""
-    event = events[0]
-    many = verb(ranks, "was", "were") if ranks else "was"
+    event, many = events[0], len(ranks) > 1
     if isinstance(event, OutOfMemory):
-        return Headline(who, "killed because memory ran out", event.process or event.scope, be=many)
+        return headline_of("ends.out-of-memory", who=who, many=many, what=event.process or event.scope)
     if isinstance(event, SchedulerEvent):
-        be, did = _TAKEN.get(event.what, ("", f"ended ({event.what.replace('-', ' ')})"))
-        return Headline(who, did, _brief(event.detail), be=many if be else "")
+        key, how = _TAKEN.get(event.what, "ends.ended-otherwise"), event.what.replace("-", " ")
+        return headline_of(key, who=who, many=many, how=how, detail=_brief(event.detail))
     if isinstance(event, RasStatus):
-        return Headline(who, "dead, according to NCCL RAS", be=verb(ranks, "is", "are") if ranks else "is")
+        return headline_of("ends.dead-by-ras", who=who, many=many)
     if isinstance(event, ProcessExit):
         name = signal_of(event)
         if is_slurm_out_of_memory(event.text) or any(isinstance(e, SchedulerEvent) and e.what == "oom" for e in events):
-            return Headline(who, f"killed by {name or 'a signal'} because memory ran out", be=many)
+            return headline_of("ends.killed-for-memory", who=who, many=many, signal=name)
         if name == "SIGABRT":  # a process does that to itself
-            return Headline(who, "aborted (SIGABRT)")
+            return headline_of("ends.aborted", who=who)
         if name is not None:
-            return Headline(who, f"killed by {name}", be=many)
+            return headline_of("ends.killed", who=who, many=many, signal=name)
         if event.exitcode is not None:
-            return Headline(who, f"exited with code {event.exitcode}")
+            return headline_of("ends.exited-with-code", who=who, code=event.exitcode)
         if event.is_heartbeat_loss:
-            pronoun = verb(ranks, "it", "they") if ranks else "it"
-            return Headline(who, "died", f"{pronoun} stopped sending heartbeats")
-        return Headline(who, "exited, with no exit code or signal on record")
-    return Headline(who, "ended", line(event.text, 80))
+            return headline_of("ends.heartbeats-stopped", who=who, many=many)
+        return headline_of("ends.exited", who=who)
+    return headline_of("ends.ended", who=who, text=line(event.text, 80))
 
 
 def _brief(text: str) -> str:
@@ -121,69 +121,25 @@ def host_lost(events: Sequence[Event], ranks: Ranks, call: str) -> Headline | No
     if not isinstance(event, SchedulerEvent) or event.what != "node-failure" or not ranks:
         return None
     host = failed_node(event.detail)
-    before = f" before {call}" if call else ""
-    return (
-        Headline(f"host {line(host, 60)}", f"went down{before} and took {ranks_phrase(ranks)} with it")
-        if host
-        else None
-    )
+    return headline_of("ends.host-lost", host=line(host, 60), call=call, ranks=ranks) if host else None
 
 
 def before(headline: Headline, call: str) -> Headline:
     """The headline with the call that the ranks did not reach any more."""
-    return replace(headline, did=f"{headline.did} before {call}") if call else headline
+    return replace(headline, did=say("ends.before", did=headline.did, call=call)) if call else headline
 
 
 def with_waiting(headline: Headline, inside: Ranks, call: str) -> Headline:
     """The headline of a process that may belong to a call, with the ranks that wait in it."""
     if not inside:
         return headline
-    return replace(
-        headline, did=f"{headline.did}, and {ranks_phrase(inside)} {verb(inside, 'is', 'are')} stuck in {call}"
-    )
+    return replace(headline, did=say("ends.with-waiting", did=headline.did, inside=inside, call=call))
 
 
 def ended_by_record(event: Event) -> str:
     """What the record of one end shows: ``Rank 3 was killed by SIGKILL.``"""
     ranks = Ranks([event.rank] if event.rank is not None else [])
     return ended(ranks_phrase(ranks) if ranks else process_name(event), ranks, [event]).sure
-
-
-def exited_early(who: str, call: str) -> Headline:
-    """Rank 3 (node0) exited with code 0 before ALLREDUCE #9."""
-    return Headline(who, f"exited with code 0 before {call}")
-
-
-def exited_unlisted(who: str, call: str) -> Headline:
-    """Rank 3 (node0) exited without an error before ALLREDUCE #9."""
-    return Headline(who, f"exited without an error before {call}")
-
-
-def connections_broke(who: str, call: str) -> Headline:
-    """Rank 3 (node0) disappeared before ALLREDUCE #9: its peers' connections broke."""
-    return Headline(who, f"disappeared before {call}", "connections of its peers broke")
-
-
-def exited_with(rank: int, code: int | None) -> str:
-    """What a launcher's record of an exit shows."""
-    return (
-        f"Rank {rank} exited with code {code}."
-        if code is not None
-        else f"The launcher recorded the exit of rank {rank}."
-    )
-
-
-def unlisted(host: str | None, listed: int, rank: int) -> str:
-    """What a launcher's table shows that lists the processes which it still had."""
-    return f"The launcher's table of {host} lists {listed} ranks but not rank {rank}, which had exited with code 0."
-
-
-def connection_broke(rank: int | None) -> str:
-    """What a closed connection shows."""
-    return f"A connection of rank {rank} broke." if rank is not None else "A connection broke."
-
-
-# exceptions
 
 
 def crashed(who: str, event: Event, *, is_only_logged: bool) -> Headline:
@@ -195,11 +151,11 @@ def crashed(who: str, event: Event, *, is_only_logged: bool) -> Headline:
     memory = "GPU" if kind == "OutOfMemoryError" or is_gpu_full(text) else ""
     memory = memory or ("host" if kind == "MemoryError" or is_host_full(text) else "")
     if memory:
-        tried = f"it tried to allocate {requested}" if requested else ""
-        where = f"in {at[0]} ({at[1]})" if at and at[1] else f"in {at[0]}" if at else ""
-        return Headline(who, f"ran out of {memory} memory", " ".join(filter(None, (tried, where))))
+        where = (f"{at[0]} ({at[1]})" if at[1] else at[0]) if at else ""
+        return headline_of("ends.ran-out", who=who, memory=memory, requested=requested, at=where)
     where = f" ({', '.join(filter(None, at))})" if at else ""
-    return Headline(who, "logged an exception" if is_only_logged else "crashed", f"{exception_words(event)}{where}")
+    what = f"{exception_words(event)}{where}"
+    return headline_of("ends.crashed", who=who, is_only_logged=is_only_logged, what=what)
 
 
 def _place(frame: str) -> tuple[str, str]:
@@ -213,17 +169,16 @@ def _place(frame: str) -> tuple[str, str]:
 
 def raised_by_record(event: Event) -> str:
     """What a traceback shows."""
-    who = f"Rank {event.rank}" if event.rank is not None else "A rank"
     if isinstance(event, OutOfMemory):
-        return f"{who} ran out of memory."
+        return say("ends.raised-memory", rank=event.rank)
     words = exception_words(event, full=True)
-    return f"{who} raised {words}" + ("" if words.endswith((".", "…")) else ".")
+    return say("ends.raised", rank=event.rank, what=words, is_open=not words.endswith((".", "…")))
 
 
 def still_there(stack: Stack) -> str:
     """What a stack behind an exception shows: that it did not end its process."""
     user = user_frame(stack.frames)
-    return f"Rank {stack.rank} did not exit: its process was in {innermost((user or stack.frames[0],))}."
+    return say("ends.still-there", rank=stack.rank, place=innermost((user or stack.frames[0],)))
 
 
 def exception_words(event: object, *, full: bool = False) -> str:
@@ -241,6 +196,3 @@ def _first_words(message: str) -> str:
     """The first 120 characters of a message, to the end of the last word."""
     end = message.find(" ", 120)
     return message[:200] if end < 0 else f"{message[: min(end, 200)].rstrip(' ,;:')} …"
-
-
-AFTER_EXCEPTION = "that rank logged steps after the exception, or ranks that kept running raised it, too"
