@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
+from nccldoctor.diagnose.phrases.say import say
 from nccldoctor.model import Confidence, Doubt, Source, SourceKind
 
 ENOUGH = 150
@@ -30,9 +31,7 @@ def doubt_of_kind(sources: Iterable[Source]) -> Doubt | None:
     number = judged_jobs().get(kind, 0)
     if number >= ENOUGH:
         return None
-    return Doubt(
-        f"We have tested this class on only {number} labelled jobs with {kind} alone.", cause=Confidence.MEDIUM
-    )
+    return Doubt(say("doubts.few-judged", number=number, kind=kind), cause=Confidence.MEDIUM)
 
 
 @cache

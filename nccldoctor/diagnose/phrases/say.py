@@ -12,7 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias, Union
 
-from nccldoctor.dataclass import dataclass
+from msgspec import Struct
+
 from nccldoctor.diagnose.phrases.headline import Basis, Headline, whole
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.words.lists import and_list, or_list
@@ -23,8 +24,7 @@ from nccldoctor.words.times import duration
 _MARKS = re.compile(r"([\[\]|]|\{[^{}]*\})")
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(Struct, frozen=True):
     """A place to fill in: ``{ranks}``, ``{Ranks}``, ``{steps:,}``, ``{is/are:ranks}``; ``{?late}`` and ``{?count=1}`` only ask."""
 
     name: str
@@ -52,8 +52,7 @@ class Field:
 Text: TypeAlias = tuple[Union[str, Field, "Choice"], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """The first of several texts whose values are all there: ``[ on rank {rank}]``, ``[Rank {rank}|A process]``."""
 
     texts: tuple[Text, ...]

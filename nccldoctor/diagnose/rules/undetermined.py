@@ -342,15 +342,8 @@ def _whose_watchdog(signal: DumpSignal) -> str:
 
 def _timed_out_in(event: CallTimeout) -> str:
     """The rank that timed out and its call, where the group of the call is unknown."""
-    inside = event.rank is None and event.group_rank is not None and event.group is not None
-    who = (
-        f"Rank {event.rank}"
-        if event.rank is not None
-        else f"Rank {event.group_rank} of group {event.group}"
-        if inside
-        else "A rank"
-    )
-    return f"{who} timed out in {call_title(event.op, event.seq)}"
+    call, own = call_title(event.op, event.seq), event.group_rank
+    return say("undetermined.timed-out-in", rank=event.rank, group_rank=own, group=event.group, call=call)
 
 
 def stalled_line(facts: Facts) -> Stalled | None:
