@@ -11,15 +11,15 @@ from msgspec import Struct
 
 from nccldoctor.events import RasStatus
 from nccldoctor.identify.case import Case
+from nccldoctor.ingest.excerpts import LineReader
 from nccldoctor.model import Diagnosis, Finding
+from nccldoctor.summarise.quotations import Quotations
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from nccldoctor.ingest.excerpts import LineReader
     from nccldoctor.reports.plotly.figures import Plots
     from nccldoctor.reports.source_lines import SourceLines
-    from nccldoctor.summarise.quotations import Quotations
 
 FRAMES = ("calls", "ranks", "waits", "events", "findings", "hypotheses", "evidence", "groups", "coverage", "remedies")
 """The properties of an incident that are frames."""

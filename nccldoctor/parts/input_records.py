@@ -150,6 +150,10 @@ def gap_of(record: GapRecord, source: int | None, before: str, path: str) -> Gap
     return Gap(what, why, _ranks_in(record.ranks), source if record.has_source else None, **flags)
 
 
+_INT64 = msgspec.json.Decoder(Int64)
+"""Reads a number, and refuses one that no column could hold."""
+
+
 def pack_events(events: Iterable[tuple[int, Event]]) -> bytes:
     """Some events, each with the number of its input in the part."""
     rows = (json.dumps(_event_row(number, event), default=_plain, separators=(",", ":")) for number, event in events)
@@ -162,7 +166,7 @@ def unpack_events(data: bytes, sources: Sequence[Source]) -> Iterator[tuple[int,
     Raises :class:`PartError` for a kind that is not known here, and for a field that does not fit.
     """
     try:
-        rows = json.loads(data, parse_int=_int_of_64_bits)
+        rows = json.loads(data, parse_int=_INT64.decode)
     except (ValueError, RecursionError) as error:
         raise PartError(f"damaged: {error}"[:200]) from None
     if not isinstance(rows, list):
@@ -171,17 +175,9 @@ def unpack_events(data: bytes, sources: Sequence[Source]) -> Iterator[tuple[int,
         yield _event_of(row, sources)
 
 
-def _int_of_64_bits(text: str) -> int:
-    """The number in a text. Raises :class:`ValueError` for one that no column could hold."""
-    number = int(text) if len(text) < 25 else 1 << 64
-    if not -(1 << 63) <= number < 1 << 63:
-        raise ValueError(f"a number of {len(text)} digits")
-    return number
-
-
 def _event_row(number: int, event: Event) -> list[Any]:
     told = {}
-    for name, default in _defaults(event.kind):
+    for name, default in _defaults(event.kind).items():
         value = getattr(event, name)
         if value != default:
             told[name] = masked_values(masked_fields(value, event.text))
@@ -189,9 +185,9 @@ def _event_row(number: int, event: Event) -> list[Any]:
 
 
 @cache
-def _defaults(kind: str) -> tuple[tuple[str, Any], ...]:
+def _defaults(kind: str) -> dict[str, Any]:
     """The fields of a kind of event but its place, each with its default."""
-    return tuple((one.name, one.default) for one in fields(KINDS[kind]) if one.name != "place")
+    return {one.name: one.default for one in fields(KINDS[kind]) if one.name != "place"}
 
 
 def _event_of(row: Any, sources: Sequence[Source]) -> tuple[int, Event]:
@@ -201,7 +197,7 @@ def _event_of(row: Any, sources: Sequence[Source]) -> tuple[int, Event]:
             raise PartError("damaged: an event of no input")
         if kind not in KINDS:
             raise PartError(f"it holds lines of the kind {kind[:40]!r}, which this version doesn't know")
-        if unknown := told.keys() - {name for name, _ in _defaults(kind)}:
+        if unknown := told.keys() - _defaults(kind).keys():
             raise PartError(f"damaged: {kind} has no field {min(unknown)[:40]!r}")
         at = msgspec.convert({"line": line, "entry": entry}, _PlaceRecord)
         place = _place_of_record(sources[number], at)

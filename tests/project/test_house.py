@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import os
 import shutil
 import subprocess
@@ -242,7 +243,9 @@ def test_public_names_load_when_used() -> None:
 
     assert set(nccldoctor.__all__) <= set(dir(nccldoctor))
     for name in nccldoctor.__all__:
-        assert getattr(nccldoctor, name) is not None
+        held = getattr(nccldoctor, name)
+        assert held is not None
+        assert not isinstance(held, type) or inspect.signature(held), "help() of a class shows its fields"
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = nccldoctor.nothing
 
