@@ -86,7 +86,8 @@ class Row:
     The line is looked at where it holds ``literal`` (or one of several). A group of the pattern that is named like a
     field of the event fills it, as a number where the field is one. ``values`` are further fields: a value, a text
     with groups in braces (``"{a} ranks"``; ``{match}`` is all that matched, ``{rest}`` the line from there on, ``{line}`` the whole
-    line), also read by a function (``"{device:board}"``), or else another text (``"{test|a test} failed"``). Without ``event``
+    line), also read by a function (``"{device:board}"``), or else another text (``"{test|a test} failed"``); a text with a group
+    that is missing is left out. Without ``event``
     (a kind, or its name) the row gives what most rows of its table give. A row without a literal is looked for wherever
     its parser is offered a line.
 
@@ -164,7 +165,7 @@ def _groups(hit: re.Match[str]) -> dict[str, str]:
 
 
 class Table:
-    """The TOML file beside a module: ``Table(__file__)`` in ``memory.py`` reads ``memory_table.toml``.
+    """The TOML file beside a module: ``Table(__file__)`` in ``topics.py`` reads ``topics_table.toml``.
 
     ``literals`` are those of the file and of its ``rows``; ``data`` is all that it holds.
     """

@@ -13,7 +13,7 @@ from typing import Any
 
 from nccldoctor.events import Event, GroupRef, PeerTimeout, ProcessExit
 from nccldoctor.model.operations import op_type
-from nccldoctor.parsers.base import Line, common, reads
+from nccldoctor.parsers.base import Line, common
 from nccldoctor.parsers.line_prefix.timestamps import MONTHS, printed_time
 from nccldoctor.parsers.rows import for_rows
 from nccldoctor.patterns import lazy
@@ -56,14 +56,8 @@ def hccl_line(line: Line, hit: re.Match[str] | None = None) -> dict[str, Any]:
     return fields
 
 
-@reads(
-    "the Notify register times out",
-    "the Notify register waits for execution",
-    "Task run failed, base information is",
-    "fftsplus task timeout",
-    "notify wait timeout occurred",
-)
-def hccl_timeouts(line: Line) -> Iterator[Event]:
+@for_rows
+def hccl_timeout(line: Line, hit: re.Match[str]) -> Iterator[Event]:
     """*peer-timeout*: the peer that did not answer, the call, the group, and the rank inside it."""
     text = line.body
     for below in line.following(_BELOW):

@@ -15,23 +15,12 @@ from nccldoctor.parsers.python.secondary_exceptions import is_echo, origin
 from nccldoctor.parsers.python.tracebacks import Raised, frame_text, user_frame
 from nccldoctor.patterns import lazy
 
-_IGNORED = (
-    "Exception ignored in",
-    "Exception ignored on",
-    "Exception ignored while",
-    "Error in atexit",
-    "Error in sys.excepthook",
-)
+_IGNORED = lazy(r"Exception ignored (?:in|on|while)|Error in (?:atexit|sys\.excepthook)")
 _IN_TABLE = "traceback : "
 _ASIDE = "torch/distributed/debug/"
 """The source of PyTorch's debug server, a process of its own: what it logs ends no rank."""
 
-_LAST_WORDS = (
-    "WorkerProc hit an exception",
-    "WorkerProc failed",
-    "EngineCore encountered a fatal",
-    "EngineCore failed to",
-)
+_LAST_WORDS = lazy(r"WorkerProc (?:hit an exception|failed)|EngineCore (?:encountered a fatal|failed to)")
 """How engines announce an exception that ends them, though a logger prints it (vllm ``v1/executor``, ``v1/engine/core.py``)."""
 
 _FAILED_WORKER = "failed (exitcode: "
@@ -159,7 +148,7 @@ def _traceback(header: Line) -> Iterator[Event]:
         return  # told with the logger's line, which knows the rank and the time
     if _POINTS_ELSEWHERE.search(traceback.message):
         return
-    if any(before.startswith(words) for words in _IGNORED) or _ASIDE in (header.mark.file or ""):
+    if _IGNORED.match(before) or _ASIDE in (header.mark.file or ""):
         yield Note(
             **common(traceback.line, what="exception-ignored", detail=f"{traceback.type}: {traceback.message}"[:500])
         )
@@ -169,7 +158,7 @@ def _traceback(header: Line) -> Iterator[Event]:
         more["local_rank"] = int(spawned[1])
     if other := _OTHER_RANK.search(header.body):
         more["rank"] = int(other[1])
-    if any(words in before for words in _LAST_WORDS):
+    if _LAST_WORDS.search(before):
         more["logged"] = False
     elif before.startswith("Exception in thread ") or _is_announced(above, traceback):
         more["logged"] = True  # the thread is gone, or the exception was caught: the process goes on

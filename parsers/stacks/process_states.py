@@ -64,20 +64,6 @@ def _state(letter: str) -> str:
     return "sleeping" if letter in _SLEEPING else _STATES.get(letter, "")
 
 
-_STATUS = lazy(r"^State:\s{1,8}(?P<letter>[A-Za-z]) \(")
-_STATUS_PID = lazy(r"^Pid:\s{1,8}(?P<pid>\d{1,10})$")
-
-
-@reads("State:\t", "State:  ", needs=(_STATUS,))
-def proc_status(line: Line) -> Iterator[Event]:
-    """``/proc/PID/status``: the line *State* and the *Pid* below it."""
-    hit = _STATUS.search(line.body)
-    pids = (_STATUS_PID.search(below.body) for below in line.following(6))
-    pid = next((int(found["pid"]) for found in pids if found), None)
-    if hit and pid is not None and (state := _state(hit["letter"])):
-        yield ProcessState(**common(line, pid=pid), state=state, tool="proc")
-
-
 _STOPPED = lazy(r"unexpected waitpid result \w{1,30}\(Pid\((?P<pid>\d{1,10})\), SIG(?:STOP|TSTP|TTIN|TTOU)\b")
 _GONE = lazy(
     r"Failed to get process executable name|ptrace: No such process|Failed to open process \d{1,10}"

@@ -21,6 +21,7 @@ FEWEST_LINES = 40
 
 SMALL = {
     "inference/engines.py": "functions for the tables of two engines",
+    "nccl/topics.py": "asked by parsers of three families",
     "training/nan_and_overflow.py": "takes the rank of a message only where no prefix names one",
 }
 """Modules that are smaller, each with the reason."""
