@@ -1,4 +1,4 @@
-"""NCCL's own log: its warnings, the variables it read, its calls.
+"""NCCL's own warnings, and what its numbers mean; ``log_rows.toml`` reads its variables and calls.
 
 Sources of the templates: NVIDIA/nccl ``src/enqueue.cc``, ``src/debug.cc``, ``src/misc/param.cc`` at the release tags
 v2.3.5 to v2.30.7, and text in the libraries 2.31.2 and 2.32.3. ``communicators.py`` reads the INIT lines,

@@ -1,11 +1,11 @@
-"""Kernels that wait for their peers on the GPU and give up: DeepEP, and the symmetric memory of PyTorch.
+"""Kernels that wait for their peers on the GPU and give up: those of DeepEP.
 
 The kernel prints one line for each peer that it misses and traps. CUDA then reports an error (``unspecified launch failure``) on
 the rank that waited, so that every victim seems to crash.
 
 Sources: DeepEP ``csrc/kernels`` (``utils.cuh``: after a barrier a positive value of *thread* N says that peer N never came;
-``internode.cu`` counts eight ranks to a node; ``internode_ll.cu``; ``deep_ep/include``), February 2025 to July 2026; pytorch
-``symm_mem/CUDASymmetricMemory.cu`` 2.6 to 2.13. All numbers count inside the group.
+``internode.cu`` counts eight ranks to a node; ``internode_ll.cu``; ``deep_ep/include``), February 2025 to July 2026.
+All numbers count inside the group.
 """
 
 from __future__ import annotations

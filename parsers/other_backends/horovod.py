@@ -1,7 +1,7 @@
 """Horovod's stall check: its coordinator lists the tensors that some ranks did not submit, and those ranks.
 
 Sources: horovod ``common/stall_inspector.cc`` 0.18 to 0.28 (a row for each missing rank), ``common/operations.cc``
-0.9 to 0.17 (one row for each tensor); its shut-down as a TensorFlow log of 2018 has it.
+0.9 to 0.17 (one row for each tensor).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""JAX's coordination service: barriers that tasks did not reach, tasks without heartbeats, and a start that failed.
+"""JAX's coordination service, and the digest of Megascale's hang detector, as far as rows need code.
 
 Sources: XLA ``coordination_service.cc``, ``coordination_service_agent.cc`` and ``pjrt/distributed/client.h`` of jaxlib 0.4
 to 0.10, TensorFlow ``tsl/distributed_runtime`` 2.15; jax ``_src/distributed.py``. Tasks are named

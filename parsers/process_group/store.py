@@ -1,8 +1,4 @@
-"""Reads the errors of the TCP store: keys nobody sets, clients that do not come, a host that is gone.
-
-pytorch ``torch/csrc/distributed/c10d/TCPStore.cpp``, ``socket.cpp``, ``ProcessGroupNCCL.cpp`` and
-``torch/distributed/distributed_c10d.py``: 1.8 to 2.13.
-"""
+"""Errors of the TCP store whose rows need code: set-up records, barriers, addresses. The sources stand in ``store_rows.toml``."""
 
 from __future__ import annotations
 

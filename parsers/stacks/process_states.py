@@ -1,4 +1,4 @@
-"""Reads the state of processes: rows of ``ps`` and ``top``, ``/proc/PID/status``, and errors of stack tools that show it.
+"""Reads the state of processes: rows of ``ps`` and ``top``, and errors of stack tools that show it.
 
 A debugger cannot stop a process that a signal has stopped already: py-spy 0.4 then prints *unexpected waitpid result … SIGSTOP*.
 Sources: procps ``ps`` 3.3 and 4.0, Linux ``Documentation/filesystems/proc.rst``, py-spy 0.4, gdb 13.
