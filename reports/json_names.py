@@ -1,4 +1,4 @@
-"""The published JSON of our dataclasses: which fields, by which names, in which order.
+"""The published JSON of our values: which fields, by which names, in which order.
 
 The documents follow from the tables here, their schemas also from the types of the fields. A class without a row has all of
 its fields, in order of declaration: ``Link(waiting, for_, ...)`` becomes ``{"waiting": "0-2", "for": "3", ...}``.
@@ -184,7 +184,7 @@ def fields(kind: type[Struct]) -> tuple[tuple[str, str, Callable[[Any], Any] | N
 
 
 def json_value(value: Any) -> Any:
-    """A value as JSON has it: rank sets, groups, places and times as text, dataclasses as objects.
+    """A value as JSON has it: rank sets, groups, places and times as text, structs as objects.
 
     A float that is not finite becomes None; raises TypeError for a type that is not ours.
     """

@@ -1,4 +1,4 @@
-"""One browser for all pages of a run."""
+"""One browser for all pages of a module: its driver runs an event loop, beside which no other test could start one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def chromium() -> str | None:
     return named or next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chromium-browser"))), None)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     executable = chromium()

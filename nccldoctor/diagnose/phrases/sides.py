@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import zip_longest
+
+from msgspec.structs import replace
 
 from nccldoctor.diagnose.phrases.headline import Headline, whole
 from nccldoctor.diagnose.phrases.say import say
