@@ -20,8 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 
 from yardstick import numpy_seconds
@@ -272,47 +271,70 @@ MEASUREMENTS = (
 )
 
 
-@dataclass
-class Page:
-    """What becomes ``docs/performance.md``; ``numpy`` is what numpy's import takes, in CPU-s."""
+@dataclass(frozen=True)
+class Run:
+    """What a benchmark printed, and when: on which day, at which commit of the product, at which load, on how fast a machine."""
 
+    command: str
+    load: float
     numpy: float
-    origin: str = field(default_factory=partial(made_by, "python benchmarks/all.py"))
-    rows: list[str] = field(default_factory=list)
-    sections: list[str] = field(default_factory=list)
+    day: str
+    commit: str
+    output: str
 
-    def add(self, one: Measurement, arguments: tuple[str, ...], output: str, load: float) -> None:
-        """Add what a benchmark printed."""
-        command = " ".join(("python", f"benchmarks/{one.script}.py", *arguments))
-        self.rows += [figure.row(output, self.numpy) for figure in one.figures]
-        self.sections.append(f"### {one.question}\n\n`{command}`, load average {load:.1f}\n\n```text\n{output}\n```\n")
+    def section(self, question: str) -> str:
+        """The run as a section of the page, which :func:`runs_in` reads."""
+        made = f"load average {self.load:.1f}, numpy {self.numpy:.2f} CPU-s, {self.day}, {self.commit}"
+        return f"### {question}\n\n`{self.command}`, {made}\n\n```text\n{self.output}\n```\n"
 
-    def text(self, is_quick: bool) -> str:
-        """The whole page. A quick run judges no target, for its inputs are smaller."""
-        told = ["", "This was a quick run, with smaller inputs: it judges no target."]
-        table = ["", "## Targets", "", HEADS, *self.rows]
-        return "\n".join(
-            (
-                "# Performance",
-                "",
-                f"{self.origin}: whole commands over inputs that the benchmarks make.",
-                "[benchmarks/README.md](../benchmarks/README.md) says what each asks and how to read it. `CPU-s` are seconds of",
-                "processor time, user and system, of a whole process tree; a ratio compares two commands of the same minutes.",
-                *(told if is_quick else ()),
-                "",
-                "## Machine",
-                "",
-                *machine(),
-                f"- `python -c 'import numpy'` takes {self.numpy:.2f} CPU-s. The table judges every figure as it was measured here. "
-                f"*Scaled* stands beside it: what it would be on a machine where that import takes {REFERENCE} CPU-s, for which the "
-                "targets in seconds were set.",
-                *(() if is_quick else table),
-                "",
-                "## What each benchmark printed",
-                "",
-                *self.sections,
-            )
+
+def runs_in(page: str) -> dict[str, Run]:
+    """The runs that a page holds, by their questions."""
+    section = r"^### ([^\n]+)\n\n`([^`\n]+)`, load average ([\d.]+), numpy ([\d.]+) CPU-s, (\S+), (\w+)\n\n```text\n(.*?)\n```$"
+    found = re.findall(section, page, re.MULTILINE | re.DOTALL)
+    return {
+        question: Run(command, float(load), float(numpy), day, commit, output)
+        for question, command, load, numpy, day, commit, output in found
+    }
+
+
+def table_of(runs: dict[str, Run]) -> str:
+    """Every target with the figure that was printed for it."""
+    rows = [
+        figure.row(run.output if run else "", run.numpy if run else REFERENCE)
+        for one in MEASUREMENTS
+        for run in (runs.get(one.question),)
+        for figure in one.figures
+    ]
+    return "\n".join(("## Targets", "", HEADS, *rows, "", ""))
+
+
+def page_of(runs: dict[str, Run], origin: str, is_quick: bool) -> str:
+    """The whole page. A quick run judges no target, for its inputs are smaller."""
+    told = ("", "This was a quick run, with smaller inputs: it judges no target.") if is_quick else ()
+    sections = [runs[one.question].section(one.question) for one in MEASUREMENTS if one.question in runs]
+    return "\n".join(
+        (
+            "# Performance",
+            "",
+            f"{origin}: whole commands over inputs that the benchmarks make.",
+            "[benchmarks/README.md](../benchmarks/README.md) says what each asks and how to read it. `CPU-s` are seconds of",
+            "processor time, user and system, of a whole process tree; a ratio compares two commands of the same minutes.",
+            "Each section says on which day and at which commit it ran, and what numpy's import took; `--only` renews some of them.",
+            *told,
+            "",
+            "## Machine",
+            "",
+            *machine(),
+            "- The table judges every figure as it was measured. *Scaled* stands beside it: what it would be on a machine where",
+            f"  `python -c 'import numpy'` takes {REFERENCE} CPU-s, for which the targets in seconds were set.",
+            "",
+            *(() if is_quick else (table_of(runs),)),
+            "## What each benchmark printed",
+            "",
+            *sections,
         )
+    )
 
 
 HEADS = "| what | figure | target | | scaled |\n| --- | --- | --- | --- | --- |"
@@ -320,10 +342,7 @@ HEADS = "| what | figure | target | | scaled |\n| --- | --- | --- | --- | --- |"
 
 def judged_again(page: str) -> str:
     """A stored page with the verdicts of today's targets on what it says that the benchmarks printed."""
-    printed = dict(re.findall(r"^### ([^\n]+)\n\n`[^\n]+\n\n```text\n(.*?)\n```$", page, re.MULTILINE | re.DOTALL))
-    numpy = float(re.findall(r"^- `python -c 'import numpy'` takes ([\d.]+) CPU-s", page, re.MULTILINE)[0])
-    rows = (figure.row(printed.get(one.question, ""), numpy) for one in MEASUREMENTS for figure in one.figures)
-    table = "\n".join(("## Targets", "", HEADS, *rows, "", ""))
+    table = table_of(runs_in(page))
     return re.sub(r"^## Targets\n.*?(?=^## )", lambda _: table, page, count=1, flags=re.MULTILINE | re.DOTALL)
 
 
@@ -373,24 +392,31 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--quick", action="store_true", help="smaller inputs, and without what takes long")
     options.add_argument("--judge-again", action="store_true", help="run nothing: only judge what the page holds anew")
-    options.add_argument("--only", nargs="*", choices=sorted({one.script for one in MEASUREMENTS}))
+    options.add_argument(
+        "--only",
+        nargs="*",
+        choices=sorted({one.script for one in MEASUREMENTS}),
+        help="renew these sections of the page",
+    )
     options.add_argument("--page", type=Path, default=ROOT / "docs" / "performance.md")
     asked = options.parse_args()
     if asked.judge_again:
         asked.page.write_text(judged_again(asked.page.read_text(encoding="utf-8")), encoding="utf-8")
         return
-    page = Page(numpy_seconds())
-    variables = environment()
+    is_part = bool(asked.only) and asked.page.exists()
+    runs = runs_in(asked.page.read_text(encoding="utf-8")) if is_part else {}
+    variables, origin, numpy = environment(), made_by("python benchmarks/all.py"), numpy_seconds()
+    day, commit = re.findall(r"on (\S+) from commit (\w+)", origin)[0]
     for one in MEASUREMENTS:
         arguments = one.quick if asked.quick else one.arguments
         if arguments is None or (asked.only and one.script not in asked.only):
             continue
         begun, load = time.perf_counter(), os.getloadavg()[0]
         output = f"not run: needs {one.missing}" if one.missing else output_of(one, arguments, variables)
-        page.add(one, arguments, output, load)
-        asked.page.write_text(
-            page.text(asked.quick), encoding="utf-8"
-        )  # what is measured stays where a later one is stopped
+        command = " ".join(("python", f"benchmarks/{one.script}.py", *arguments))
+        runs[one.question] = Run(command, load, numpy, day, commit, output)
+        text = page_of(runs, origin, asked.quick)  # what is measured stays where a later one is stopped
+        asked.page.write_text(text, encoding="utf-8")
         print(f"{one.script} {' '.join(arguments)}: {time.perf_counter() - begun:.0f} s", flush=True)
     print(f"wrote {asked.page}")
 

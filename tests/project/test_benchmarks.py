@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders.documents.page_origin import fault, without_history
 
 ROOT = Path(__file__).resolve().parents[2]
 BENCHMARKS = sorted((ROOT / "benchmarks").glob("*.py"))
@@ -29,6 +30,23 @@ def test_the_verdicts_of_the_page_are_those_of_what_it_says_was_printed(runner: 
     page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
     assert page.count("| met |") > 10
     assert page == runner["judged_again"](page), "run python benchmarks/all.py --judge-again"
+
+
+def test_each_section_of_the_page_is_of_a_commit_that_is_not_old(runner: dict[str, Any]) -> None:
+    if why := without_history():
+        pytest.skip(why)
+    page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+    runs = runner["runs_in"](page)
+    assert len(runs) == page.count("\n### ")
+    old = [fault(f"Made on {run.day} from commit {run.commit} by `{run.command}`") for run in runs.values()]
+    assert not any(old), old
+
+
+def test_a_section_is_read_as_it_was_written(runner: dict[str, Any]) -> None:
+    run = runner["Run"]("python benchmarks/it.py", 1.5, 0.25, "2026-11-29", "0123abcd", "took 2 s\n\ntook 3 s")
+    question = runner["MEASUREMENTS"][0].question
+    page = runner["page_of"]({question: run}, "Made today", is_quick=True)
+    assert runner["runs_in"](page) == {question: run}
 
 
 def test_a_figure_is_judged_as_it_was_measured_and_scaled_beside_that(runner: dict[str, Any]) -> None:
