@@ -1,8 +1,8 @@
 """Makes a release: ``python packaging/release.py [--tag]``.
 
-In a clean checkout whose version has a section in the changelog, runs every test (``./check --all``), builds wheel and sdist with the
-bill of materials, installs each into an environment of its own and diagnoses a bundled incident with it. With ``--tag`` the section
-gets its date, and commit and tag are made.
+In a clean checkout whose version has a section in the changelog, runs every test (``./check --all --all-must-run``),
+builds wheel and sdist with the bill of materials, installs each into an environment of its own and diagnoses a bundled incident with it.
+With ``--tag`` the section gets its date, and commit and tag are made.
 Nothing is uploaded: ``twine upload dist/*`` does that, and ``git push --follow-tags``. Same commit, same bytes.
 """
 
@@ -101,7 +101,7 @@ def main(argv: list[str] | None = None) -> None:
     version = str(runpy.run_path(str(ROOT / "nccldoctor" / "version.py"))["__version__"])
     changelog = CHANGELOG.read_text(encoding="utf-8")
     notes = section(changelog, version)
-    if subprocess.run([ROOT / "check", "--all"], check=False).returncode:
+    if subprocess.run([ROOT / "check", "--all", "--all-must-run"], check=False).returncode:
         sys.exit("./check --all fails: nothing was released")
     if args.tag:
         CHANGELOG.write_text(dated(changelog, version, datetime.date.today()), encoding="utf-8")

@@ -38,7 +38,8 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 def for_rows(function: _F) -> _F:
     """Register a function under its name, which tables write: ``make = 'xid'``, ``fields = 'kernel_line'``, ``'{device:board}'``."""
-    assert FUNCTIONS.setdefault(function.__name__, function) is function, f"two functions {function.__name__}"
+    if FUNCTIONS.setdefault(function.__name__, function) is not function:
+        raise ValueError(f"two functions for rows are named {function.__name__}")
     return function
 
 
@@ -93,7 +94,7 @@ class Row:
 
     ``also`` are patterns for the same line, whose groups join; so do those of lines :class:`Near` it. ``choose`` takes a field by
     a group: ``{origin = {by = 'type', MPI_ERR_REVOKED = 'echo', else = 'own'}}``. ``make`` names a function of the line and the
-    match that gives the events instead. ``without`` are fields that are not those of whoever wrote the line.
+    match that gives the events instead, whatever else the row says. ``without`` are fields that are not those of whoever wrote the line.
     """
 
     def __init__(
@@ -260,7 +261,7 @@ class RowParser(LineParser):
     ``event`` is the kind that rows give unless they name another. Its ``detail``, where it has one, is all that the
     pattern matched, unless the row or :meth:`row_fields` says otherwise. Only the first ``longest`` characters of a
     line are looked at, where that is set; with ``raw`` the line as it is, with all that stands before the message.
-    ``fields`` names the function of the line and the match that gives the common fields, or None where this is no event.
+    ``fields`` names the function of the line and the match that gives the common fields, or None where this is no event of any row.
     ``pieces`` names the function that cuts a line into texts, each with the function that gives its common fields: every piece
     may give an event; ``anchored`` where patterns look for its beginning, which is not that of the line. ``told`` names the
     function for :meth:`is_told_elsewhere`.

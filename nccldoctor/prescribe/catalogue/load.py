@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from nccldoctor.model.errors import CatalogueError
 from nccldoctor.prescribe.catalogue.remedy import TOPICS, Remedy, remedy_of
@@ -122,10 +123,14 @@ def _collect(folders: tuple[Folder, ...]) -> Collected:
 
 
 class _Layers(Struct, frozen=True):
-    """The files of one id so far, laid over each other; no entry where the last one disabled it."""
+    """The files of one id so far, laid over each other; no entry where the last one disabled it.
+
+    ``whose`` names the folder that wrote a block of steps, where that is not ours.
+    """
 
     data: dict[str, Any]
     entry: Entry | None
+    whose: dict[str, str]
 
 
 def _remedy_files(folder: Folder, mistakes: list[str]) -> list[Path]:
@@ -173,23 +178,23 @@ def _lay(path: Path, folder: Folder, layers: dict[str, _Layers], *, released: bo
     mistakes += refused
     if not mistakes:
         over = f", over {before.entry.origin}" if before and before.entry and before.entry.origin != folder.name else ""
-        if remedy is not None and not released:
-            merged |= _marked_steps(data, folder.name)
-            remedy = remedy_of(merged)
-        layers[path.stem] = _Layers(merged, Entry(remedy, topic, folder.name + over) if remedy else None)
+        own = {} if released else {block: folder.name for block in ("confirm", "fix", "prevent") if block in data}
+        whose = (before.whose if before else {}) | own
+        entry = Entry(_with_marked_steps(remedy, whose), topic, folder.name + over) if remedy else None
+        layers[path.stem] = _Layers(merged, entry, whose)
     return mistakes
 
 
-def _marked_steps(data: Mapping[str, Any], whose: str) -> dict[str, Any]:
-    """The steps of a file that is not ours, each saying so: whoever wrote it chose the commands."""
-    mark = f"(from {one_line(whose)}, not from nccldoctor)"
-
-    def marked(step: Any) -> Any:
-        return (
-            {**step, "text": f"{step.get('text') or 'Run this'} {mark}"} if isinstance(step, dict) else f"{step} {mark}"
+def _with_marked_steps(remedy: Remedy, whose: Mapping[str, str]) -> Remedy:
+    """The remedy in which each step that is not ours says so: whoever wrote it chose the commands."""
+    marked = {
+        block: tuple(
+            replace(step, text=f"{step.text or 'Run this'} (from {one_line(name)}, not from nccldoctor)")
+            for step in getattr(remedy, block)
         )
-
-    return {block: [marked(step) for step in data[block]] for block in ("confirm", "fix", "prevent") if block in data}
+        for block, name in whose.items()
+    }
+    return replace(remedy, **marked)
 
 
 def _read_text(path: Path) -> str:

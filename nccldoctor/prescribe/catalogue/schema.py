@@ -62,7 +62,7 @@ def _mistakes(value: Any, form: Any, at: At) -> Iterator[tuple[At, str]]:
 
 def _mistakes_of_table(table: dict[str, Any], form: type[Struct], at: At) -> Iterator[tuple[At, str]]:
     known = _fields_of(form)
-    for key in table.keys() - known.keys():
+    for key in (key for key in table if key not in known):
         yield (*at, key), f"unknown key; known are {', '.join(known)}"
     for key, one in known.items():
         if key in table:

@@ -108,6 +108,14 @@ def test_a_known_id_is_changed_field_by_field(tmp_path):
     )
 
 
+def test_a_step_of_full_length_is_marked_too(tmp_path):
+    step = "Ask storage, room 12. " * 27
+    ours = put(tmp_path / "ours", "lateness/dataloader-stall.toml", f'id = "dataloader-stall"\nfix = ["{step}"]\n')
+    entry = load_catalogue([ours]).get("dataloader-stall")
+    assert len(step) < 600 < len(entry.remedy.fix[0].text)
+    assert entry.remedy.fix[0].text == f"{step} (from ours, not from nccldoctor)".replace("  ", " ")
+
+
 def test_a_disabled_remedy_is_gone_and_can_come_back(tmp_path):
     ours = put(tmp_path / "ours", "gpu/gpu-ecc.toml", 'id = "gpu-ecc"\ndisabled = true\n')
     assert load_catalogue([ours]).get("gpu-ecc") is None
