@@ -47,8 +47,9 @@ class Near:
     """Lines around a hit that belong to it: their groups join those of the row's pattern, the nearest line first.
 
     ``above`` or ``below`` is how many lines of the same writer are looked at, up to one that has a group of ``until``. Where
-    ``beside`` is set, only lines that hold the text of that group count. With ``join`` the texts of several lines are put
-    together. A row with ``must`` fits only where one of the lines matches, one with ``never`` where none does.
+    ``beside`` is set, only lines that hold the text of that group count. ``raw`` lines are looked at with their prefixes. With
+    ``join`` the texts of several lines are put together. A row with ``must`` fits only where one of the lines matches, one with
+    ``never`` where none does.
     """
 
     def __init__(
@@ -58,13 +59,14 @@ class Near:
         below: int = 0,
         until: Iterable[str] = (),
         beside: str = "",
+        raw: bool = False,
         join: bool = False,
         must: bool = False,
         never: bool = False,
     ) -> None:
         self.patterns = tuple(map(lazy, patterns))
         self.above, self.below, self.until, self.beside = above, below, frozenset(until), beside
-        self.join, self.must, self.never = join, must, never
+        self.raw, self.join, self.must, self.never = raw, join, must, never
 
     def groups(self, line: Line, own: Mapping[str, str]) -> dict[str, str] | None:
         """What these lines say; None where the row does not fit."""
@@ -73,11 +75,12 @@ class Near:
         for other in line.preceding(self.above) if self.above else line.following(self.below):
             if not self.until.isdisjoint(own.keys() | found.keys()):
                 break
-            for pattern in self.patterns if own.get(self.beside, "") in other.body else ():
-                if hit := pattern.search(other.body):
+            text = other.raw if self.raw else other.body
+            for pattern in self.patterns if own.get(self.beside, "") in text else ():
+                if hit := pattern.search(text):
                     hits += 1
-                    for name, text in _groups(hit).items():
-                        found[name] = f"{found[name]} {text}" if self.join and name in found else found.get(name, text)
+                    for name, said in _groups(hit).items():
+                        found[name] = f"{found[name]} {said}" if self.join and name in found else found.get(name, said)
         return None if (self.must and not hits) or (self.never and hits) else found
 
 
@@ -190,11 +193,6 @@ class Table:
         """Those of the file by their names."""
         return {name: self.pattern(text) for name, text in self.data["patterns"].items()}
 
-    def first(self, text: str) -> str | None:
-        """The ``what`` of the first row that fits, None where none does."""
-        fit = first_fit(self.rows, text)
-        return str(fit[0].values["what"]) if fit else None
-
 
 def first_fit(rows: Iterable[Row], text: str) -> tuple[Row, re.Match[str]] | None:
     """The first row that fits, with its match; None where none does."""
@@ -237,7 +235,7 @@ def _filled(value: Any, groups: Mapping[str, str], read: Callable[[str], Any]) -
 def _read(hit: re.Match[str], groups: Mapping[str, str], read: Callable[[str], Any]) -> Any:
     text = groups.get(hit["group"])
     if text is None:
-        return hit["other"]
+        return None if hit["other"] is None else read(hit["other"])
     return FUNCTIONS[hit["reader"]](text) if hit["reader"] else read(text)
 
 
@@ -332,9 +330,13 @@ def _row_of(about: dict[str, Any], around: Mapping[str, Any]) -> Row:
 
 
 def is_read_by(name: str, text: str, event: type[Event]) -> bool:
-    """True of a text that a row of the parser with this name takes for such an event."""
-    parser = next(parser for parser in LINE_PARSERS if type(parser).__name__ == name)
-    if not isinstance(parser, RowParser):
-        return False
+    """True of a text that a row of the parser with this name takes for such an event. Raises KeyError where no parser of rows has it."""
+    parser = _parser_of_rows(name)
     fit = first_fit(parser.rows, text)
     return fit is not None and (fit[0].event or parser.event) is event
+
+
+@cache
+def _parser_of_rows(name: str) -> RowParser:
+    by_name = {type(parser).__name__: parser for parser in LINE_PARSERS if isinstance(parser, RowParser)}
+    return by_name[name]

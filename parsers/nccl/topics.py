@@ -7,7 +7,7 @@ aws/aws-ofi-nccl ``src/``. The broken connections and transfers of a running job
 
 from __future__ import annotations
 
-from nccldoctor.parsers.rows import Table, for_rows
+from nccldoctor.parsers.rows import Table, first_fit, for_rows
 
 _TABLE = Table(__file__)
 _FILES: dict[str, str] = _TABLE.data["files"]
@@ -16,7 +16,8 @@ _FILES: dict[str, str] = _TABLE.data["files"]
 @for_rows
 def topic_of(text: str) -> str:
     """What could not be set up, as ``shared-memory``; empty where a message says no such thing."""
-    return _TABLE.first(text[:2_000]) or ""
+    fit = first_fit(_TABLE.rows, text[:2_000])
+    return str(fit[0].values["what"]) if fit else ""
 
 
 def topic_of_cuda_error(error: str, file: str | None) -> str:

@@ -38,7 +38,7 @@ def store_line(line: Line, hit: re.Match[str]) -> dict[str, Any] | None:
         fields["key"] = (hit["keys"] or "").partition(",")[0].strip() or None
     if groups.get("at"):
         fields["address"] = _BRACKETS.sub(r"\1:", hit["at"].replace(", ", ":"))
-    elif "in use" in line.body or "EADDRINUSE" in line.body:
+    elif "key" not in groups and ("in use" in line.body or "EADDRINUSE" in line.body):
         fields["address"] = _taken_port(line)
     return fields
 
@@ -86,6 +86,8 @@ def store_barrier(line: Line, match: re.Match[str]) -> Iterator[Event]:
     """
     missing = int(match["all"]) - int(match["here"])
     fields = common(line, rank=int(match["rank"]))
+    if _is_tail(line):
+        return
     if missing < 0:
         yield StoreError(**fields, operation="crowded", key=match["key"], missing=0)
     elif "Waiting" in line.body:

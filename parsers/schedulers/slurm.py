@@ -19,19 +19,13 @@ _TASKS = 4096
 
 _CODE = lazy(r"Exited with exit code (-?\d{1,6})")
 
-
 _NODES = lazy(
     r"^(?P<why>\S.{0,80}?)\s{1,60}[\w.@+-]{1,40}\s{1,40}\d{4}-\d\d-\d\dT[\d:]{8}\s{1,10}(?P<nodes>[A-Za-z][\w.,\[\]-]{0,200})\s*$"
 )
 _LISTED = 64
 """Nodes in a list of ``sinfo -R`` that are read."""
 
-_WHY = {
-    "TIME LIMIT": "time-limit",
-    "PREEMPT": "preempted",
-    "NODE FAIL": "node-failure",
-    "JOB REQUEUE": "requeue",
-}
+_WHY = {"TIME LIMIT": "time-limit", "PREEMPT": "preempted", "NODE FAIL": "node-failure", "JOB REQUEUE": "requeue"}
 """Why a job was cancelled, by the words behind the time."""
 
 

@@ -51,14 +51,9 @@ class LeftOutBatches(LineParser):
 
     literals = (
         # Not "kipped iterations": Megatron counts them on each of its lines.
-        *(
-            "kipping ",
-            *(f"kipped {letter}" for letter in "(abcdefmorstw"),
-            "kipped item",
-            "kipped iteration ",
-            "kipped:",
-        ),
-        *("ropping ", "ropped ", "ropped:"),
+        *(f"kipped {letter}" for letter in "(-[abcdefghlmnoprstuvwABCDEFGHIJKLMNOPRSTUVW_"),
+        *(f"kipped {word}" for word in ("if", "in ", "item", "iteration ", "iteration:")),
+        *("kipping ", "kipped:", "ropping ", "ropped ", "ropped:"),
         *("gnoring ", "gnored ", "gnored:", "iscarding ", "iscarded ", "iscarded:"),
     )
     needs = (_BEFORE, _OTHER_VERB, _BEHIND)

@@ -123,10 +123,7 @@ def _collect(folders: tuple[Folder, ...]) -> Collected:
 
 
 class _Layers(Struct, frozen=True):
-    """The files of one id so far, laid over each other; no entry where the last one disabled it.
-
-    ``whose`` names the folder that wrote a block of steps, where that is not ours.
-    """
+    """The files of one id so far, laid over each other; no entry where the last one disabled it. ``whose``: who wrote a block."""
 
     data: dict[str, Any]
     entry: Entry | None
@@ -178,8 +175,8 @@ def _lay(path: Path, folder: Folder, layers: dict[str, _Layers], *, released: bo
     mistakes += refused
     if not mistakes:
         over = f", over {before.entry.origin}" if before and before.entry and before.entry.origin != folder.name else ""
-        own = {} if released else {block: folder.name for block in ("confirm", "fix", "prevent") if block in data}
-        whose = (before.whose if before else {}) | own
+        whose = dict(before.whose if before else {})
+        whose |= {block: folder.name for block in ("confirm", "fix", "prevent") if block in data and not released}
         entry = Entry(_with_marked_steps(remedy, whose), topic, folder.name + over) if remedy else None
         layers[path.stem] = _Layers(merged, entry, whose)
     return mistakes

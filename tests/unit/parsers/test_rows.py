@@ -143,5 +143,5 @@ def test_two_functions_of_one_name_are_refused():
     def nothing() -> None: ...
 
     registry.load_parsers()
-    with pytest.raises(AssertionError, match="two functions nothing"):
+    with pytest.raises(ValueError, match="two functions for rows are named nothing"):
         for_rows(nothing)
