@@ -1,6 +1,6 @@
 """Runs all benchmarks over this checkout, and writes ``docs/performance.md``.
 
-    python benchmarks/all.py                     # some hours; needs 15 GB of disk in the folder for temporary files
+    python benchmarks/all.py                     # 20 minutes to some hours; needs 15 GB of disk in the folder for temporary files
     python benchmarks/all.py --quick             # smaller inputs, a quarter of an hour
     python benchmarks/all.py --only start_up rank_growth --page /tmp/page.md
 
@@ -306,7 +306,7 @@ def table_of(runs: dict[str, Run]) -> str:
         for run in (runs.get(one.question),)
         for figure in one.figures
     ]
-    return "\n".join(("## Targets", "", HEADS, *rows, "", ""))
+    return "\n".join(("## Targets", "", HEADS, *rows, ""))
 
 
 def page_of(runs: dict[str, Run], origin: str, is_quick: bool) -> str:
@@ -342,7 +342,7 @@ HEADS = "| what | figure | target | | scaled |\n| --- | --- | --- | --- | --- |"
 
 def judged_again(page: str) -> str:
     """A stored page with the verdicts of today's targets on what it says that the benchmarks printed."""
-    table = table_of(runs_in(page))
+    table = f"{table_of(runs_in(page))}\n"
     return re.sub(r"^## Targets\n.*?(?=^## )", lambda _: table, page, count=1, flags=re.MULTILINE | re.DOTALL)
 
 

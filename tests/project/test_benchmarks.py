@@ -47,6 +47,8 @@ def test_a_section_is_read_as_it_was_written(runner: dict[str, Any]) -> None:
     question = runner["MEASUREMENTS"][0].question
     page = runner["page_of"]({question: run}, "Made today", is_quick=True)
     assert runner["runs_in"](page) == {question: run}
+    judged = runner["page_of"]({question: run}, "Made today", is_quick=False)
+    assert runner["judged_again"](judged) == judged
 
 
 def test_a_figure_is_judged_as_it_was_measured_and_scaled_beside_that(runner: dict[str, Any]) -> None:
