@@ -48,8 +48,8 @@ class Near:
 
     ``above`` or ``below`` is how many lines of the same writer are looked at, up to one that has a group of ``until``. Where
     ``beside`` is set, only lines that hold the text of that group count. ``raw`` lines are looked at with their prefixes. With
-    ``join`` the texts of several lines are put together. A row with ``must`` fits only where one of the lines matches, one with
-    ``never`` where none does.
+    ``join`` the texts of several lines are put together. A row with ``must`` fits only where one of the lines matches. Before
+    a row that fits where none does stands one with ``must`` and ``make = 'nothing'``.
     """
 
     def __init__(
@@ -62,11 +62,10 @@ class Near:
         raw: bool = False,
         join: bool = False,
         must: bool = False,
-        never: bool = False,
     ) -> None:
         self.patterns = tuple(map(lazy, patterns))
         self.above, self.below, self.until, self.beside = above, below, frozenset(until), beside
-        self.raw, self.join, self.must, self.never = raw, join, must, never
+        self.raw, self.join, self.must = raw, join, must
 
     def groups(self, line: Line, own: Mapping[str, str]) -> dict[str, str] | None:
         """What these lines say; None where the row does not fit."""
@@ -81,7 +80,7 @@ class Near:
                     hits += 1
                     for name, said in _groups(hit).items():
                         found[name] = f"{found[name]} {said}" if self.join and name in found else found.get(name, said)
-        return None if (self.must and not hits) or (self.never and hits) else found
+        return None if self.must and not hits else found
 
 
 class Row:
@@ -125,11 +124,12 @@ class Row:
             name: tuple(value) if isinstance(value, list) else value for name, value in values.items()
         }
 
-    def first_match(self, text: str) -> re.Match[str] | None:
-        """The first place where the text has this wording."""
-        if self.literals and not any(literal in text for literal in self.literals):
+    def first_match(self, text: str, longest: int | None = None) -> re.Match[str] | None:
+        """The first place where the text, as far as its first ``longest`` characters, has this wording."""
+        end = len(text) if longest is None else longest
+        if self.literals and not any(text.find(literal, 0, end) >= 0 for literal in self.literals):
             return None
-        return self.pattern.search(text)
+        return self.pattern.search(text, 0, end)
 
     def groups(self, hit: re.Match[str], line: Line) -> dict[str, str] | None:
         """What the match, its line and the lines near it say; None where the row does not fit."""
@@ -257,8 +257,9 @@ class RowParser(LineParser):
     """Gives one event for a line: that of the first of its ``rows`` that fits.
 
     ``event`` is the kind that rows give unless they name another. Its ``detail``, where it has one, is all that the
-    pattern matched, unless the row or :meth:`row_fields` says otherwise. Only the first ``longest`` characters of a
-    line are looked at, where that is set; with ``raw`` the line as it is, with all that stands before the message.
+    pattern matched, unless the row or :meth:`row_fields` says otherwise. Its pattern is looked
+    for in the first ``longest`` characters of a line, where that is set; with ``raw`` in the line as it is, with all that stands
+    before the message.
     ``fields`` names the function of the line and the match that gives the common fields, or None where this is no event of any row.
     ``pieces`` names the function that cuts a line into texts, each with the function that gives its common fields: every piece
     may give an event; ``anchored`` where patterns look for its beginning, which is not that of the line. ``told`` names the
@@ -282,23 +283,22 @@ class RowParser(LineParser):
             cls.needs = needs_of(cls.rows)
 
     def parse(self, line: Line) -> Iterable[Event]:
-        for text, fields in FUNCTIONS[self.pieces](line) if self.pieces else [(self._text(line), self.row_fields)]:
+        whole = line.raw if self.raw else line.body
+        for text, fields in FUNCTIONS[self.pieces](line) if self.pieces else [(whole, self.row_fields)]:
             yield from self._first_event(line, text, fields)
 
     def _first_event(self, line: Line, text: str, fields: Callable[[Line, re.Match[str]], Any]) -> Iterable[Event]:
         for row in self.rows:
-            hit = row.first_match(text)
+            hit = row.first_match(text, self.longest)
             if hit and (groups := row.groups(hit, line)) is not None:
                 if row.make:
                     return cast(Iterable[Event], FUNCTIONS[row.make](line, hit))
                 event, known = row.event or self.event, fields(line, hit)
-                told = row.event_fields(hit, event, groups)
-                return () if known is None else (event(**_completed(event, known | told, hit)),)
+                if known is None:
+                    return ()
+                of_event = {name: value for name, value in known.items() if name in _field_types(event.kind)}
+                return (event(**_completed(event, of_event | row.event_fields(hit, event, groups), hit)),)
         return ()
-
-    def _text(self, line: Line) -> str:
-        """The part of a line that the patterns are looked for in."""
-        return (line.raw if self.raw else line.body)[: self.longest]
 
     def row_fields(self, line: Line, hit: re.Match[str]) -> dict[str, Any] | None:
         """The fields that every row gives; those of the row override them. None where this is no event."""
@@ -330,13 +330,14 @@ def _row_of(about: dict[str, Any], around: Mapping[str, Any]) -> Row:
 
 
 def is_read_by(name: str, text: str, event: type[Event]) -> bool:
-    """True of a text that a row of the parser with this name takes for such an event. Raises KeyError where no parser of rows has it."""
-    parser = _parser_of_rows(name)
+    """True of a text that a row of the parser with this name takes for such an event. Raises KeyError as :func:`parser_of_rows`."""
+    parser = parser_of_rows(name)
     fit = first_fit(parser.rows, text)
     return fit is not None and (fit[0].event or parser.event) is event
 
 
 @cache
-def _parser_of_rows(name: str) -> RowParser:
+def parser_of_rows(name: str) -> RowParser:
+    """The parser of the section with this name. Raises KeyError where no table has it."""
     by_name = {type(parser).__name__: parser for parser in LINE_PARSERS if isinstance(parser, RowParser)}
     return by_name[name]

@@ -38,7 +38,7 @@ def store_line(line: Line, hit: re.Match[str]) -> dict[str, Any] | None:
         fields["key"] = (hit["keys"] or "").partition(",")[0].strip() or None
     if groups.get("at"):
         fields["address"] = _BRACKETS.sub(r"\1:", hit["at"].replace(", ", ":"))
-    elif "key" not in groups and ("in use" in line.body or "EADDRINUSE" in line.body):
+    elif "in use" in line.body or "EADDRINUSE" in line.body:
         fields["address"] = _taken_port(line)
     return fields
 

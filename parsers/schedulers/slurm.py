@@ -12,7 +12,7 @@ from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.base import Line, common
 from nccldoctor.parsers.exit_codes import exit_and_signal, signal_named
 from nccldoctor.parsers.line_prefix.timestamps import iso_time
-from nccldoctor.parsers.rows import for_rows
+from nccldoctor.parsers.rows import first_fit, for_rows, parser_of_rows
 from nccldoctor.patterns import lazy
 
 _TASKS = 4096
@@ -25,9 +25,6 @@ _NODES = lazy(
 _LISTED = 64
 """Nodes in a list of ``sinfo -R`` that are read."""
 
-_WHY = {"TIME LIMIT": "time-limit", "PREEMPT": "preempted", "NODE FAIL": "node-failure", "JOB REQUEUE": "requeue"}
-"""Why a job was cancelled, by the words behind the time."""
-
 
 @for_rows
 def slurm_line(line: Line, hit: re.Match[str] | None = None, **more: Any) -> dict[str, Any]:
@@ -38,13 +35,14 @@ def slurm_line(line: Line, hit: re.Match[str] | None = None, **more: Any) -> dic
 
 @for_rows
 def cancelled(line: Line, hit: re.Match[str]) -> Iterator[Event]:
-    """*scheduler* with why a job, or a step of it, was cancelled."""
+    """*scheduler* with why a job, or a step of it, was cancelled. Other rows know the words behind the time."""
     why = hit["why"].strip()
+    fit = first_fit(parser_of_rows("scheduler").rows, why)
     job, _, step = hit["job"].partition(".")
     yield SchedulerEvent(
         **slurm_line(line, host=hit["host"], time=iso_time(hit["time"]) or common(line)["time"]),
         by="slurm",
-        what=next((what for words, what in _WHY.items() if words in why), "cancelled"),
+        what=fit[0].values.get("what", "cancelled") if fit else "cancelled",
         job=job,
         job_step=step or None,
         detail=f"{hit['what'].lower()} {why}".strip(),

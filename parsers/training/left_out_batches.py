@@ -8,6 +8,7 @@ KeyError('caption')``. Behind, and for any verb but *skip*, the reason has to na
 from __future__ import annotations
 
 from collections.abc import Iterable
+from string import ascii_letters
 
 from nccldoctor.events import Event, Note
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
@@ -51,8 +52,9 @@ class LeftOutBatches(LineParser):
 
     literals = (
         # Not "kipped iterations": Megatron counts them on each of its lines.
-        *(f"kipped {letter}" for letter in "(-[abcdefghlmnoprstuvwABCDEFGHIJKLMNOPRSTUVW_"),
-        *(f"kipped {word}" for word in ("if", "in ", "item", "iteration ", "iteration:")),
+        *(f"kipped {sign}" for sign in ascii_letters.replace("i", "") + "123456789([-'\"|— "),
+        *(f"kipped i{rest}" for rest in ("f", "m", "n", "s", "t ", "ts", "tem", "terator")),
+        *(f"kipped iteration{sign}" for sign in " :=,("),
         *("kipping ", "kipped:", "ropping ", "ropped ", "ropped:"),
         *("gnoring ", "gnored ", "gnored:", "iscarding ", "iscarded ", "iscarded:"),
     )

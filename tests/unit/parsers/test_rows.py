@@ -11,7 +11,7 @@ from builders.logs.log_reading import events
 from nccldoctor.events import GpuError, Note, ProcessExit, SocketError
 from nccldoctor.parsers import registry
 from nccldoctor.parsers.base import LINE_PARSERS, LineParser
-from nccldoctor.parsers.rows import FUNCTIONS, add_rows, for_rows
+from nccldoctor.parsers.rows import FUNCTIONS, add_rows, for_rows, is_read_by
 
 
 @pytest.fixture
@@ -94,14 +94,15 @@ def test_near_joins_lines_and_decides_whether_a_row_fits(read):
         [peers]
         around = {said = {below = 2, join = true, patterns = ['^- (?P<said>.{1,9})$']}}
         rows = [
-          {literal = 'sums', what = 'silent', pattern = 'sums', near = {below = 2, never = true, patterns = ['.']}},
+          {literal = 'sums', make = 'nothing', pattern = 'sums', near = {below = 1, must = true, patterns = ['none']}},
           {literal = 'sums', what = 'slow', pattern = 'sums', near = {below = 1, must = true, patterns = ['slow']}},
           {literal = 'sums', what = 'said', detail = '{said|nothing}', pattern = 'sums', near = 'said'},
         ]
         """
     assert [(e.what, e.detail) for e in read(table, "sums\n- one\n- two\n")] == [("said", "one two")]
     assert [e.what for e in read(table, "sums\nslow\n")] == ["slow"]
-    assert [e.what for e in read(table, "sums\n")] == ["silent"]
+    assert [(e.what, e.detail) for e in read(table, "sums\n")] == [("said", "nothing")]
+    assert read(table, "sums\nnone\n- one\n") == []
 
 
 def test_choose_takes_a_field_by_a_group(read):
@@ -137,6 +138,41 @@ def test_fields_and_functions_of_rows(read, monkeypatch):
         "x1|y|x2\n",
     )
     assert [e.text for e in cut] == ["x1", "x2"]
+
+
+def test_another_text_is_read_as_the_field_is(read):
+    table = "[ends]\nevent = 'process-exit'\nrows = [{literal = 'ended', exitcode = '{code|7}', pattern = 'ended(?: with (?P<code>\\d))?'}]"
+    assert [e.exitcode for e in read(table, "ended\nended with 3\n")] == [7, 3]
+
+
+def test_common_fields_that_an_event_does_not_have_are_left_out(read, monkeypatch):
+    monkeypatch.setitem(FUNCTIONS, "more", lambda line, hit: {"place": line.place, "text": "", "address": "n1:80"})
+    table = """
+        [more]
+        fields = 'more'
+        rows = [
+          {literal = 'x', what = 'said', pattern = 'x'},
+          {literal = 'y', event = 'store-error', operation = 'connect', pattern = 'y'},
+        ]
+        """
+    note, error = read(table, "x\ny\n")
+    assert (note.what, error.address) == ("said", "n1:80")
+
+
+def test_patterns_look_at_the_beginning_of_a_long_line_and_also_at_all_of_it(read):
+    table = """
+        [peers]
+        event = 'socket-error'
+        longest = 9
+        rows = [{literal = 'lost', also = ['peer (?P<peer>\\w{1,9})'], pattern = 'lost'}]
+        """
+    (event,) = read(table, "lost then peer n7\nfar far lost\n")
+    assert event.peer == "n7"
+
+
+def test_a_parser_that_no_table_names_reads_nothing():
+    with pytest.raises(KeyError, match="no-such-parser"):
+        is_read_by("no-such-parser", "peer is gone", SocketError)
 
 
 def test_two_functions_of_one_name_are_refused():

@@ -15,7 +15,8 @@ from nccldoctor.parsers.kernel import driver, prefix
 
 XID, SXID = parser_named("xid"), parser_named("sxid")
 OOM, STUCK, OTHER = parser_named("oom-kill"), parser_named("stuck-task"), parser_named("kernel-events")
-PARSERS: tuple[LineParser, ...] = (XID, SXID, OOM, STUCK, OTHER)
+AMD = parser_named("amd-gpu")
+PARSERS: tuple[LineParser, ...] = (XID, SXID, OOM, STUCK, OTHER, AMD)
 
 
 def test_a_burst_is_told_apart():
@@ -72,6 +73,16 @@ def test_host_in_a_name(path, host):
 )
 def test_one_board_one_spelling(text, device):
     assert driver.board(text) == device
+
+
+def test_amds_driver_names_the_board_and_the_process_far_behind_in_a_line():
+    far = (
+        f"ring gfx_0 timeout, signaled seq=1, emitted seq=3 {'x' * 2100} amdgpu 0000:c1:00.0: Process python3 pid 4242"
+    )
+    (event,) = events_of(AMD, far)
+    assert (event.device, event.pid) == ("0000:c1:00", 4242)
+    beyond = f"{'x' * 2100} ring gfx_0 timeout, signaled seq=1, emitted seq=3"
+    assert not events_of(AMD, beyond)
 
 
 def test_healthy_kernel_logs_say_nothing():
