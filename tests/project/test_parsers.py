@@ -77,7 +77,7 @@ def test_what_a_table_names_is_there(path: Path) -> None:
             assert section.get(key, "nothing") in FUNCTIONS, f"{name}: {section[key]}"
         for row in section["rows"]:
             event = row.get("event", section.get("each", {}).get("event", section.get("event", "note")))
-            own = set(row) - {"literal", "pattern", "event", "also", "near", "choose", "make", "without"}
+            own = set(row) - OF_ROWS
             known = {*KINDS[event].__struct_fields__}
             assert own <= known, f"{name}: {event} has no {own - known}"
             assert set(row.get("choose", ())) <= known, f"{name}: {row['choose']}"
@@ -85,6 +85,64 @@ def test_what_a_table_names_is_there(path: Path) -> None:
             for reader, group in placeholders([row, section.get("each", {})]):
                 assert not reader or reader in FUNCTIONS, f"{name}: {reader}"
                 assert group in groups([row, section]), f"{name}: no pattern has a group {group}"
+
+
+OF_ROWS = {"literal", "pattern", "event", "also", "near", "choose", "make", "without"}
+"""What a row has besides values of its event."""
+
+
+def unused_of_each(section: dict[str, Any]) -> set[str]:
+    """What a section gives to each of its rows, and no event of them has."""
+    each: dict[str, Any] = section.get("each", {})
+    kinds = {row.get("event", each.get("event", section.get("event", "note"))) for row in section["rows"]}
+    known = {name for kind in kinds for name in KINDS[kind].__struct_fields__}
+    return ({*each, *each.get("choose", ())} - OF_ROWS) - known
+
+
+@pytest.mark.parametrize("path", TABLES, ids=[path.stem.removesuffix("_rows") for path in TABLES])
+def test_what_each_row_of_a_section_has_is_a_field_of_an_event(path: Path) -> None:
+    unused = {name: unused_of_each(about) for name, about in tomllib.loads(path.read_text(encoding="utf-8")).items()}
+    assert not [(name, lost) for name, lost in unused.items() if lost]
+
+
+def test_a_wrong_name_in_each_is_found() -> None:
+    section = {"event": "note", "each": {"what": "x", "detial": "{match}"}, "rows": [{"event": "store-error"}, {}]}
+    assert unused_of_each(section) == {"detial"}
+
+
+def unread_groups(section: dict[str, Any], code: str) -> set[str]:
+    """Groups of a section that no field, text, line near them or function in this code has a use for."""
+    each, around = section.get("each", {}), section.get("around", {})
+    out, of_lines_near, read_by_rows = set(), set(), set()
+    for row in section["rows"]:
+        about = each | row
+        near = around[about["near"]] if isinstance(about.get("near"), str) else about.get("near", [])
+        nears = [near] if isinstance(near, dict) else near
+        read = {*KINDS[about.get("event", section.get("event", "note"))].__struct_fields__}
+        read |= {group for _, group in placeholders(about)}
+        read |= {cases["by"] for cases in about.get("choose", {}).values()}
+        read |= {name for one in nears for name in (*one.get("until", ()), one.get("beside", ""))}
+        read |= {
+            name for name in groups(about) if re.search(rf"[\"']{name}[\"']", code) or f"(?P={name})" in str(about)
+        }
+        out |= groups([about.get("pattern"), about.get("also")]) - read
+        of_lines_near |= groups(nears)
+        read_by_rows |= read
+    return (out | (of_lines_near - read_by_rows)) - {"match", "rest", "line"}
+
+
+@pytest.mark.parametrize("path", TABLES, ids=[path.stem.removesuffix("_rows") for path in TABLES])
+def test_every_group_of_a_table_is_read(path: Path) -> None:
+    code = "".join(module.read_text(encoding="utf-8") for module in path.parent.glob("*.py"))
+    unread = {
+        name: unread_groups(about, code) for name, about in tomllib.loads(path.read_text(encoding="utf-8")).items()
+    }
+    assert not [(name, lost) for name, lost in unread.items() if lost]
+
+
+def test_a_group_that_nobody_reads_is_found() -> None:
+    row = {"pattern": r"(?P<peer>a)(?P<said>b)(?P<lost>c)(?P<asked>d)", "message": "{said}"}
+    assert unread_groups({"event": "socket-error", "rows": [row]}, 'hit["asked"]') == {"lost"}
 
 
 def placeholders(value: Any) -> Iterator[tuple[str, str]]:
