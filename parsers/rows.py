@@ -314,14 +314,18 @@ def add_rows(path: Path, module: str) -> None:
     """Register the parsers of a file of rows, one for each section, as those of ``module``. A second call does nothing.
 
     What a section has under ``each`` every row has that does not say otherwise. Where rows share lines :class:`Near` them, the section
-    names these under ``around``, and a row has their name: ``near = 'exit-code'``.
+    names these under ``around``, and a row has their name: ``near = 'exit-code'``. Raises ValueError with the file and the section.
     """
-    for name, about in tomllib.loads(path.read_text(encoding="utf-8")).items():
-        each, around = {"literal": ""} | about.pop("each", {}), about.pop("around", {})
-        rows = tuple(_row_of(each | row, around) for row in about.pop("rows"))
-        own = {key: tuple(value) if isinstance(value, list) else value for key, value in about.items()}
-        event = KINDS[about["event"]] if "event" in about else Note
-        LINE_PARSERS.append(type(name, (RowParser,), own | {"event": event, "rows": rows, "__module__": module})())
+    name = "-"
+    try:
+        for name, about in tomllib.loads(path.read_text(encoding="utf-8")).items():
+            each, around = {"literal": ""} | about.pop("each", {}), about.pop("around", {})
+            rows = tuple(_row_of(each | row, around) for row in about.pop("rows"))
+            own = {key: tuple(value) if isinstance(value, list) else value for key, value in about.items()}
+            event = KINDS[about["event"]] if "event" in about else Note
+            LINE_PARSERS.append(type(name, (RowParser,), own | {"event": event, "rows": rows, "__module__": module})())
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ValueError(f"{path.name} [{name}]: {type(error).__name__}: {error}") from error
 
 
 def _row_of(about: dict[str, Any], around: Mapping[str, Any]) -> Row:

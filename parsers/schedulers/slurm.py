@@ -79,15 +79,12 @@ def ended_tasks(line: Line, match: re.Match[str]) -> Iterator[Event]:
         signal = "SIGKILL"
     elif exited := _CODE.search(end):
         code = int(exited[1])
-    elif end == "Completed":
-        code = 0
     else:
-        signal = signal_named(end)
+        code, signal = (0, None) if end == "Completed" else (None, signal_named(end))
     if signal is None and code is None:
         return
-    ends = exit_and_signal(code, signal)
     for task in list(task_set(match["tasks"]))[:_TASKS]:
-        yield ProcessExit(**fields, **ends, reporter="srun", task=task)
+        yield ProcessExit(**fields, **exit_and_signal(code, signal), reporter="srun", task=task)
 
 
 def task_set(text: str) -> Ranks:

@@ -181,3 +181,18 @@ def test_two_functions_of_one_name_are_refused():
     registry.load_parsers()
     with pytest.raises(ValueError, match="two functions for rows are named nothing"):
         for_rows(nothing)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[lost]\nrows = [{literal = 'x'}]\n", r"site_rows.toml \[lost\]: TypeError: .*pattern"),
+        ("[lost]\nrows = [\n", r"site_rows.toml \[-\]: TOMLDecodeError"),
+        ("[lost]\nevent = 'nothing'\nrows = []\n", r"site_rows.toml \[lost\]: KeyError: 'nothing'"),
+    ],
+)
+def test_a_mistake_in_a_table_names_the_file_and_the_section(tmp_path, text, said):
+    path = tmp_path / "site_rows.toml"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=said):
+        add_rows(path, "site")
