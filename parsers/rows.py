@@ -86,17 +86,18 @@ class Near:
 class Row:
     r"""One wording: ``Row("Killed process ", r"Killed process (?P<pid>\d{1,10})", OutOfMemory, scope="host")``.
 
-    The line is looked at where it holds ``literal`` (or one of several). A group of the pattern that is named like a
-    field of the event fills it, as a number where the field is one. ``values`` are further fields: a value, a text
-    with groups in braces (``"{a} ranks"``; ``{match}`` is all that matched, ``{rest}`` the line from there on, ``{line}`` the whole
-    line), also read by a function (``"{device:board}"``), or else another text (``"{test|a test} failed"``); a text with a group
-    that is missing is left out. Without ``event``
-    (a kind, or its name) the row gives what most rows of its table give. A row without a literal is looked for wherever
-    its parser is offered a line.
+    The pattern is tried on lines that hold ``literal`` (or one of several), or on every line of the parser where there is none. A
+    group of the pattern that is named like a field of the event fills it, as a number where the field is one. ``event`` is a kind
+    or its name; without it the row gives the kind of its section.
 
-    ``also`` are patterns for the same line, whose groups join; so do those of lines :class:`Near` it. ``choose`` takes a field by
-    a group: ``{origin = {by = 'type', MPI_ERR_REVOKED = 'echo', else = 'own'}}``. ``make`` names a function of the line and the
-    match that gives the events instead, whatever else the row says. ``without`` are fields that are not those of whoever wrote the line.
+    ``values`` are further fields. In a text, ``{a}`` stands for a group, ``{match}`` for all that matched, ``{rest}`` for the line
+    from there on, ``{line}`` for the whole line; ``{device:board}`` passes the group through a function, ``{test|a test}`` has a
+    default. A field whose text names a missing group is left out.
+
+    ``also`` are further patterns for the same line; their groups are added, and so are those of lines :class:`Near` it. ``choose``
+    sets a field by the value of a group: ``{origin = {by = 'type', MPI_ERR_REVOKED = 'echo', else = 'own'}}``. ``make`` names a
+    function that gets the line and the match and returns the events; the row's other fields are then ignored. ``without`` lists
+    fields to leave empty that :func:`common` would fill.
     """
 
     def __init__(
@@ -257,13 +258,12 @@ class RowParser(LineParser):
     """Gives one event for a line: that of the first of its ``rows`` that fits.
 
     ``event`` is the kind that rows give unless they name another. Its ``detail``, where it has one, is all that the
-    pattern matched, unless the row or :meth:`row_fields` says otherwise. Its pattern is looked
-    for in the first ``longest`` characters of a line, where that is set; with ``raw`` in the line as it is, with all that stands
-    before the message.
-    ``fields`` names the function of the line and the match that gives the common fields, or None where this is no event of any row.
-    ``pieces`` names the function that cuts a line into texts, each with the function that gives its common fields: every piece
-    may give an event; ``anchored`` where patterns look for its beginning, which is not that of the line. ``told`` names the
-    function for :meth:`is_told_elsewhere`.
+    pattern matched, unless the row or :meth:`row_fields` says otherwise. Patterns see the message of a line, or with ``raw`` its
+    prefix too; where ``longest`` is set, only that many characters.
+
+    ``fields`` names a function that gets the line and the match and returns the common fields, or None to give no event.
+    ``pieces`` names a function that cuts a line into texts, each with such a function; every piece may give an event. ``anchored``
+    is set where patterns look for the beginning of a piece. ``told`` names the function for :meth:`is_told_elsewhere`.
     """
 
     rows: ClassVar[tuple[Row, ...]]

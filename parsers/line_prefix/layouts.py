@@ -182,8 +182,15 @@ _TABLE = Table(__file__)
 _TABLE.data["parts"] |= {"zones": "|".join(sorted(ZONES, key=len, reverse=True)), "months": "|".join(MONTHS)}
 
 
+_NOTES = {
+    note.__name__.removeprefix("_note_"): note
+    for note in (_note_role, _note_tagged, _note_pod, _note_worker, _note_cri, _note_labels, _note_host, _note_task)
+    + (_note_nccl, _note_padded, _note_place, _note_sender)
+}
+
+
 def _layout_of(pattern: str, note: str = "", before_message: bool = False, weak: bool = False) -> Layout:
-    return Layout(_TABLE.pattern(pattern), globals()[f"_note_{note}"] if note else note_groups, before_message, weak)
+    return Layout(_TABLE.pattern(pattern), _NOTES[note] if note else note_groups, before_message, weak)
 
 
 LAYOUTS = {name: _layout_of(**about) for name, about in _TABLE.data["layouts"].items()}

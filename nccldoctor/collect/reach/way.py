@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import ClassVar
@@ -43,20 +44,20 @@ class Way(Struct, frozen=True):
 
     reaches_all_jobs: ClassVar[bool] = False
 
+    @abstractmethod
     def listing(self) -> tuple[Command, ...]:
         """The commands that list the nodes; none where their names are given."""
-        raise NotImplementedError
 
+    @abstractmethod
     def find_targets(self, look_up: LookUp, python: Command) -> tuple[Target, ...]:
         """Every node, with the command that runs ``python`` there.
 
         Raises :class:`~nccldoctor.model.errors.InputError` where the job has no nodes, or a name is unsafe.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def planned_targets(self, python: Command) -> tuple[Target, ...]:
         """The targets as far as they are known before a command runs; ``NODE`` stands for all that are not."""
-        raise NotImplementedError
 
 
 def checked_name(name: str, of: str) -> str:

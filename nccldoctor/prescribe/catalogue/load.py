@@ -183,7 +183,7 @@ def _lay(path: Path, folder: Folder, layers: dict[str, _Layers], *, released: bo
 
 
 def _with_marked_steps(remedy: Remedy, whose: Mapping[str, str]) -> Remedy:
-    """The remedy in which each step that is not ours says so: whoever wrote it chose the commands."""
+    """The remedy, with a mark on each step that came from another catalogue: we did not choose its commands."""
     marked = {
         block: tuple(
             replace(step, text=f"{step.text or 'Run this'} (from {one_line(name)}, not from nccldoctor)")
