@@ -17,24 +17,20 @@ from nccldoctor.align.progress.table import ProgressTable, build_progress_table
 from nccldoctor.align.progress.unnamed_lines import place_unnamed_lines
 from nccldoctor.align.stalls import Stall, StallKind, stalls
 from nccldoctor.align.standing.looks import Looks, collect_looks
+from nccldoctor.align.tracks.tracks import Tracks
 from nccldoctor.align.unrecorded_waits import find_unrecorded_waits, redundant_roots
 from nccldoctor.align.wait_graph import WaitGraph, build_wait_graph
 from nccldoctor.align.world.hosts import Hosts, find_hosts
 from nccldoctor.align.world.ledger import Ledger, build_ledger
-from nccldoctor.events import CallTimeout
 from nccldoctor.identify.case import Case
 from nccldoctor.identify.event_times import QUARTER
 from nccldoctor.model.ranks import Ranks
-
-NEVER_PRINTED = 4e18
-"""When a call that no line gave up on was issued: after all others."""
-
 
 class Facts(Struct, frozen=True):
     """The aligned job.
 
     ``issued_at`` says when each stuck call was first issued, in seconds; it puts calls in order and is on no common clock.
-    ``lateness`` says which ranks are late again and again.
+    ``lateness`` says which ranks are late again and again. ``tracks`` say what each rank did, and when.
     """
 
     case: Case
@@ -49,6 +45,7 @@ class Facts(Struct, frozen=True):
     ledger: Ledger
     hosts: Hosts
     looks: Looks
+    tracks: Tracks
 
 
 def align(case: Case) -> Facts:
@@ -57,7 +54,8 @@ def align(case: Case) -> Facts:
     progress = build_progress_table(case)
     graph = build_wait_graph(case, progress)
     liveness = collect_liveness(case)
-    issued_at = _issue_times(case, graph, liveness)
+    tracks = Tracks(case, progress, graph, liveness)
+    issued_at = {key: tracks.issued_first(call) for key, call in graph.calls.items()}
     sequences = CallSequences(case, progress)
     unrecorded = find_unrecorded_waits(case, progress, sequences, liveness, graph)
     hosts = find_hosts(case)
@@ -71,7 +69,7 @@ def align(case: Case) -> Facts:
     ends = tuple(replace(_in_order(case, progress, sequences, s), inferred=unrecorded.inferred) for s in ends)
     late, ledger = measure_lateness(case, progress), build_ledger(case, graph, liveness)
     looks = collect_looks(case, liveness)
-    return Facts(case, progress, graph, sequences, liveness, broken, ends, issued_at, late, ledger, hosts, looks)
+    return Facts(case, progress, graph, sequences, liveness, broken, ends, issued_at, late, ledger, hosts, looks, tracks)
 
 
 def _was_finished(case: Case, stall: Stall, liveness: Liveness) -> bool:
@@ -96,19 +94,3 @@ def _in_order(case: Case, progress: ProgressTable, sequences: CallSequences, sta
         return stall
     calls = in_issue_order(case, progress, sequences, min(stall.ranks), stall.calls)
     return replace(stall, call=calls[0], calls=tuple(calls))
-
-
-def _issue_times(case: Case, graph: WaitGraph, liveness: Liveness) -> dict[Key, float]:
-    """When each stuck call was issued: by the recorder, else by a timeout line less what the call ran."""
-    printed: dict[tuple[int, int | None], float] = {}
-    for event in case.of(CallTimeout):
-        if event.rank is not None:
-            when = liveness.time(event) - (event.ran_ms or 0) / 1e3
-            if not math.isnan(when):
-                printed.setdefault((event.rank, event.seq), when)
-    return {
-        key: float(case.calls.created_ns[call.row]) / 1e9
-        if call.row >= 0
-        else min((printed[r, call.seq] for r in call.inside if (r, call.seq) in printed), default=NEVER_PRINTED)
-        for key, call in graph.calls.items()
-    }

@@ -12,12 +12,15 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
+from msgspec.structs import replace
 
 from nccldoctor.align.descriptions import describe
 from nccldoctor.align.divergence.mismatches import rows_at
 from nccldoctor.align.divergence.step_counters import ENDS
+from nccldoctor.align.exits import SLACK
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import StallKind
+from nccldoctor.align.tracks.spans import Bounds
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Citation, Entry, Line, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
@@ -57,46 +60,75 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
 def _late_entry(facts: Facts, call: StuckCall) -> Hypothesis | None:
     """Concludes that a member entered the call too late.
 
-    That is after its first member had timed out, or later than most members by half of the limit.
+    That is after its first member had timed out, or later than most members by half of the limit. A timer that did not fire tells the
+    earliest moment only: then the member is late where it came after its peers, and may have come after the timeout.
     """
-    rows = rows_at(facts.case, facts.progress, call.group, call.seq)
-    calls = facts.case.calls
-    times = {r: int(calls.created_ns[row]) / 1e9 for r, row in rows.items() if calls.created_ns[row] > 0}
-    limit = max((int(calls.timeout_ms[row]) for row in rows.values()), default=-1) / 1e3
-    if len(times) < 2 or limit <= 0:
+    entries, limit = facts.tracks.entries(call), facts.tracks.limit(call)
+    times = {rank: entry for rank, entry in entries.items() if math.isfinite(entry.earliest)}
+    came = sorted(entry.latest for entry in times.values())
+    if len(times) < 2 or not limit > 0:
         return None
-    deadline, usual = min(times.values()) + limit, float(np.median(list(times.values())))
-    is_pair = len(times) == 2
-    late = Ranks(r for r, t in times.items() if t > deadline or (not is_pair and t - usual > 0.5 * limit))
-    if not late or (len(late) * 2 >= len(times) and not is_pair) or len(late) > len(_on_time(facts, deadline)):
+    deadline, usual, is_pair = came[0] + limit, float(np.median(came)), len(times) == 2
+    late = Ranks(r for r, entry in times.items() if _is_late(entry, came[0] if is_pair else usual, deadline, is_pair))
+    if not late or (len(late) * 2 >= len(times) and not is_pair) or len(late) > len(_on_time(facts, times, deadline)):
         return None
-    since = min(times.values()) if is_pair else usual
-    some = list(late)[:3]
-    evidence: list[Citation] = [Entry(rows[r], say("slow.came-late", rank=r, late=times[r] - since)) for r in some]
-    evidence += [Entry(rows[r], say("slow.had-been-waiting", rank=r)) for r in [q for q in rows if q not in late][:2]]
-    title, most = describe(facts, call), max(times[r] for r in late) - since
+    since = came[0] if is_pair else usual
+    evidence: list[Citation] = [*_came_late(facts, call, late, since)]
+    evidence += [Waiting(replace(call, inside=call.inside - late), 2)]
     return Hypothesis(
-        headline_of("slow.reached-late", who=who(facts.case, late), call=title, late=most, limit=limit),
+        headline_of(
+            "slow.reached-late",
+            who=who(facts.case, late),
+            call=describe(facts, call),
+            late=max(times[r].earliest for r in late) - since,
+            at_least=any(times[r].known_by == "silent timer" for r in late),
+            limit=limit,
+        ),
         evidence,
-        list(_doubts_of_entry(facts, late, min(times[r] for r in late) - deadline, deadline)),
+        list(_doubts_of_entry(facts, times, late, deadline)),
         ranks=late,
         call=call,
     )
 
 
-def _on_time(facts: Facts, deadline: float) -> Ranks:
-    """The ranks that had made their newest recorded call by the deadline, in any group."""
+def _is_late(entry: Bounds, usual: float, deadline: float, is_pair: bool) -> bool:
+    """True of an entry after the timeout of the first member, or of one that kept the others waiting too long."""
+    if entry.known_by == "silent timer":
+        return entry.latest > deadline and entry.is_surely_after(usual, SLACK)
+    return entry.earliest > deadline or (not is_pair and entry.earliest - usual > (deadline - usual) / 2)
+
+
+def _came_late(facts: Facts, call: StuckCall, late: Ranks, since: float) -> Iterator[Citation]:
+    """The record of each late entry, or the line at which its timer had not run out."""
+    rows = rows_at(facts.case, facts.progress, call.group, call.seq)
+    for rank in list(late)[:3]:
+        entry = facts.tracks.entries(call)[rank]
+        if entry.known_by == "recorder":
+            yield Entry(rows[rank], say("slow.came-late", rank=rank, late=entry.earliest - since))
+            continue
+        shown = next((span for span in facts.tracks.of(rank).spans if span.key == call.key), None)
+        if shown is not None and shown.event is not None:
+            is_silent = entry.known_by == "silent timer"
+            says = "slow.timer-silent" if is_silent else "slow.came-late"
+            yield Line(shown.event, say(says, rank=rank, late=entry.earliest - since))
+
+
+def _on_time(facts: Facts, entries: Mapping[int, Bounds], deadline: float) -> Ranks:
+    """The ranks that had made their newest call by the deadline: that on record, in any group, else the stuck one."""
     ranks, created = facts.case.call_rank, facts.case.calls.created_ns / 1e9
     known = created > 0
-    return Ranks({*ranks[known].tolist()} - {*ranks[known & (created > deadline)].tolist()})
+    recorded = Ranks({*ranks[known].tolist()} - {*ranks[known & (created > deadline)].tolist()})
+    return recorded or Ranks(rank for rank, entry in entries.items() if entry.latest <= deadline)
 
 
-def _doubts_of_entry(facts: Facts, late: Ranks, after: float, deadline: float) -> Iterator[Doubt]:
+def _doubts_of_entry(facts: Facts, entries: Mapping[int, Bounds], late: Ranks, deadline: float) -> Iterator[Doubt]:
     """Doubts where the timeout itself may have freed the late ranks, or as many ranks were early as late."""
-    if 0 < after <= FREED:
+    if 0 < min(entries[r].earliest for r in late) - deadline <= FREED:
         yield Doubt(say("slow.freed-by-timeout"), Confidence.HIGH, Confidence.MEDIUM)
-    if len(late) == len(_on_time(facts, deadline)):
+    if len(late) == len(_on_time(facts, entries, deadline)):
         yield Doubt.at_most(Confidence.MEDIUM, say("slow.as-many-early"))
+    if any(entries[r].known_by == "silent timer" for r in late):
+        yield Doubt(say("slow.may-have-failed-otherwise"), cause=Confidence.MEDIUM)
 
 
 def _work_went_on(facts: Facts, stall: ObservedStall) -> Hypothesis | None:

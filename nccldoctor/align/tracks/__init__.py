@@ -1,0 +1,1 @@
+"""One track for each rank: what it did, in order, and between which times each thing began."""

@@ -1,0 +1,146 @@
+"""Makes the track of a rank from everything that it left, and bounds the times at which ranks issued a stuck call.
+
+Timers say when a call was issued. All timers of a group have one length: a watchdog that says at 10:10:00 that a call ran for 600,026 ms
+says that its rank issued it at 10:00:00. A rank that is in the call too and whose watchdog printed something else at 10:11:10, and no
+alarm before, issued it at 10:01:10 or later.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+
+from nccldoctor.align.divergence.mismatches import rows_at
+from nccldoctor.align.first_pending import Key
+from nccldoctor.align.liveness import Liveness
+from nccldoctor.align.progress.from_lines import group_of
+from nccldoctor.align.progress.table import ProgressTable
+from nccldoctor.align.tracks.spans import Bounds, Doing, Span, Track
+from nccldoctor.align.wait_graph import StuckCall, WaitGraph
+from nccldoctor.events import CallTimeout, Event, NcclError, WorkStatus
+from nccldoctor.identify.case import Case
+
+NEVER_PRINTED = 4e18
+"""When a call of which nothing says it was issued: after all others."""
+
+_SHOWN = 3
+"""Lines of one kind that a track keeps: the last ones of what a rank worked at, the first ones of its troubles."""
+
+
+class Tracks:
+    """The tracks of all ranks, each made when it is first asked for."""
+
+    def __init__(self, case: Case, progress: ProgressTable, graph: WaitGraph, liveness: Liveness) -> None:
+        self._case, self._progress, self._graph, self._liveness = case, progress, graph, liveness
+        self._tracks: dict[int, Track] = {}
+        self._entries: dict[Key, dict[int, Bounds]] = {}
+        self._watched: dict[Key, dict[int, list[CallTimeout | WorkStatus]]] = {}
+
+    def of(self, rank: int) -> Track:
+        """The track of a rank."""
+        if rank not in self._tracks:
+            self._tracks[rank] = Track(rank, tuple(self._in_order(self._spans(rank))), self._silence(rank))
+        return self._tracks[rank]
+
+    def entries(self, call: StuckCall) -> dict[int, Bounds]:
+        """When each rank that issued a stuck call did so; of some there may be no bound."""
+        if call.key not in self._entries:
+            rows = rows_at(self._case, self._progress, call.group, call.seq) if call.pair is None else {}
+            ranks = call.entered | rows
+            self._entries[call.key] = {rank: self._entry(call, rank, rows.get(rank, -1)) for rank in ranks}
+        return self._entries[call.key]
+
+    def issued_first(self, call: StuckCall) -> float:
+        """When a waiting rank, or the first one, issued a stuck call; :data:`NEVER_PRINTED` where nothing says it."""
+        if call.row >= 0:
+            return float(self._case.calls.created_ns[call.row]) / 1e9
+        return min((e.latest for e in self.entries(call).values() if math.isfinite(e.latest)), default=NEVER_PRINTED)
+
+    def limit(self, call: StuckCall) -> float:
+        """The seconds after which a watchdog gives up on a call; NaN where no line and no record says it."""
+        told = [e.timeout_ms for lines in self._lines(call).values() for e in lines if e.timeout_ms]
+        if not told and call.row >= 0 and int(self._case.calls.timeout_ms[call.row]) > 0:
+            told = [int(self._case.calls.timeout_ms[call.row])]
+        return max(told, default=math.nan) / 1e3
+
+    def _entry(self, call: StuckCall, rank: int, row: int) -> Bounds:
+        if row >= 0 and self._case.calls.created_ns[row] > 0:
+            return Bounds.at(float(self._case.calls.created_ns[row]) / 1e9, "recorder")
+        lines = self._lines(call).get(rank, [])
+        fired = (e for e in lines if isinstance(e, CallTimeout) and e.ran_ms is not None)
+        began = [self._liveness.time(e) - (e.ran_ms or 0) / 1e3 for e in fired]
+        known = [at for at in began if not math.isnan(at)]
+        if known:
+            return Bounds.at(min(known), "own timer")
+        return Bounds() if began else self._by_silent_timer(call, rank, lines)
+
+    def _by_silent_timer(self, call: StuckCall, rank: int, lines: Sequence[CallTimeout | WorkStatus]) -> Bounds:
+        """The bounds for a rank whose watchdog printed that it is in the call, and had not given up on it."""
+        if any(isinstance(e, CallTimeout) for e in lines):
+            return Bounds()
+        watched = [*lines, *(e for e in self._case.of(NcclError, rank))]
+        times = [at for e in watched if not math.isnan(at := self._liveness.time(e))]
+        if not times or math.isnan(limit := self.limit(call)):
+            return Bounds()
+        inside = [at for e in lines if not math.isnan(at := self._liveness.time(e))]
+        return Bounds(max(times) - limit, min(inside, default=max(times)), "silent timer")
+
+    def _lines(self, call: StuckCall) -> dict[int, list[CallTimeout | WorkStatus]]:
+        """What watchdogs printed of a stuck call, by rank."""
+        if call.key not in self._watched:
+            found = self._watched.setdefault(call.key, {})
+            for event in (*self._case.timeouts(call.seq), *self._case.of(WorkStatus)):
+                number = event.failed if isinstance(event, WorkStatus) else event.seq
+                if event.rank is not None and number == call.seq and group_of(self._case, event) == call.group:
+                    found.setdefault(event.rank, []).append(event)
+        return self._watched[call.key]
+
+    def _spans(self, rank: int) -> Iterator[Span]:
+        own, time = self._liveness.activity(rank), self._liveness.time
+        for key in self._graph.waits_in.get(rank, ()):
+            call = self._graph.calls[key]
+            own_row = self._progress.by_group_rank.get((call.group, rank))
+            row = own_row.row if own_row is not None else -1
+            first = next(iter(self._lines(call).get(rank, [])), None) if row < 0 else None
+            yield Span(Doing.CALLED, "", self.entries(call).get(rank, Bounds()), first, key, row)
+        kept: tuple[tuple[Doing, Iterable[Event]], ...] = (
+            (Doing.STEPPED, own.steps[-1:]),
+            (Doing.WORKED, own.phases[-_SHOWN:]),
+            (Doing.STOOD, [s for s in own.stacks if s.main][:1] or own.stacks[:1]),
+            (Doing.RAISED, own.own_exceptions[:_SHOWN]),
+            (Doing.GAVE_UP, own.alarms[:_SHOWN]),
+            (Doing.TOLD, own.dump_replies[:1]),
+            (Doing.LOST, own.secondary_errors[:_SHOWN]),
+            (Doing.STOPPED, [own.stopped] if own.stopped else []),
+            (Doing.TORN_DOWN, own.teardown[:1]),
+            (Doing.ENDED, own.exits[:1]),
+        )
+        for doing, events in kept:
+            yield from (Span(doing, event.phrase(), Bounds.at(time(event)), event) for event in events)
+
+    def _in_order(self, spans: Iterable[Span]) -> list[Span]:
+        """Spans by time; one without a time goes behind the last line above it in its file that has one, an end to the end."""
+        timed = list(spans)
+
+        def when(span: Span) -> tuple[float, int]:
+            if math.isfinite(span.began.latest):
+                return span.began.latest, 0
+            line = (span.event.place.line or 0) if span.event is not None else 0
+            above = [
+                (other.began.latest, line)
+                for other in timed
+                if span.event is not None and other.event is not None and math.isfinite(other.began.latest)
+                and other.event.place.source == span.event.place.source and (other.event.place.line or 0) <= line
+            ]  # fmt: skip
+            if span.doing is Doing.ENDED or not above:
+                return (math.inf if span.doing is Doing.ENDED else -math.inf), line
+            return max(above)
+
+        return sorted(timed, key=when)
+
+    def _silence(self, rank: int) -> str:
+        """Why no more is known of a rank."""
+        own = self._liveness.activity(rank)
+        if own.logged or own.exits or own.dump == "good":
+            return ""
+        return "its dump holds no call" if own.dump == "empty" else "no file of it was read"
