@@ -301,6 +301,29 @@ def ranks(diagnosis: Diagnosis) -> pd.DataFrame:
     )
 
 
+def tracks(case: Case) -> pd.DataFrame:
+    """One row per thing that a rank did, rank by rank, oldest first.
+
+    ``global_rank`` Int64 · ``doing`` category, such as *in call*, *gave up* or *ended* · ``what`` text · ``group`` text and ``seq``
+    Int64 of a call that hangs · ``earliest``, ``latest`` UTC, the bounds of when it began, ``<NA>`` where nothing bounds it · ``known_by``
+    text, what the bounds rest on: recorder, own timer, silent timer, line or order · ``path``, ``line``, ``entry`` where it is shown.
+    """
+    import pandas as pd
+
+    from nccldoctor.pipeline import tracks as rows_of
+
+    rows = rows_of(case)
+    bounds = {name: [getattr(row, name) for row in rows] for name in ("earliest", "latest")}
+    return pd.DataFrame(
+        {
+            **_columns(rows, "rank:Int64 doing:category what:string group:string seq:Int64"),
+            **{name: _moments(np.array(values, dtype=np.float64)) for name, values in bounds.items()},
+            **_columns(rows, "known_by:string"),
+            **_place_columns([row.where for row in rows]),
+        }
+    )
+
+
 def _last_lines(states: Iterable[RankState | None]) -> Any:
     """The times of the newest lines of some ranks."""
     times = [math.nan if state is None or state.last_line is None else state.last_line for state in states]

@@ -21,7 +21,19 @@ if TYPE_CHECKING:
     from nccldoctor.reports.plotly.figures import Plots
     from nccldoctor.reports.source_lines import SourceLines
 
-FRAMES = ("calls", "ranks", "waits", "events", "findings", "hypotheses", "evidence", "groups", "coverage", "remedies")
+FRAMES = (
+    "calls",
+    "ranks",
+    "waits",
+    "tracks",
+    "events",
+    "findings",
+    "hypotheses",
+    "evidence",
+    "groups",
+    "coverage",
+    "remedies",
+)
 """The properties of an incident that are frames."""
 
 WIDTH = 100
@@ -40,8 +52,8 @@ class Incident(Struct, frozen=True, dict=True):
     >>> incident.ranks.set_index("global_rank").role.to_dict()[3]
     'culprit'
 
-    Each frame (``calls``, ``ranks``, ``waits``, ``events``, ``findings``, ``hypotheses``, ``evidence``, ``groups``, ``coverage``,
-    ``remedies``) is built on first use; every access returns a copy. Columns and units: :mod:`nccldoctor.dataframes`.
+    Each frame (``calls``, ``ranks``, ``waits``, ``tracks``, ``events``, ``findings``, ``hypotheses``, ``evidence``, ``groups``,
+    ``coverage``, ``remedies``) is built on first use; every access returns a copy. Columns and units: :mod:`nccldoctor.dataframes`.
 
     ``unquoted`` is the diagnosis before the files are opened a second time: all that the JSON document and the frames hold.
     """
@@ -205,6 +217,11 @@ class Incident(Struct, frozen=True, dict=True):
     def waits(self) -> pd.DataFrame:
         """One row per rank of each stalled call: whether it made the call, whom it waits for, how long."""
         return self._frame("waits", self.unquoted)
+
+    @property
+    def tracks(self) -> pd.DataFrame:
+        """What each rank did, in order, between which times, and by which line or entry that is known."""
+        return self._frame("tracks", self.case)
 
     @property
     def findings(self) -> pd.DataFrame:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from nccldoctor.align.facts import align
 from nccldoctor.attempts import Attempts, Broken
 from nccldoctor.discover.discover import Discovered, discover
 from nccldoctor.ingest import excerpts
@@ -18,6 +19,7 @@ from nccldoctor.ingest.ingest import Ingested, collector_off, ingest
 from nccldoctor.ingest.read_before import ReadBefore
 from nccldoctor.judging import Judged, identify_all, judge
 from nccldoctor.model import Diagnosis
+from nccldoctor.model.tracks import TrackRow
 from nccldoctor.summarise.broken_link import broken_link
 from nccldoctor.summarise.call_diff import call_diff
 from nccldoctor.summarise.call_strip import call_strip
@@ -33,6 +35,7 @@ from nccldoctor.summarise.snapshots import snapshots
 from nccldoctor.summarise.stack_diff import stack_diff
 from nccldoctor.summarise.standings import standings
 from nccldoctor.summarise.timeline import timeline
+from nccldoctor.summarise.track_rows import track_rows
 from nccldoctor.words.sanitize import line
 
 if TYPE_CHECKING:
@@ -62,6 +65,11 @@ def read(
     """
     inputs = discover(paths, rank_from)
     return identify_all(_read_all(inputs, rank_from, workers, on_progress).ingested)
+
+
+def tracks(case: Case) -> list[TrackRow]:
+    """What each rank of a case did, in order: what ``inspect --tracks`` shows."""
+    return list(track_rows(align(case)))
 
 
 @collector_off()

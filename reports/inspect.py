@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -10,6 +12,7 @@ from msgspec import Struct
 from nccldoctor.events import Event
 from nccldoctor.model import Gap, Place, Source
 from nccldoctor.model.ranks import Ranks
+from nccldoctor.model.tracks import TrackRow
 from nccldoctor.reports import json_document, json_names
 from nccldoctor.words.secrets import MASK, is_secret, masked_fields
 
@@ -69,6 +72,22 @@ _UNREAD = dict.fromkeys((name for name, *_ in json_names.fields(Understood)))
 def to_json(case: Inspected) -> str:
     """The document that ``inspect --format json`` prints: sources, events in the order of the input, gaps."""
     return json_document.written(document(case))
+
+
+def tracks_document(rows: Sequence[TrackRow]) -> dict[str, Any]:
+    """What each rank did, oldest first: the document that ``inspect --tracks --format json`` prints."""
+    return {
+        "schema_version": json_document.SCHEMA_VERSION,
+        "tracks": [
+            json_names.json_value(row) | {"earliest": _moment(row.earliest), "latest": _moment(row.latest)}
+            for row in rows
+        ],
+    }
+
+
+def _moment(seconds: float) -> str | None:
+    """A time in UTC with milliseconds; None where it is not known."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds") if math.isfinite(seconds) else None
 
 
 def document(case: Inspected) -> dict[str, Any]:

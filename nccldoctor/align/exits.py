@@ -171,7 +171,8 @@ def is_own_exit(case: Case, liveness: Liveness, activity: RankActivity, event: P
         code = 128 - code
     if event.was_closed or code == 0 or not can_precede_alarm(liveness, event):
         return False
-    if activity.own_exceptions or activity.alarms or activity.secondary_errors or _was_cancelled(case, event):
+    has_reacted = activity.alarms or activity.dump_replies or activity.secondary_errors  # so that it ended afterwards
+    if activity.own_exceptions or has_reacted or _was_cancelled(case, event):
         return False
     if code == -6:
         silent = not activity.teardown and activity.logged and liveness.first_alarm is None

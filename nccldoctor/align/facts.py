@@ -26,6 +26,7 @@ from nccldoctor.identify.case import Case
 from nccldoctor.identify.event_times import QUARTER
 from nccldoctor.model.ranks import Ranks
 
+
 class Facts(Struct, frozen=True):
     """The aligned job.
 
@@ -69,7 +70,9 @@ def align(case: Case) -> Facts:
     ends = tuple(replace(_in_order(case, progress, sequences, s), inferred=unrecorded.inferred) for s in ends)
     late, ledger = measure_lateness(case, progress), build_ledger(case, graph, liveness)
     looks = collect_looks(case, liveness)
-    return Facts(case, progress, graph, sequences, liveness, broken, ends, issued_at, late, ledger, hosts, looks, tracks)
+    return Facts(
+        case, progress, graph, sequences, liveness, broken, ends, issued_at, late, ledger, hosts, looks, tracks
+    )
 
 
 def _was_finished(case: Case, stall: Stall, liveness: Liveness) -> bool:

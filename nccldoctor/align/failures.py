@@ -167,16 +167,40 @@ def _hardware(case: Case, liveness: Liveness, hosts: Hosts) -> Iterator[Failure]
         if not cuda.software and not cuda.topic and can_precede_alarm(liveness, cuda):
             by_device[str(cuda.rank if cuda.rank is not None else (cuda.host, cuda.pid))].append(cuda)
     slots = slots_of_hosts(case, hosts) if by_device else {}
-    for events in by_device.values():
+    for events in _with_own_words(liveness, case, list(by_device.values())):
         first = events[0]
         near = hosts.on(first.host) if first.rank is None else Ranks()
         in_slot = ranks_in_slot(case, hosts, slots, first) if first.rank is None else Ranks()
         if in_slot:
             yield replace(_failure(liveness, CauseClass.HARDWARE, *events, ranks=in_slot), derived=True)
-        elif len(near) == 1:
+        elif len(near) == 1 and near in hosts.blocks:  # a host of which only one rank is known may run others
             yield _failure(liveness, CauseClass.HARDWARE, *events, ranks=near)
         else:
             yield _failure(liveness, CauseClass.HARDWARE, *events, suspects=near)
+
+
+def _with_own_words(liveness: Liveness, case: Case, boards: Sequence[list[Event]]) -> Iterator[list[Event]]:
+    """The errors of each board, and with those that only a kernel tells the error of the one rank that met it.
+
+    Example: the kernel of a host reports Xid 94, and in the same second rank 3, which may run there, an uncorrectable ECC error.
+    """
+    nameless = [events for events in boards if events[0].rank is None]
+    told = [events for events in boards if events[0].rank is not None]
+    for events in nameless:
+        first = events[0]
+        met = [
+            own
+            for own in told
+            if abs(liveness.time(own[0]) - liveness.time(first)) <= SLACK
+            and isinstance(own[0], CudaError)
+            and case.rank_host.get(own[0].rank or 0, first.host) == first.host
+        ]
+        if len(met) == 1 and sum(other[0].host == first.host for other in nameless) == 1:
+            told.remove(met[0])
+            told.append([*met[0], *events])
+        else:
+            yield events
+    yield from told
 
 
 def _network(case: Case, liveness: Liveness, hosts: Hosts) -> Iterator[Failure]:
@@ -273,7 +297,7 @@ def _deaths(case: Case, liveness: Liveness, hosts: Hosts) -> Iterator[Failure]:
     for rank, activity in sorted(liveness.by_rank.items()):
         own_exit = next((e for e in activity.exits if is_own_exit(case, liveness, activity, e)), None)
         exits = (own_exit,) if own_exit is not None else ()
-        if starved.get(rank):
+        if starved.get(rank) and not activity.dump_replies:
             yield _failure(liveness, CauseClass.DIED, *starved[rank], *exits)
         elif own_exit is not None:
             yield _failure(liveness, CauseClass.DIED, *_with_memory(case, own_exit), certain=own_exit.exitcode != 1)

@@ -123,7 +123,10 @@ def merge_command(paths: tuple[str, ...], **options: Any) -> None:
 @click.option(
     "--entry", type=click.IntRange(0), metavar="N", help="Print entry N of one flight recorder dump, counted from 0."
 )
-def inspect(paths: tuple[str, ...], form: str, rank_from: str | None, workers: int | None, entry: int | None) -> None:
+@click.option("--tracks", is_flag=True, help="Print what each rank did, in order, and when.")
+def inspect(
+    paths: tuple[str, ...], form: str, rank_from: str | None, workers: int | None, entry: int | None, tracks: bool
+) -> None:
     """Show what was recognised in the input, without a verdict.
 
     One row per file: its kind, rank and host, the events and relevant lines parsed,
@@ -135,11 +138,13 @@ def inspect(paths: tuple[str, ...], form: str, rank_from: str | None, workers: i
       nccldoctor inspect logs/ --format json
       nccldoctor inspect dumps/ --rank-from 'gpu(?P<rank>\\d+)'
       nccldoctor inspect dumps/fr_trace_1 --entry 21
+      nccldoctor inspect logs/ --tracks
     """
     from nccldoctor import pipeline
     from nccldoctor.cli import recorded_entry
-    from nccldoctor.reports import inspect
+    from nccldoctor.reports import inspect, json_document
     from nccldoctor.reports.terminal.inspected import inspected_text
+    from nccldoctor.reports.terminal.tracks import tracks_text
 
     with terminal.Waiting() as waiting:
         case = pipeline.read(paths, rank_from=rank_from, workers=workers, on_progress=waiting)
@@ -149,6 +154,14 @@ def inspect(paths: tuple[str, ...], form: str, rank_from: str | None, workers: i
             terminal.out(recorded_entry.to_json(found), encoding="utf-8")
         else:
             terminal.out(recorded_entry.to_text(found))
+    elif tracks:
+        rows = pipeline.tracks(case)
+        shown = (
+            json_document.written(inspect.tracks_document(rows))
+            if form == "json"
+            else tracks_text(rows, terminal.width())
+        )
+        terminal.out(shown, encoding="utf-8")
     elif form == "json":
         terminal.out(inspect.to_json(case), encoding="utf-8")
     else:

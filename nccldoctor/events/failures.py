@@ -39,6 +39,16 @@ class ProcessExit(Event):
     agent: int | None = None
 
     @property
+    def written_by(self) -> Writer:
+        """The process itself where its own handler of signals tells of its end."""
+        return Writer.RANK if self.reporter == "process" else Writer.LAUNCHER
+
+    @property
+    def is_sign_of_life(self) -> bool:
+        """False: it is the last word."""
+        return False
+
+    @property
     def is_heartbeat_loss(self) -> bool:
         """True where a coordinator only misses its heartbeats: a stopped process and a lost link look the same."""
         return self.reporter in ("jax", "hccl")

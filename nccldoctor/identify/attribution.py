@@ -294,7 +294,8 @@ def _has_many_writers(one: Parsed) -> bool:
         len(processes) > 1
         or any((e.place.line or 0) < gave_up for e in crashes)
         or any(
-            isinstance(e, ProcessExit | SchedulerEvent) or (e.rank is None and e.group_rank is not None)
+            (isinstance(e, ProcessExit | SchedulerEvent) and e.written_by is not Writer.RANK)
+            or (e.rank is None and e.group_rank is not None)
             for e in one.events
         )
     )

@@ -184,8 +184,10 @@ _TABLE.data["parts"] |= {"zones": "|".join(sorted(ZONES, key=len, reverse=True))
 
 _NOTES = {
     note.__name__.removeprefix("_note_"): note
-    for note in (_note_role, _note_tagged, _note_pod, _note_worker, _note_cri, _note_labels, _note_host, _note_task)
-    + (_note_nccl, _note_padded, _note_place, _note_sender)
+    for note in (
+        *(_note_role, _note_tagged, _note_pod, _note_worker, _note_cri, _note_labels),
+        *(_note_host, _note_task, _note_nccl, _note_padded, _note_place, _note_sender),
+    )
 }
 
 

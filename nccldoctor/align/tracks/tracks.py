@@ -108,7 +108,7 @@ class Tracks:
             (Doing.WORKED, own.phases[-_SHOWN:]),
             (Doing.STOOD, [s for s in own.stacks if s.main][:1] or own.stacks[:1]),
             (Doing.RAISED, own.own_exceptions[:_SHOWN]),
-            (Doing.GAVE_UP, own.alarms[:_SHOWN]),
+            (Doing.GAVE_UP, [e for e in own.alarms if not isinstance(e, WorkStatus)][:_SHOWN]),
             (Doing.TOLD, own.dump_replies[:1]),
             (Doing.LOST, own.secondary_errors[:_SHOWN]),
             (Doing.STOPPED, [own.stopped] if own.stopped else []),
@@ -132,9 +132,9 @@ class Tracks:
                 if span.event is not None and other.event is not None and math.isfinite(other.began.latest)
                 and other.event.place.source == span.event.place.source and (other.event.place.line or 0) <= line
             ]  # fmt: skip
-            if span.doing is Doing.ENDED or not above:
-                return (math.inf if span.doing is Doing.ENDED else -math.inf), line
-            return max(above)
+            if span.doing in (Doing.STOOD, Doing.ENDED):
+                return math.inf, int(span.doing is Doing.ENDED)
+            return max(above, default=(-math.inf, line))
 
         return sorted(timed, key=when)
 

@@ -1,28 +1,31 @@
 """Keeps the files of other jobs apart before ranks are attributed; one run is diagnosed.
 
 Dumps tell runs apart by themselves (see ``dump_runs``). A folder that holds only dumps of another run holds its logs too. Logs
-without dumps are of two jobs where they name different world sizes, place their ranks on different hosts, or have one rank at two
-steps at the same time. Example: ``a/`` and ``b/`` both hold a log of rank 0, at step 4000 in one and at step 90 in the other, over
-the same hour: they are two jobs.
+without dumps are of two jobs where they name different world sizes, place their ranks on different hosts or in different processes, or
+have one rank at two steps at the same time. Example: ``a/`` and ``b/`` both hold a log of rank 0, at step 4000 in one and at step 90 in
+the other, over the same hour: they are two jobs. So are ``a_rank0.log`` and ``b_rank0.log``; a file that nothing ties to one of them,
+``b_rank7.log``, goes with those whose names begin alike.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
+from os.path import commonprefix
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from nccldoctor.discover.filename_hints import run_id
-from nccldoctor.events import CallTimeout, Event, Events, Progress, Setting, TearDown, WorkStatus
-from nccldoctor.identify.event_times import event_seconds
+from nccldoctor.events import CallTimeout, CommInit, Event, Events, ProcessExit, Progress, Setting, TearDown, WorkStatus
+from nccldoctor.identify.event_times import QUARTER, event_seconds
 from nccldoctor.identify.runs.appended_jobs import newest_job_of_each_file
 from nccldoctor.identify.runs.copied_dumps import without_copied_dumps
 from nccldoctor.identify.runs.earlier_sruns import without_earlier_sruns
 from nccldoctor.identify.runs.other_steps import without_other_steps
-from nccldoctor.identify.runs.separate_dumps import FAR, Recorded, are_of_one_run, dump_runs, main_run, without_dumps
+from nccldoctor.identify.runs.separate_dumps import FAR, TWICE, Recorded, are_of_one_run, dump_runs, main_run, without_dumps
 from nccldoctor.ingest.ingest import Ingested
 from nccldoctor.model import Gap, Source, SourceKind
 from nccldoctor.model.hosts import short_host
@@ -31,6 +34,11 @@ from nccldoctor.parsers.base import Parsed
 
 PAUSE = 60.0
 """Seconds between two runs of the same ranks."""
+
+_LOOKED_AT = 256
+"""Files of a run with whose names that of another file is compared."""
+
+_NUMBERS = re.compile(r"\d+")
 
 
 def one_job(read: Ingested) -> Ingested:
@@ -115,15 +123,20 @@ class _Unit(Struct):
     """What the lines of one folder, or of one file, say of their job.
 
     ``sizes`` are world sizes as printed. ``numbers`` maps (rank, kind of number) to the lowest and highest step or sequence
-    number. ``ended`` ranks gave up or were torn down. ``first`` and ``last`` are times in seconds.
+    number, ``steps`` (rank, words of the line, step) to the time of the first such line, and ``pids`` (rank, kind of line) to the
+    processes that these name. ``ended`` ranks gave up or were torn down, ``troubled`` is true where something went wrong. ``first`` and
+    ``last`` are times in seconds.
     """
 
     run: str | None = None
     sources: list[Source] = []
     sizes: set[str] = set()
     numbers: dict[tuple[int, str], tuple[int, int]] = {}
+    steps: dict[tuple[int, str, int], float] = {}
     hosts: dict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
+    pids: dict[tuple[int, str], set[int]] = field(default_factory=lambda: defaultdict(set))
     ended: set[int] = set()
+    troubled: bool = False
     first: float = math.inf
     last: float = -math.inf
 
@@ -135,7 +148,34 @@ class _Unit(Struct):
     @property
     def named_ranks(self) -> set[int]:
         """All ranks that the lines name."""
-        return self.placed_ranks | self.hosts.keys() | self.ended
+        return self.placed_ranks | self.hosts.keys() | self.ended | {rank for rank, _ in self.pids}
+
+    @property
+    def attempt(self) -> int | None:
+        """The attempt that its folders name."""
+        return max((s.attempt for s in self.sources if s.attempt is not None), default=None)
+
+    def place(self, rank: int, what: str, number: int) -> None:
+        """Add a number of a rank."""
+        low, high = self.numbers.get((rank, what), (number, number))
+        self.numbers[rank, what] = min(low, number), max(high, number)
+
+    def join(self, other: _Unit) -> None:
+        """Add what other files of the same run say."""
+        self.run = self.run or other.run
+        self.sources = [*self.sources, *other.sources]
+        self.sizes |= other.sizes
+        for (rank, what), ends in other.numbers.items():
+            for number in ends:
+                self.place(rank, what, number)
+        self.steps = {**other.steps, **self.steps}
+        for rank, hosts in other.hosts.items():
+            self.hosts[rank] |= hosts
+        for key, pids in other.pids.items():
+            self.pids[key] |= pids
+        self.ended |= other.ended
+        self.troubled |= other.troubled
+        self.first, self.last = min(self.first, other.first), max(self.last, other.last)
 
 
 class _Run(Struct):
@@ -172,6 +212,11 @@ class _Run(Struct):
             _is_of_another_job(unit, other) for other in self.near(unit)
         )
 
+    def likeness(self, unit: _Unit) -> int:
+        """How far the paths of a unit and of the run are alike."""
+        own = unit.sources[0].path
+        return max(len(commonprefix([own, one.sources[0].path])) for one in self.units[:_LOOKED_AT])
+
 
 def _one_of_logs(read: Ingested) -> Ingested:
     if (
@@ -179,13 +224,7 @@ def _one_of_logs(read: Ingested) -> Ingested:
         and len({run_id(one.source.path) for one in read.parsed} - {None}) < 2
     ):
         return read
-    runs: list[_Run] = []
-    for unit in sorted(_units(read.parsed), key=lambda one: -len(one.placed_ranks)):
-        home = next((run for run in runs if run.can_hold(unit)), None)
-        if home is None:
-            home = _Run()
-            runs.append(home)
-        home.take(unit)
+    runs = _runs(_units(read.parsed))
     if len(runs) < 2:
         return read
     dumped = {dump.source for dump in read.batch.dumps}
@@ -199,29 +238,60 @@ def _one_of_logs(read: Ingested) -> Ingested:
     return without_sources(read, left_out, gaps)
 
 
-def _weight(run: _Run, runs: Sequence[_Run], dumped: set[int]) -> tuple[bool, int, int, float]:
-    """A sort key: a run that no other came after, then the one with dumps, with most ranks, the newest."""
+def _runs(units: Iterable[_Unit]) -> list[_Run]:
+    """The units by run: each goes to the run that it can be of, of several to that whose paths are most like its own."""
+    runs: list[_Run] = []
+    for unit in sorted(units, key=lambda one: -len(one.placed_ranks)):
+        homes = [run for run in runs if run.can_hold(unit)]
+        if not homes:
+            runs.append(home := _Run())
+        else:
+            home = homes[0] if len(homes) < 2 else max(homes, key=lambda run: run.likeness(unit))
+        home.take(unit)
+    return runs
+
+
+def _weight(run: _Run, runs: Sequence[_Run], dumped: set[int]) -> tuple[bool, bool, int, int, float]:
+    """A sort key: a run that no other came after, then one in which something went wrong, with dumps, most ranks, the newest."""
     last = not any(_is_earlier(own, unit) for own in run.units for other in runs for unit in other.near(own))
     ranks = {rank for unit in run.units for rank in unit.placed_ranks}
     held = sum(source.id in dumped for unit in run.units for source in unit.sources)
-    return last, held, len(ranks), max(unit.last for unit in run.units)
+    return last, any(unit.troubled for unit in run.units), held, len(ranks), max(unit.last for unit in run.units)
 
 
 def _units(parsed: Sequence[Parsed]) -> list[_Unit]:
-    """What one launcher wrote under one run id, else the folders in which paths first differ, else single files."""
+    """What one launcher wrote under one run id, else the folders in which paths first differ.
+
+    Files of one folder that contradict each other are several units. Those that differ by the number of their rank alone are one.
+    """
     depth = 0
     folders = [one.source.path.split("/")[:-1] for one in parsed]
     while folders and all(len(f) > depth for f in folders) and len({f[depth] for f in folders}) == 1:
         depth += 1
-    out: dict[str, _Unit] = defaultdict(_Unit)
+    families: dict[str, dict[str, _Unit]] = defaultdict(lambda: defaultdict(_Unit))
     no_dumps = Batch.empty()
     for one in parsed:
-        run = run_id(one.source.path)
-        unit = out[run or _folder_at(one.source.path, depth)]
+        run, family = run_id(one.source.path), _family(one.source)
+        folder = _folder_at(one.source.path, depth)
+        unit = families[run or (family if folder == one.source.path else folder)][family]
         unit.run = run
         unit.sources.append(one.source)
         _read_lines(unit, one, no_dumps)
-    return list(out.values())
+    out = []
+    for of_folder in families.values():
+        for of_run in _runs(of_folder.values()):
+            whole = of_run.units[0]
+            for unit in of_run.units[1:]:
+                whole.join(unit)
+            out.append(whole)
+    return out
+
+
+def _family(source: Source) -> str:
+    """The path of a file without the number of its rank: ``a/rank_#.log``."""
+    rank = source.rank if source.local_rank is None else source.local_rank
+    found = [match for match in _NUMBERS.finditer(source.path) if int(match[0]) == rank][-1:]
+    return f"{source.path[: found[0].start()]}#{source.path[found[0].end() :]}" if found else source.path
 
 
 def _read_lines(unit: _Unit, one: Parsed, no_dumps: Batch) -> None:
@@ -230,11 +300,19 @@ def _read_lines(unit: _Unit, one: Parsed, no_dumps: Batch) -> None:
     own = one.source.rank if one.source.local_rank is None else None
     events = Events(one.events)
     dated = events if one.source.kind is SourceKind.LOG else Events()
-    times = [at for at in event_seconds(dated, no_dumps, ()).tolist() if not math.isnan(at)]
+    seconds = event_seconds(dated, no_dumps, ()).tolist()
+    times = [at for at in seconds if not math.isnan(at)]
     unit.first, unit.last = min([unit.first, *times]), max([unit.last, *times])
+    unit.troubled |= any(event.is_complaint or event.is_trouble for event in dated)
     for event in events:
         if event.rank is not None and event.host:
             unit.hosts[event.rank].add(short_host(event.host))
+        if event.rank is not None and event.pid is not None and isinstance(event, _BY_PID):
+            unit.pids[event.rank, event.kind].add(event.pid)
+    for place, event in zip(dated.places_of(Progress), dated.of_kind(Progress), strict=True):
+        rank = event.rank if event.rank is not None else own
+        if rank is not None and event.step is not None and not math.isnan(seconds[place]):
+            unit.steps.setdefault((rank, _NUMBERS.sub("#", event.text), event.step), seconds[place])
     for event in events.of_kind(CallTimeout, Progress, Setting, TearDown, WorkStatus):
         if isinstance(event, Setting):
             if event.name == "WORLD_SIZE" and event.value.isdigit():
@@ -246,8 +324,11 @@ def _read_lines(unit: _Unit, one: Parsed, no_dumps: Batch) -> None:
         if isinstance(event, CallTimeout | TearDown):
             unit.ended.add(rank)
         for what, number in _places_in_work(event):
-            low, high = unit.numbers.get((rank, what), (number, number))
-            unit.numbers[rank, what] = min(low, number), max(high, number)
+            unit.place(rank, what, number)
+
+
+_BY_PID = (CommInit, ProcessExit)
+"""Lines that name the process of a rank by its id in the place where the job ran."""
 
 
 def _places_in_work(event: Event) -> Iterable[tuple[str, int]]:
@@ -268,6 +349,8 @@ def _is_of_another_job(one: _Unit, other: _Unit) -> bool:
         return True
     if one.first > other.last or other.first > one.last:
         return False
+    if _is_in_other_processes(one, other) or _is_at_other_times(one, other):
+        return True
     both = [(one.numbers[key], other.numbers[key]) for key in one.numbers.keys() & other.numbers.keys()]
     return any(low > most + FAR or least > high + FAR for (low, high), (least, most) in both)
 
@@ -275,8 +358,10 @@ def _is_of_another_job(one: _Unit, other: _Unit) -> bool:
 def _is_earlier(one: _Unit, other: _Unit) -> bool:
     """True when ranks ended in one unit and go on later in the other, or a launcher restarted.
 
-    A log that was merely split goes on too, but no rank ended in its first part.
+    A log that was merely split goes on too, but no rank ended in its first part. Folders of one launcher count their attempts.
     """
+    if one.run == other.run and None not in (one.attempt, other.attempt) and one.attempt != other.attempt:
+        return (one.attempt or 0) < (other.attempt or 0)
     again = one.run != other.run if one.run and other.run else one.ended & other.placed_ranks
     known = math.isfinite(one.last) and math.isfinite(other.first)
     return known and other.first > one.last + PAUSE and bool(again)
@@ -288,6 +373,21 @@ def _is_on_other_hosts(one: _Unit, other: _Unit) -> bool:
     return len(placed) > 1 and not any(one.hosts[rank] & other.hosts[rank] for rank in placed)
 
 
+def _is_in_other_processes(one: _Unit, other: _Unit) -> bool:
+    """True when lines of one kind name different processes for every rank that both units name so."""
+    shared = one.pids.keys() & other.pids.keys()
+    return bool(shared) and not any(one.pids[key] & other.pids[key] for key in shared)
+
+
+def _is_at_other_times(one: _Unit, other: _Unit) -> bool:
+    """True when a rank printed every step that both units have of it, at least two, at different times.
+
+    A difference of whole quarters of an hour may be that of two time zones.
+    """
+    apart = [abs(other.steps[key] - at) for key, at in one.steps.items() if key in other.steps]
+    return len(apart) > 1 and min(apart) > TWICE and any(TWICE < far % QUARTER < QUARTER - TWICE for far in apart)
+
+
 def _why_lines(run: _Run, main: _Run) -> str:
     sizes, ours = ({size for of_unit in one.sizes for size in of_unit} for one in (run, main))
     pairs = [(unit, other) for unit in run.units for other in main.near(unit)]
@@ -297,6 +397,10 @@ def _why_lines(run: _Run, main: _Run) -> str:
         why = "its lines end before the diagnosed run begins"
     elif any(_is_on_other_hosts(unit, other) for unit, other in pairs):
         why = "its ranks are on other hosts"
+    elif any(_is_in_other_processes(unit, other) for unit, other in pairs):
+        why = "its ranks are other processes"
+    elif any(_is_at_other_times(unit, other) for unit, other in pairs):
+        why = "its ranks do the same steps at a different time"
     else:
         why = "its ranks are at a different step at the same time"
     return why

@@ -81,6 +81,8 @@ def _lost_node(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     has_failure = any((f.ranks | f.suspects) & gone for f in facts.failures)
     known = Confidence.HIGH if are_only_ones_left(facts, gone) and not has_failure else Confidence.MEDIUM
     fell_silent = _has_fallen_silent(facts, gone)
+    if not (sure or fell_silent):
+        return None
     return Hypothesis(
         headline_of("absent.host-down", host=host, ranks=gone, call=stall.what)
         if host

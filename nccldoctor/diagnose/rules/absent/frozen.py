@@ -8,11 +8,8 @@ What would refute it: any line, dump or stack of that rank from after the stall 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.liveness import is_manual_dump
-from nccldoctor.align.nccl_counter_evidence import no_ras_answer
 from nccldoctor.align.stalls import StallKind
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Citation, Line, Waiting
@@ -47,7 +44,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     return _without_life(facts, stall, stall.call, ranks) if ranks and is_telling(facts, ranks) else None
 
 
-def _without_life(facts: Facts, stall: ObservedStall, call: StuckCall, ranks: Ranks) -> Hypothesis:
+def _without_life(facts: Facts, stall: ObservedStall, call: StuckCall, ranks: Ranks) -> Hypothesis | None:
     liveness = facts.liveness
     others = facts.case.groups[call.group].members - ranks
     exits = _exits_of_others(facts, ranks, others)
@@ -60,7 +57,7 @@ def _without_life(facts: Facts, stall: ObservedStall, call: StuckCall, ranks: Ra
     is_cut = is_cut_short(facts)
     has_records = bool(exits or stopped) or has_log
     if not has_records and (_can_be_uncollected(facts, spoke) or is_cut or not _is_only_stall(facts, call)):
-        return _uncollected(facts, stall, call, ranks, citations)
+        return None  # the files of the ranks may not have been collected: their absence shows nothing
     doubts = [*doubts_of_silence(facts, stall, ranks)]
     if not (has_records and len(spoke) >= 2 and (exits or connected or stopped)):
         known = Confidence.HIGH if has_log and len(spoke) >= 2 and len(ranks) == 1 else Confidence.MEDIUM
@@ -186,30 +183,3 @@ def _can_be_uncollected(facts: Facts, spoke: Ranks) -> bool:
 def _is_only_stall(facts: Facts, call: StuckCall) -> bool:
     """True when everything that waits leads to this rank: dumps of a running job show calls in flight elsewhere too."""
     return bool(facts.liveness.logged) or (len(facts.stalls) == 1 and not call.completed)
-
-
-def _uncollected(
-    facts: Facts, stall: ObservedStall, call: StuckCall, ranks: Ranks, citations: Sequence[Citation]
-) -> Hypothesis:
-    """Concludes that a rank may have frozen: neither its dump nor its log was read.
-
-    The reason why the files are missing stays open.
-
-    It is named where somebody complained, every other rank left something, and all waiting ends at it.
-    """
-    read = facts.liveness.dumped | facts.liveness.logged
-    is_alone = len(facts.stalls) == 1 and len(ranks) == 1 and frozenset(facts.case.world - ranks) <= read
-    is_named = is_alone and facts.liveness.first_alarm is not None
-    was_asked = any(no_ras_answer(facts, rank) for rank in ranks)
-    ahead = call.inside if call.completed else Ranks()
-    return Hypothesis(
-        headline_of(
-            "absent.left-nothing", who=who(facts.case, ranks), was_asked=was_asked, call=stall.what, ahead=ahead
-        ),
-        citations,
-        (Doubt.at_most(Confidence.LOW, say("doubts.uncollected")),),
-        ranks=ranks if is_named else Ranks(),
-        suspects=Ranks() if is_named else ranks,
-        call=call,
-        refuted_by=say("refuted.its-files"),
-    )

@@ -1,0 +1,44 @@
+"""The tracks of all ranks as rows, for a person to check against the files."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from nccldoctor.align.descriptions import describe, describe_group
+from nccldoctor.align.facts import Facts
+from nccldoctor.align.tracks.spans import Span
+from nccldoctor.model import Place
+from nccldoctor.model.tracks import TrackRow
+
+
+def track_rows(facts: Facts) -> Iterator[TrackRow]:
+    """What each rank did, rank by rank, oldest first; one row that says why nothing is known where that is so."""
+    for rank in facts.case.world:
+        track = facts.tracks.of(rank)
+        yield from (_row(facts, rank, span) for span in track.spans)
+        if track.silence:
+            yield TrackRow(rank, "silent", track.silence, None, None, -math.inf, math.inf, "", None)
+
+
+def _row(facts: Facts, rank: int, span: Span) -> TrackRow:
+    call = facts.wait_graph.calls[span.key] if span.key is not None else None
+    return TrackRow(
+        rank,
+        span.doing.value,
+        describe(facts, call) if call is not None else span.what,
+        describe_group(facts, call.group) if call is not None else None,
+        call.seq if call is not None else None,
+        span.began.earliest,
+        span.began.latest,
+        span.began.known_by,
+        _place(facts, span),
+    )
+
+
+def _place(facts: Facts, span: Span) -> Place | None:
+    calls, dumps = facts.case.calls, facts.case.dumps
+    if span.row < 0:
+        return span.event.place if span.event is not None else None
+    dump = dumps[calls.dump[span.row]]
+    return Place(dump.source, dump.path, entry=int(calls.entry[span.row]))
