@@ -23,6 +23,7 @@ from nccldoctor.events import (
     CommInit,
     Event,
     Events,
+    ExceptionRaised,
     Note,
     Phase,
     ProcessExit,
@@ -41,6 +42,12 @@ RESTARTS = ("restart",)
 
 PAUSE = 10.0
 """Seconds between the end of an attempt and the first line of the next; clocks of hosts differ by less."""
+
+_JUST = 1e-3
+"""Less than lies between two lines or two times."""
+
+SILENCE = 900.0
+"""Seconds without a line behind the end of a rank, from which on its next step is that of a new process."""
 
 _UNSEEN = Gap(
     "newest attempt of the job",
@@ -214,14 +221,19 @@ def _after(case: Case, keep: list[int], ended: float) -> list[int]:
 class _Attempt(Struct):
     """The ranks of one attempt while its events are read in order.
 
-    ``ended`` is the latest time at which a rank ended, ``step`` the highest step by (rank, label), ``spoke`` the ranks that wrote
-    lines, ``gone`` the place at which each rank ended, and ``closed`` that at which each agent of torchrun had closed all of its workers.
+    ``heard`` is the latest time of any line, ``resumed`` the place of the first line after a silence. ``gone`` is the place at which each
+    rank ended, ``ended`` the time, and ``raised`` are those whose end is an exception, which a program may have caught. ``step`` is the
+    highest step by (rank, label), ``spoke`` are the ranks that wrote lines, and ``closed`` is the place at which each agent of torchrun
+    had closed all of its workers.
     """
 
-    ended: float = -math.inf
+    heard: float = -math.inf
+    resumed: float = -math.inf
+    ended: dict[int | None, float] = {}
     step: dict[tuple[int | None, str | None], int] = {}
     spoke: set[int | None] = set()
     gone: dict[int | None, float] = {}
+    raised: set[int | None] = set()
     closed: dict[int, float] = {}
 
     def is_over_at(self, event: Event, at: float, second: float, pause: float) -> bool:
@@ -229,14 +241,14 @@ class _Attempt(Struct):
 
         Logs of several nodes may be concatenated: what happened before the latest end is no new attempt.
         """
-        if second < self.ended:
-            return False
         if event.rank is None and _is_start(event):
-            return bool(self.spoke) and at > max(self.gone.values()) + pause
-        if event.rank not in self.gone or at <= self.gone[event.rank] + pause:
+            return bool(self.spoke) and at > max(self.gone.values()) + pause and not second < max(self.ended.values())
+        if event.rank not in self.gone or at <= self.gone[event.rank] + pause or second < self.ended[event.rank]:
             return False
         if isinstance(event, Progress):
-            return event.step is not None and event.step < self.step.get((event.rank, event.label), -1)
+            is_back = event.step is not None and event.step < self.step.get((event.rank, event.label), -1)
+            is_new = event.is_step and self.resumed > self.gone[event.rank]
+            return is_new or (is_back and event.rank not in self.raised)
         return event.rank in self.spoke and _is_start(event)
 
     def closed_before(self, event: Event) -> float | None:
@@ -247,12 +259,22 @@ class _Attempt(Struct):
         agent = event.agent if isinstance(event, TearDown) else None
         return self.closed.get(agent) if agent is not None else None
 
+    def listen(self, at: float, second: float) -> None:
+        """Add the time of a line."""
+        self.resumed = at if second > self.heard + SILENCE else self.resumed
+        self.heard = second if second > self.heard else self.heard
+
     def learn(self, event: Event, at: float, second: float) -> None:
         """Add what the event says of its rank."""
-        if _is_end(event):
-            self.ended = max(self.ended, -math.inf if math.isnan(second) else second)
+        if isinstance(event, ExceptionRaised):
+            if event.is_uncaught and event.origin == "own" and event.rank not in self.gone:
+                self.gone[event.rank], self.ended[event.rank] = at, -math.inf
+                self.raised.add(event.rank)
+        elif _is_end(event):
             for rank in (event.rank, *(self.spoke if _has_closed_all(event) else ())):
                 self.gone[rank] = max(at, self.gone.get(rank, at))
+                self.ended[rank] = max(-math.inf if math.isnan(second) else second, self.ended.get(rank, -math.inf))
+                self.raised.discard(rank)
             if isinstance(event, ProcessExit) and event.agent is not None:
                 self.closed[event.agent] = at
             return
@@ -266,11 +288,14 @@ def _last_end(events: Iterable[tuple[float, float, Event]], pause: float = 0.0) 
     """Where the last attempt but one ended, in ordered events with places and times; None for one attempt."""
     attempt, end_before = _Attempt(), None
     for at, second, event in events:
+        attempt.listen(at, second)
         if (closed := attempt.closed_before(event)) is not None:
-            end_before, attempt = closed, _Attempt()
+            end_before, attempt = closed, _Attempt(heard=attempt.heard)
         elif attempt.gone and attempt.is_over_at(event, at, second, pause):
-            end_before = max(end for end in attempt.gone.values() if end < at)
-            attempt = _Attempt()
+            ended = max(end for end in attempt.gone.values() if end < at)
+            is_resumed = attempt.resumed > attempt.gone.get(event.rank, ended)
+            end_before = attempt.resumed - _JUST if is_resumed else ended
+            attempt = _Attempt(heard=attempt.heard)
         attempt.learn(event, at, second)
     return end_before
 

@@ -123,8 +123,8 @@ class _Unit(Struct):
     """What the lines of one folder, or of one file, say of their job.
 
     ``sizes`` are world sizes as printed. ``numbers`` maps (rank, kind of number) to the lowest and highest step or sequence
-    number, ``steps`` (rank, words of the line, step) to the time of the first such line, and ``pids`` (rank, kind of line) to the
-    processes that these name. ``ended`` ranks gave up or were torn down, ``troubled`` is true where something went wrong. ``first`` and
+    number, ``steps`` (rank, words of the line, step) to the time of the first such line, and ``pids`` (rank, who says so) to
+    its processes. ``ended`` ranks gave up or were torn down, ``troubled`` is true where something went wrong. ``first`` and
     ``last`` are times in seconds.
     """
 
@@ -308,7 +308,7 @@ def _read_lines(unit: _Unit, one: Parsed, no_dumps: Batch) -> None:
         if event.rank is not None and event.host:
             unit.hosts[event.rank].add(short_host(event.host))
         if event.rank is not None and event.pid is not None and isinstance(event, _BY_PID):
-            unit.pids[event.rank, event.kind].add(event.pid)
+            unit.pids[event.rank, getattr(event, "reporter", event.kind)].add(event.pid)
     for place, event in zip(dated.places_of(Progress), dated.of_kind(Progress), strict=True):
         rank = event.rank if event.rank is not None else own
         if rank is not None and event.step is not None and not math.isnan(seconds[place]):
@@ -340,16 +340,20 @@ def _places_in_work(event: Event) -> Iterable[tuple[str, int]]:
 
 
 def _is_of_another_job(one: _Unit, other: _Unit) -> bool:
-    """True when two units are of different jobs, or of different runs of one job."""
+    """True when two units are of different jobs, or of different runs of one job that no folder numbers as attempts."""
+    if one.run == other.run and None not in (one.attempt, other.attempt) and one.attempt != other.attempt:
+        return False
     if one.sizes and other.sizes and not one.sizes & other.sizes:
         return True
     if one.run and other.run and one.run != other.run:
         return True
-    if _is_earlier(one, other) or _is_earlier(other, one) or _is_on_other_hosts(one, other):
+    if _is_earlier(one, other) or _is_earlier(other, one):
+        return True
+    if _is_on_other_hosts(one, other) or _is_in_other_processes(one, other):
         return True
     if one.first > other.last or other.first > one.last:
         return False
-    if _is_in_other_processes(one, other) or _is_at_other_times(one, other):
+    if _is_at_other_times(one, other) or _is_in_other_calls(one, other):
         return True
     both = [(one.numbers[key], other.numbers[key]) for key in one.numbers.keys() & other.numbers.keys()]
     return any(low > most + FAR or least > high + FAR for (low, high), (least, most) in both)
@@ -358,10 +362,8 @@ def _is_of_another_job(one: _Unit, other: _Unit) -> bool:
 def _is_earlier(one: _Unit, other: _Unit) -> bool:
     """True when ranks ended in one unit and go on later in the other, or a launcher restarted.
 
-    A log that was merely split goes on too, but no rank ended in its first part. Folders of one launcher count their attempts.
+    A log that was merely split goes on too, but no rank ended in its first part.
     """
-    if one.run == other.run and None not in (one.attempt, other.attempt) and one.attempt != other.attempt:
-        return (one.attempt or 0) < (other.attempt or 0)
     again = one.run != other.run if one.run and other.run else one.ended & other.placed_ranks
     known = math.isfinite(one.last) and math.isfinite(other.first)
     return known and other.first > one.last + PAUSE and bool(again)
@@ -388,6 +390,13 @@ def _is_at_other_times(one: _Unit, other: _Unit) -> bool:
     return len(apart) > 1 and min(apart) > TWICE and any(TWICE < far % QUARTER < QUARTER - TWICE for far in apart)
 
 
+def _is_in_other_calls(one: _Unit, other: _Unit) -> bool:
+    """True when all ranks that gave up in both units, at least two, gave up on other calls of the same group."""
+    calls = [key for key in one.numbers.keys() & other.numbers.keys() if key[1] != "step"]
+    both = [(one.numbers[key], other.numbers[key]) for key in calls]
+    return len({rank for rank, _ in calls}) > 1 and all(low > most or least > high for (low, high), (least, most) in both)
+
+
 def _why_lines(run: _Run, main: _Run) -> str:
     sizes, ours = ({size for of_unit in one.sizes for size in of_unit} for one in (run, main))
     pairs = [(unit, other) for unit in run.units for other in main.near(unit)]
@@ -401,6 +410,8 @@ def _why_lines(run: _Run, main: _Run) -> str:
         why = "its ranks are other processes"
     elif any(_is_at_other_times(unit, other) for unit, other in pairs):
         why = "its ranks do the same steps at a different time"
+    elif any(_is_in_other_calls(unit, other) for unit, other in pairs):
+        why = "its ranks gave up on other calls"
     else:
         why = "its ranks are at a different step at the same time"
     return why
