@@ -34,6 +34,7 @@ from nccldoctor.events import (
     Version,
 )
 from nccldoctor.identify.case import Case
+from nccldoctor.identify.runs.host_clocks import without_foreign_times
 from nccldoctor.model import Gap, Source, SourceKind
 from nccldoctor.model.ranks import Ranks
 
@@ -49,6 +50,9 @@ _JUST = 1e-3
 SILENCE = 900.0
 """Seconds without a line behind the end of a rank, from which on its next step is that of a new process."""
 
+BREAK = 60.0
+"""The same where that step is an earlier one: steps are counted anew in each epoch, too."""
+
 _UNSEEN = Gap(
     "newest attempt of the job",
     "the launcher started it, and none of its lines is here: the one before is diagnosed",
@@ -58,6 +62,7 @@ _UNSEEN = Gap(
 
 def newest_attempt(case: Case) -> Case:
     """The case with only the events of its newest attempt; what was left out is a Gap."""
+    case = without_foreign_times(case)
     sources = {s.id: s for s in case.sources}
     last = _last_attempts(case.sources)
     starts = _attempt_starts(case)
@@ -108,6 +113,7 @@ def _undated_gaps(case: Case, keep: Sequence[int], begins: Mapping[int, int]) ->
     """
     timed = {case.events[i].place.source for i in keep if not math.isnan(case.seconds[i])}
     untimed = {e.place.source for i in keep if not isinstance(e := case.events[i], Setting | Version)} - timed
+    untimed -= {gap.source for gap in case.gaps if gap.odd}
     why = "none of its lines has a time, and other files are from several attempts"
     return [
         Gap(s.path, why, Ranks([s.rank] if s.rank is not None else []), s.id, lost=True)
@@ -221,16 +227,17 @@ def _after(case: Case, keep: list[int], ended: float) -> list[int]:
 class _Attempt(Struct):
     """The ranks of one attempt while its events are read in order.
 
-    ``heard`` is the latest time of any line, ``resumed`` the place of the first line after a silence. ``gone`` is the place at which each
+    ``heard`` is the latest time of any line, ``resumed`` the place of the first line after the longest silence and ``silence`` its length. ``gone`` is the place at which each
     rank ended, ``ended`` the time, and ``raised`` are those whose end is an exception, which a program may have caught. ``step`` is the
-    highest step by (rank, label), ``spoke`` are the ranks that wrote lines, and ``closed`` is the place at which each agent of torchrun
+    highest step by (rank, label, epoch), ``spoke`` are the ranks that wrote lines, and ``closed`` is the place at which each agent of torchrun
     had closed all of its workers.
     """
 
     heard: float = -math.inf
     resumed: float = -math.inf
+    silence: float = BREAK
     ended: dict[int | None, float] = {}
-    step: dict[tuple[int | None, str | None], int] = {}
+    step: dict[tuple[int | None, str | None, int | None], int] = {}
     spoke: set[int | None] = set()
     gone: dict[int | None, float] = {}
     raised: set[int | None] = set()
@@ -246,9 +253,9 @@ class _Attempt(Struct):
         if event.rank not in self.gone or at <= self.gone[event.rank] + pause or second < self.ended[event.rank]:
             return False
         if isinstance(event, Progress):
-            is_back = event.step is not None and event.step < self.step.get((event.rank, event.label), -1)
-            is_new = event.is_step and self.resumed > self.gone[event.rank]
-            return is_new or (is_back and event.rank not in self.raised)
+            is_back = event.step is not None and event.step < self.step.get((event.rank, event.label, event.epoch), -1)
+            is_late = event.is_step and self.resumed > self.gone[event.rank]
+            return is_back and event.rank not in self.raised or is_late and (is_back or self.silence > SILENCE)
         return event.rank in self.spoke and _is_start(event)
 
     def closed_before(self, event: Event) -> float | None:
@@ -261,13 +268,15 @@ class _Attempt(Struct):
 
     def listen(self, at: float, second: float) -> None:
         """Add the time of a line."""
-        self.resumed = at if second > self.heard + SILENCE else self.resumed
+        silence = second - self.heard
+        if silence > self.silence or (silence > BREAK and self.resumed <= max(self.gone.values(), default=-math.inf)):
+            self.resumed, self.silence = at, silence
         self.heard = second if second > self.heard else self.heard
 
     def learn(self, event: Event, at: float, second: float) -> None:
         """Add what the event says of its rank."""
         if isinstance(event, ExceptionRaised):
-            if event.is_uncaught and event.origin == "own" and event.rank not in self.gone:
+            if event.origin == "own" and event.rank not in self.gone:
                 self.gone[event.rank], self.ended[event.rank] = at, -math.inf
                 self.raised.add(event.rank)
         elif _is_end(event):
@@ -280,7 +289,7 @@ class _Attempt(Struct):
             return
         self.spoke.add(event.rank)
         if isinstance(event, Progress) and event.step is not None:
-            key = (event.rank, event.label)
+            key = (event.rank, event.label, event.epoch)
             self.step[key] = max(event.step, self.step.get(key, -1))
 
 

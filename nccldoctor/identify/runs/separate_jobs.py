@@ -360,11 +360,12 @@ def _is_of_another_job(one: _Unit, other: _Unit) -> bool:
 
 
 def _is_earlier(one: _Unit, other: _Unit) -> bool:
-    """True when ranks ended in one unit and go on later in the other, or a launcher restarted.
+    """True when ranks ended in one unit and go on later in the other, or do steps again after trouble, or a launcher restarted.
 
     A log that was merely split goes on too, but no rank ended in its first part.
     """
-    again = one.run != other.run if one.run and other.run else one.ended & other.placed_ranks
+    is_repeated = one.troubled and len(one.steps.keys() & other.steps.keys()) > 1
+    again = one.run != other.run if one.run and other.run else is_repeated or one.ended & other.placed_ranks
     known = math.isfinite(one.last) and math.isfinite(other.first)
     return known and other.first > one.last + PAUSE and bool(again)
 
