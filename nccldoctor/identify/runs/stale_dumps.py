@@ -2,7 +2,8 @@
 
 The watchdog of a rank names the call it gave up on. The recorder of the same process holds that call, unless its ring dropped it; a
 dump that holds another call under that number, or ended long before it, is not of that process. Example: rank 3 gave up on
-ALLREDUCE #5018 and its dump ends at #200.
+ALLREDUCE #5018 and its dump ends at #200. Nor is one that ends before the first step that the rank prints, where the dumps of most ranks
+go on behind theirs.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from collections import defaultdict
 
 import numpy as np
 
-from nccldoctor.events import CollectiveTimeout
+from nccldoctor.events import CollectiveTimeout, Progress
 from nccldoctor.identify.case import Case
 from nccldoctor.identify.identify import identify
 from nccldoctor.identify.runs.restarts import newest_attempt
-from nccldoctor.identify.runs.separate_dumps import FAR, without_dumps
+from nccldoctor.identify.runs.separate_dumps import FAR, TWICE, without_dumps
 from nccldoctor.ingest.ingest import Ingested
 from nccldoctor.model import Gap
 from nccldoctor.model.operations import op_type
@@ -40,7 +41,7 @@ def newest_case(read: Ingested) -> Case:
 
 
 def stale_dumps(case: Case) -> Ranks:
-    """The ranks of which a line contradicts the dump, and no line agrees with it."""
+    """The ranks of which a line contradicts the dump, and no line agrees with it, or whose steps all come later."""
     lines: dict[int, list[CollectiveTimeout]] = defaultdict(list)
     for event in case.of(CollectiveTimeout):
         if event.rank is not None and event.seq is not None and event.op is not None:
@@ -52,11 +53,26 @@ def stale_dumps(case: Case) -> Ranks:
             agreements = [_has_call(case, rows, event) for event in lines[rank]]
             if False in agreements and True not in agreements:
                 ranks.append(rank)
-    return Ranks(ranks)
+    return Ranks(ranks) | _older_than_steps(case)
+
+
+def _older_than_steps(case: Case) -> Ranks:
+    """The few ranks whose newest recorded call comes before their first step: those of most ranks come later, whatever the zone."""
+    steps: dict[int, float] = {}
+    for place, event in zip(case.events.places_of(Progress), case.events.of_kind(Progress), strict=True):
+        if event.rank is not None and event.is_step and not np.isnan(case.seconds[place]):
+            steps[event.rank] = min(steps.get(event.rank, np.inf), float(case.seconds[place]))
+    behind = {
+        rank: steps[rank] - case.calls.created_ns[rows].max() / 1e9
+        for dump, rows in case.calls.by_dump()
+        if (rank := case.dump_rank[dump]) in steps and case.calls.created_ns[rows].max() > 0
+    }
+    older = Ranks(rank for rank, seconds in behind.items() if seconds > TWICE)
+    return older if 2 * len(older) < len(behind) else Ranks()
 
 
 def _stale_gaps(case: Case, ranks: Ranks) -> tuple[Gap, ...]:
-    why = "the call in which this rank timed out is missing or different here, so it's from a different run or rank; left out"
+    why = "the calls that this rank logs are missing or different here, so it's from a different run or rank; left out"
     return tuple(
         Gap(dump.path, why, Ranks([rank]), dump.source, lost=True)
         for dump, rank in zip(case.dumps, case.dump_rank, strict=True)
