@@ -72,6 +72,7 @@ class RasStatus(Event):
     the head of a block (also DEAD, TIMEOUT), an event (NEW, DEAD …), OUTLIER for a node with another number of processes, or TOTAL for
     all GPUs of the job. ``counts`` are (rank inside ``comm_id``, operation, how many it launched), rank -1 for those that the text does
     not list; ``processes`` are (rank inside, host, pid); a block belongs to the row with its ``table`` number, which has ``nranks``.
+    The communicators of a row hold ``gpus`` different GPUs.
     """
 
     what: str = ""
@@ -82,6 +83,10 @@ class RasStatus(Event):
     nranks: int | None = None
     processes: tuple[tuple[int, str, int], ...] = ()
     table: int | None = None
+    gpus: int | None = None
+
+    def _phrase(self) -> str:
+        return f"{self.wording}: {self.detail}" if self.detail else self.wording
 
     @property
     def is_trouble(self) -> bool:

@@ -19,6 +19,7 @@ from nccldoctor.events import (
     Writer,
 )
 from nccldoctor.identify.pods import Pods
+from nccldoctor.identify.world_size import gpus_by_ras
 from nccldoctor.model.hosts import short_host
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.event_details import local_rank, own_host
@@ -140,7 +141,7 @@ def _board_of(init: CommInit, sees_all: bool) -> tuple[int | None, str | None]:
 
 def _read_ras(events: Sequence[RasStatus], processes: ProcessTable) -> None:
     """RAS lists processes by rank in a communicator: global ranks where it holds all GPUs."""
-    total = max((e.nranks or 0 for e in events if e.what == "TOTAL"), default=0)
+    total = gpus_by_ras(events)
     sizes = {(e.place.source, e.table): e.nranks for e in events if e.comm_id is None}
     for event in events if total else ():
         size = event.nranks or sizes.get((event.place.source, event.table))

@@ -8,7 +8,7 @@ makes 16 in a group that no line names, it has at least 16.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
@@ -29,6 +29,7 @@ from nccldoctor.events import (
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import Batch
 from nccldoctor.parsers.event_details import barrier_counts, call_sizes, expected_clients, group_size
+from nccldoctor.parsers.ras.blocks import MOST_GPUS
 
 GATHERS = frozenset({"ALLGATHER", "_ALLGATHER_BASE", "REDUCE_SCATTER", "_REDUCE_SCATTER_BASE"})
 """Operations whose output is their input times the number of members, or the other way round."""
@@ -58,7 +59,7 @@ def world_size(batch: Batch, events: Events, seen: Ranks) -> WorldSize:
 
 def _sizes_of_the_job(events: Events) -> Iterator[int]:
     """Sizes that are told of the whole job, the surest first: any script may set a variable."""
-    yield from (e.nranks for e in events.of_kind(RasStatus) if e.what == "TOTAL" and e.nranks)
+    yield from filter(None, [gpus_by_ras(events.of_kind(RasStatus))])
     yield from _gather_sizes(events, is_whole=True)
     for event in events.of_kind(Note):
         if event.what == "group-options" and _is_default(event):
@@ -67,6 +68,18 @@ def _sizes_of_the_job(events: Events) -> Iterator[int]:
     yield from _stored_sizes(events)
     settings = [e for e in events.of_kind(Setting) if e.name == "WORLD_SIZE" and e.value.isdigit()]
     yield from (int(e.value) for e in settings[-1:])
+
+
+def gpus_by_ras(events: Iterable[RasStatus]) -> int:
+    """All GPUs by the summary of RAS; else by its table, where a communicator holds those of every row. 0 where neither says so.
+
+    The table lists the communicators of all processes: one of 16 ranks, and eight of 2 on 16 GPUs.
+    """
+    if total := max((e.nranks or 0 for e in events if e.what == "TOTAL"), default=0):
+        return total
+    rows = [(e.nranks or 0, e.gpus) for e in events if e.gpus is not None]
+    size = max((nranks for nranks, _ in rows), default=0)
+    return size if size <= MOST_GPUS and all(gpus <= size for _, gpus in rows) else 0
 
 
 def _sizes_of_parts(events: Events) -> Iterator[int]:

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+from msgspec import Struct
+
 from nccldoctor.events import Event, InspectorRecord, Note
 from nccldoctor.model import Gap, Place, Source
 from nccldoctor.parsers.base import FileParser, Line, Parsed, common, file_parser, finds
@@ -112,7 +114,9 @@ def inspector_metrics(line: Line, hit: re.Match[str]) -> Iterator[Event]:
     labels = dict(_LABEL.findall(hit["labels"]))
     fast = hit["what"].startswith("bus")
     what = (labels.get("collective") or labels.get("p2p_operation") or "calls", labels.get("message_size", ""))
-    where = labels.get("comm_name") or labels.get("comm_id") or "a communicator"
+    unnamed = f"a communicator of {labels['nranks']} ranks" if "nranks" in labels else "a communicator"
+    names = (labels.get("comm_name"), labels.get("comm_id"))
+    where = next((name for name in names if name not in (None, "", "unknown")), unnamed)
     board = labels.get("gpu") or labels.get("gpu_device_id")
     detail = " ".join(filter(None, what)) + f" in {where}" + (f" on {board}" if board else "")
     host = labels.get("node") or labels.get("hostname") or line.mark.host
@@ -121,3 +125,24 @@ def inspector_metrics(line: Line, hit: re.Match[str]) -> Iterator[Event]:
         what="inspector-bandwidth" if fast else "inspector-time",
         detail=f"{detail}: {hit['value']} {'GB/s' if fast else 'microseconds'}"[:300],
     )
+
+
+class KernelTime(Struct, frozen=True):
+    """How long the kernels of one board took for calls of one kind, on average."""
+
+    note: Note
+    calls: str
+    board: str
+    micros: float
+
+
+_TIMED = lazy(r"^((?:AllReduce|AllGather|ReduceScatter)\b.{0,200}) on GPU ?(\d{1,4}): (\d[\d.e+]{0,20}) microseconds$")
+"""Calls that nobody finishes before all have come: whoever is there first runs longest."""
+
+
+def kernel_time(note: Note) -> KernelTime | None:
+    """What such a note says of a call that needs all members; None of anything else."""
+    hit = _TIMED.search(note.detail) if note.what == "inspector-time" else None
+    if hit is None:
+        return None
+    return KernelTime(note, hit[1], f"GPU {hit[2]}" + (f" of {note.host}" if note.host else ""), float(hit[3]))

@@ -140,9 +140,9 @@ def comm_id_of(number: str) -> str:
 
 
 def _reported_states(rows: list[str]) -> list[str]:
-    """The errors or states of the first ranks of a block."""
-    states = (row.partition(" -- ")[0].strip() for row in rows if " reported " in row or " status " in row)
-    return list(islice(states, 4))
+    """The errors, states or counts of the first ranks of a block."""
+    told = (" reported ", " status ", " launched ", "operation counts")
+    return list(islice((row.partition(" -- ")[0].strip() for row in rows if any(word in row for word in told)), 4))
 
 
 def _processes(line: Line, what: str, below: list[str]) -> Iterator[RasStatus]:

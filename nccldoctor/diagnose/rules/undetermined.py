@@ -47,6 +47,7 @@ from nccldoctor.events import (
     MonitoredBarrier,
     Note,
     ProcessExit,
+    RasStatus,
     SchedulerEvent,
     Setting,
     Stack,
@@ -159,9 +160,17 @@ def _headline(facts: Facts, stall: ObservedStall, trouble: str) -> Headline | st
         if all(isinstance(e, Note) and e.is_prompt for e in troubles):
             return headline_of("undetermined.prompt")
         return _first_errors(troubles)
+    if uneven := [e for e in facts.case.of(RasStatus) if e.what == "MISMATCH" and e.comm_id is not None]:
+        return _members_differ(uneven[-1])
     if stall.job.health.unexplained:
         return headline_of("undetermined.unparsed", text=line_of(stall.job.health.unexplained[0].text, 120))
     return None
+
+
+def _members_differ(report: RasStatus) -> Headline:
+    """What RAS says of a communicator whose ranks in the job are unknown, and where its first outlier runs."""
+    rank, host, pid = next(iter(report.processes), (None, None, None))
+    return headline_of("undetermined.ras-uneven", detail=report.detail, rank=rank, host=host, pid=pid)
 
 
 def _headline_of_call(facts: Facts, stall: ObservedStall, call: StuckCall) -> Headline:

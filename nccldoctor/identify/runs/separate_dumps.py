@@ -7,6 +7,7 @@ another run.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -62,14 +63,19 @@ class Recorded(Struct):
 
 
 def dump_runs(batch: Batch, sources: Mapping[int, Source]) -> list[Recorded]:
-    """The dumps by run; those without any recorded time are left out."""
+    """The dumps by run; those without any recorded time are left out.
+
+    Ranks with several dumps, which show how many runs there are, come first; each other dump goes to the run with the nearest times.
+    """
     runs: list[Recorded] = []
-    for one in sorted(_each(batch, sources), key=lambda one: one.last, reverse=True):
-        home = next((run for run in runs if _can_be_of_run(run, one)), None)
-        if home is None:
+    every = list(_each(batch, sources))
+    named = Counter(rank for one in every for rank in one.named)
+    for one in sorted(every, key=lambda one: (-max(map(named.__getitem__, one.named), default=0), -one.last)):
+        homes = [run for run in runs if _can_be_of_run(run, one)]
+        if not homes:
             runs.append(one)
         else:
-            home.merge(one)
+            min(homes, key=lambda run: min(_differences(run.calls, one.calls), default=np.inf)).merge(one)
     return runs
 
 
@@ -209,7 +215,7 @@ def _can_be_of_run(run: Recorded, one: Recorded) -> bool:
     for rank, calls in one.named.items():
         if rank in run.named and _is_apart(run.named[rank], calls, TWICE):
             return False
-    shared = [abs(run.calls[call] - at) for call, at in one.calls.items() if call in run.calls]
+    shared = _differences(run.calls, one.calls)
     if len(shared) > 1:
         return min(shared) <= APART
     if one.first > run.last + APART or one.last < run.first - APART:
@@ -219,8 +225,13 @@ def _can_be_of_run(run: Recorded, one: Recorded) -> bool:
 
 def _is_apart(own: Mapping[Call, float], theirs: Mapping[Call, float], least: float) -> bool:
     """True when two dumps issued all calls that both recorded more than ``least`` seconds apart."""
-    shared = [abs(own[call] - at) for call, at in theirs.items() if call in own]
+    shared = _differences(own, theirs)
     return len(shared) > 1 and min(shared) > least
+
+
+def _differences(own: Mapping[Call, float], theirs: Mapping[Call, float]) -> list[float]:
+    """Seconds between the times of each call that both hold."""
+    return [abs(own[call] - at) for call, at in theirs.items() if call in own]
 
 
 def main_run(runs: Sequence[Recorded]) -> Recorded:

@@ -176,6 +176,23 @@ def test_a_process_without_an_answer_is_a_suspect() -> None:
         assert ruling.sure <= 1
 
 
+@pytest.mark.parametrize(("rank", "size"), [(5, 8), (11, 16), (30, 32)])
+def test_a_report_without_its_head_names_the_rank_by_its_table(rank: int, size: int) -> None:
+    """People paste it from the table on. The largest communicator holds the GPUs of all rows: its ranks are those of the job."""
+    text = ras_text(Job(size, in_pairs(size), fault=late([rank], after=0)).run())
+    ruling = read({"ras.txt": text[text.index("Group     Comms") :]})
+    assert verdict(ruling) == ("not-arrived", str(rank), "low"), str(ruling)
+    assert ruling.verdict["headline"].startswith(f"Rank {rank} (10.0.0.{11 + rank // 4}, pid {7000 + rank})")
+
+
+def test_a_block_without_the_table_names_no_rank_and_is_told() -> None:
+    text = ras_text(job(late([5])))
+    ruling = read({"ras.txt": text[text.index("#0-0") :]})
+    assert (ruling.cause, ruling.ranks) == ("undetermined", "")
+    assert "Rank 5 has launched up to operation" in ruling.verdict["headline"]
+    assert "Rank 5 there is process 7005 on 10.0.0.12" in ruling.verdict["headline"]
+
+
 def test_a_process_that_ras_gave_up_on_died() -> None:
     ruling = read({"ras.json": ras_json(job(late([5])), FIRST, dead=[5])})
     assert verdict(ruling) == ("died", "5", "medium"), str(ruling)

@@ -17,6 +17,7 @@ from nccldoctor.events import (
     GroupRef,
     Heartbeat,
     Note,
+    RasStatus,
     Setting,
     StoreError,
     WorkStatus,
@@ -190,3 +191,14 @@ def test_the_size_of_another_job_in_the_folder_is_not_that_of_this_one() -> None
     ruling = read(files)
     assert ruling.document["job"]["world_size"] in (4, None), str(ruling)
     assert not set(Ranks.parse(ruling.ranks)) & set(range(4, 64)), str(ruling)
+
+
+def row(nranks: int, gpus: int) -> Event:
+    return said(RasStatus, what="OK", table=0, nranks=nranks, gpus=gpus)
+
+
+def test_the_table_of_ras_tells_the_size_where_one_communicator_holds_all_gpus() -> None:
+    assert size_by(row(16, 16), row(2, 16)) == WorldSize(16, 16)
+    assert size_by(row(16, 15)) == WorldSize(16, 16), "one member does not answer"
+    assert size_by(row(8, 16), row(2, 16)).exact is None, "two communicators of eight"
+    assert size_by(row(1 << 30, 16)).exact is None

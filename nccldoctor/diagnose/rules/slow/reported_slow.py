@@ -2,11 +2,16 @@
 
 What it means: a slow device or host; the job is as fast as its slowest rank. Nothing is stuck.
 How we know: the straggler detection of NVRx, or the check of the nodes by DLRover, compared the ranks; nobody complains of a call.
+Or NCCL's Inspector timed the kernels of each GPU: who comes last to a call has the shortest one.
 Example: NVRx finds the kernels of rank 5 slower than those of ranks 0-4, 6 and 7.
 What would refute it: a later report of that tool without the rank.
 """
 
 from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from statistics import median
 
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import StallKind
@@ -17,19 +22,31 @@ from nccldoctor.diagnose.phrases.say import headline_of, say
 from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.log_endings import has_clean_end
-from nccldoctor.events import SlowReport
+from nccldoctor.events import Note, SlowReport
 from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import Ranks
+from nccldoctor.parsers.nccl.inspector import KernelTime, kernel_time
+
+FEWEST_BOARDS = 4
+"""Boards that are compared, at least."""
+
+MANY_TIMES = 3
+"""How many times as long the kernels of peers take, at least: those of one call never take quite the same time."""
+
+SHOWN = 3
+"""Lines that are quoted."""
 
 
 @rule(CauseClass.STRAGGLER, refuted_by=say("refuted.not-reported-again"))
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The ranks of the newest report, where nobody gave up or failed."""
-    reports = list(facts.case.of(SlowReport))
-    if not reports or has_clean_end(facts):
+    reports, timed = list(facts.case.of(SlowReport)), _short_kernels(facts)
+    if not (reports or timed) or has_clean_end(facts):
         return None
     if facts.liveness.first_alarm is not None or facts.failures or stall.kind is StallKind.CRASH:
         return None
+    if not reports:
+        return _comes_last(timed)
     newest = reports[-1]
     ranks = newest.slow if newest.of == "rank" else Ranks()
     if stall.kind is StallKind.ABSENT and not (ranks and stall.ranks <= ranks):
@@ -40,4 +57,30 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         [Line(newest, say("slow.compared-all", by=newest.by))],
         (Doubt.at_most(Confidence.MEDIUM, say("slow.one-tool")),),
         ranks=ranks & facts.case.world if facts.case.world else ranks,
+    )
+
+
+def _short_kernels(facts: Facts) -> list[KernelTime]:
+    """The kernels of the boards that come last: in most calls that all of them share, those of their peers take several times as long."""
+    calls: dict[str, dict[str, KernelTime]] = defaultdict(dict)
+    for note in facts.case.of(Note):
+        if (timed := kernel_time(note)) is not None:
+            calls[timed.calls][timed.board] = timed
+    boards = {board for by_board in calls.values() for board in by_board}
+    compared = [one for one in calls.values() if len(one) == len(boards) >= FEWEST_BOARDS]
+    short = [
+        [t for t in one.values() if t.micros * MANY_TIMES <= median(o.micros for o in one.values())] for one in compared
+    ]
+    last = {t.board for kernels in short for t in kernels}
+    always = {b for b in last if 2 * sum(t.board == b for kernels in short for t in kernels) > len(compared)}
+    return [t for kernels in short for t in kernels if t.board in always] if 2 * len(last) < len(boards) else []
+
+
+def _comes_last(kernels: Sequence[KernelTime]) -> Hypothesis:
+    """The boards whose kernels are short; metrics name no rank."""
+    boards = sorted({timed.board for timed in kernels})
+    return Hypothesis(
+        headline_of("slow.short-kernels", boards=boards, calls=kernels[0].calls, micros=round(kernels[0].micros)),
+        [Line(timed.note, say("slow.short-kernel", board=timed.board)) for timed in kernels[:SHOWN]],
+        (Doubt.at_most(Confidence.LOW, say("slow.only-kernel-times")),),
     )
