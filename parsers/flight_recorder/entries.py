@@ -299,11 +299,20 @@ def _flags(table: dict[str, Sequence[Any]], out: Entries) -> None:
         out.notes.append(f"{known.count(UNSET)} entries in a state of unknown name, which show nothing")
         known = [_UNKNOWN_STATE if state == UNSET else state for state in known]
     out.columns["state"] = array("b", known)
-    if "retired" not in table and out.backend not in WITH_EVENTS:
-        out.notes.append("no entry says whether it ended, so their states show nothing")
-        out.columns["state"] = array("b", [_UNKNOWN_STATE] * out.rows)
+    retired = table.get("retired", (None,) * out.rows)
+    if set(map(type, retired)) != {bool}:
+        kinds = (
+            (bool, int) if 1 in [v for v in retired if type(v) is int] else (bool,)
+        )  # nobody may have filled in zeros
+        retired = [bool(v) if type(v) in kinds and v in (0, 1) else None for v in retired]
+    if None in retired and out.backend not in WITH_EVENTS:
+        out.notes.append(
+            f"{retired.count(None)} entries that don't say whether they ended, so their states show nothing"
+        )
+        known = [_UNKNOWN_STATE if flag is None else state for flag, state in zip(retired, known, strict=True)]
+        out.columns["state"] = array("b", known)
     if "retired" in table:
-        out.columns["retired"] = array("b", [v is True for v in table["retired"]])
+        out.columns["retired"] = array("b", [flag is True for flag in retired])
     p2p = table.get("is_p2p")
     if p2p is None:  # not recorded before 2.4: the names of the point-to-point calls tell
         by_op = [op.startswith(("send", "recv")) for op in out.ops]

@@ -309,3 +309,21 @@ def test_without_the_only_field_that_tells_an_end_states_show_nothing(backend: s
     for row in rows:
         del row["retired"]
     assert batch_of(dump(*rows)).calls.state.tolist() == states
+
+
+@pytest.mark.parametrize(
+    ("flags", "retired", "states"),
+    [
+        ([1, 0], [True, False], [0, 0]),
+        ([True, None], [True, False], [0, 3]),
+        ([0, 0], [False, False], [3, 3]),
+        (["yes", 2], [False, False], [3, 3]),
+    ],
+)
+def test_what_is_no_flag_does_not_say_that_a_call_is_open(flags: list[object], retired: list[bool], states: list[int]):
+    """Gloo only retires an entry: one whose flag cannot be read shows nothing. Zeros beside ones are flags."""
+    rows = [entry(seq, "gloo:all_reduce", state="scheduled", retired=flag) for seq, flag in enumerate(flags, 1)]
+    calls = batch_of(dump(*rows)).calls
+    assert (calls.retired.tolist(), calls.state.tolist()) == (retired, states)
+    rows = [row | {"profiling_name": "nccl:all_reduce"} for row in rows]
+    assert batch_of(dump(*rows)).calls.state.tolist() == [0, 0], "NCCL's states tell"
