@@ -286,3 +286,40 @@ def test_whoever_recorded_the_call_entered_it_whether_it_ended_for_them_or_not()
     stalled = nccldoctor.analyze(Path(nccldoctor.samples.__path__[0]) / "size-mismatch").verdict.stalled
     assert stalled is not None
     assert (str(stalled.entered), str(stalled.missing)) == ("0-7", "")
+
+
+# ---- counters of watchdogs that are apart
+
+
+@pytest.mark.parametrize(
+    ("calls", "ranks", "suspects"),
+    [
+        ({0: 18, 1: 18, 2: 18, 3: 19}, "3", ""),
+        ({0: 19, 1: 18, 2: 19, 3: 19}, "1", ""),
+        ({0: 18, 1: 18, 2: 19, 3: 19}, "", "0-3"),
+        ({0: 18, 1: 19}, "", "0-1"),
+        ({r: 40 + (r in (2, 5)) for r in range(8)}, "2,5", ""),
+    ],
+)
+@pytest.mark.parametrize("ahead", ["ALLREDUCE", "BROADCAST", "_ALLGATHER_BASE"])
+def test_the_fewer_are_out_of_step_by_counters_whatever_they_call(
+    calls: dict[int, int], ranks: str, suspects: str, ahead: str
+) -> None:
+    """Nobody finishes an ALLREDUCE that others are still in: those ahead count something else under its number."""
+    oldest = min(calls.values())
+    ruling = read(
+        {f"rank_{r}.log": gave_up(r, seq, "ALLREDUCE" if seq == oldest else ahead) for r, seq in calls.items()}
+    )
+    assert (ruling.cause, ruling.ranks, ruling.verdict["suspects"]) == ("missed-call", ranks, suspects), str(ruling)
+    assert ruling.verdict["confidence"] == "low"
+    assert ruling.at == ("ALLREDUCE", oldest)
+
+
+def test_a_broadcast_that_others_have_left_is_no_proof() -> None:
+    files = {f"rank_{r}.log": gave_up(r, 18 + (r == 3), "BROADCAST" if r < 3 else "ALLREDUCE") for r in range(4)}
+    assert read({**files}).cause != "missed-call", "its root leaves it early"
+
+
+def test_ranks_behind_that_have_queued_more_are_no_stopped_devices_where_they_are_most() -> None:
+    files = {f"rank_{r}.log": gave_up(r, 40, enqueued=44) if r != 5 else gave_up(5, 41, "BROADCAST") for r in range(8)}
+    assert (read({**files}).cause, read({**files}).ranks) == ("missed-call", "5")

@@ -82,7 +82,9 @@ HEADLINES: Mapping[CauseClass, tuple[Headline, ...]] = {
     CauseClass.MISSED_CALL: (
         headline_of("disagree.skipped", who=ONE, ranks=ONE_RANK, call=CALL, count=1, several=False),
         headline_of("disagree.skipped", who=MANY, ranks=MANY_RANKS, call=CALL, count=1, several=False),
-        headline_of("disagree.counted-apart", own=1, call=CALL, ahead=Ranks([0]), may_be_gpu=False),
+        headline_of(
+            "disagree.counted-apart", own=Ranks([1]), call=CALL, ahead=Ranks([0]), odd=Ranks(), may_be_gpu=False
+        ),
     ),
     CauseClass.EXTRA_CALL: (
         headline_of("disagree.added", who=ONE, ranks=ONE_RANK, call=CALL, count=1, several=False),

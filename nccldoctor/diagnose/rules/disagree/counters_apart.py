@@ -2,11 +2,14 @@
 
 What it means: no rank can complete such a call alone. The two made different calls with that number, because one of them skipped or
 added some before, or the GPU of the waiting rank stopped.
-How we know: by the counters of two watchdogs. Rank 3 waits in ALLREDUCE #18, and rank 0 counts #18 as completed and waits in #20.
+How we know: by the counters of two watchdogs. Rank 3 waits in ALLREDUCE #18, and ranks 0-2 count #18 as completed and wait in #20:
+rank 3 is out of step. Of two ranks either may be.
 What would refute it: dumps in which both ranks recorded the same calls up to that number.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
@@ -32,40 +35,49 @@ from nccldoctor.words.names import call_title
     before=CauseClass.DTYPE_MISMATCH,
 )
 def judge(facts: Facts, _stall: ObservedStall) -> Hypothesis | None:
-    """Two ranks that are out of step, by the counters of their watchdogs alone."""
+    """Ranks that are out of step, by the counters of their watchdogs alone."""
     if facts.progress.recorded_ranks:
         return None
-    newest = {e.rank: e for e in facts.case.of(CollectiveTimeout) if e.rank is not None and e.op is not None}
-    lines = {rank: line for rank, line in newest.items() if line.op not in EARLY}
+    lines = {e.rank: e for e in facts.case.of(CollectiveTimeout) if e.rank is not None and e.op is not None}
     for rank, keys in sorted(facts.wait_graph.waits_in.items()):
         call = facts.wait_graph.calls[keys[0]] if keys else None
         line = lines.get(rank)
-        if call is None or line is None or line.seq != call.seq or rank not in call.inside:
+        if call is None or line is None or line.op in EARLY or line.seq != call.seq or rank not in call.inside:
             continue
+        own = Ranks(r for r in call.inside if r in lines and lines[r].seq == call.seq)
         ahead = Ranks(r for r in call.completed if r in lines and group_of(facts.case, lines[r]) == call.group)
         front = facts.progress.by_group_rank.get((call.group, rank))
-        has_issued_more = front is not None and front.enqueued > call.seq
-        if ahead and not (has_issued_more and not call.unknown):  # else its device may merely stand still
-            return _out_of_step(facts, call, line, [lines[r] for r in ahead], has_issued_more)
+        may_be_gpu = front is not None and front.enqueued > call.seq and len(own) <= len(ahead)
+        if ahead and not (may_be_gpu and not call.unknown):  # else its device may merely stand still
+            return _out_of_step(facts, call, [lines[r] for r in own], [lines[r] for r in ahead], may_be_gpu)
     return None
 
 
 def _out_of_step(
-    facts: Facts, call: StuckCall, line: CollectiveTimeout, others: list[CollectiveTimeout], has_issued_more: bool
+    facts: Facts,
+    call: StuckCall,
+    inside: Sequence[CollectiveTimeout],
+    others: Sequence[CollectiveTimeout],
+    may_be_gpu: bool,
 ) -> Hypothesis:
-    ahead, own = Ranks(e.rank for e in others if e.rank is not None), Ranks([line.rank or 0])
+    """Those of the smaller side where the other one is twice as large and nobody is unheard, else any of them."""
+    own, ahead = (Ranks(e.rank for e in side if e.rank is not None) for side in (inside, others))
+    odd = min(own, ahead, key=len) if 2 * min(len(own), len(ahead)) <= max(len(own), len(ahead)) else Ranks()
+    odd = odd if not call.unknown else Ranks()
     counters = [e for e in facts.case.of(WorkStatus) if e.rank in ahead][:1]
     stalled = stalled_of(facts, call)
     assert stalled is not None
-    title, other = call_title(line.op, call.seq), others[0]
+    line, other = inside[0], others[0]
+    title = call_title(line.op, call.seq)
     return Hypothesis(
-        headline_of("disagree.counted-apart", own=line.rank or 0, call=title, ahead=ahead, may_be_gpu=has_issued_more),
+        headline_of("disagree.counted-apart", own=own, call=title, ahead=ahead, odd=odd, may_be_gpu=may_be_gpu),
         [
             Line(line, say("disagree.still-in", rank=line.rank, call=title)),
             Line(other, say("disagree.already-in", rank=other.rank, call=call_title(other.op, other.seq))),
             *(Line(e, say("disagree.counts-as-finished", rank=e.rank, seq=e.last_completed)) for e in counters),
         ],
         (Doubt.at_most(Confidence.LOW, say("disagree.only-counters")),),
-        suspects=own | ahead,
+        ranks=odd,
+        suspects=Ranks() if odd else own | ahead,
         stalled=replace(stalled, entered=stalled.entered | call.completed),
     )
