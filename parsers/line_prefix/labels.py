@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from nccldoctor.events import Event, ExceptionRaised, ProcessExit, Writer
 from nccldoctor.parsers.base import Line, Mark
 from nccldoctor.parsers.line_prefix.prefixes import STRONG, records, split_label, with_label, without_codes
+from nccldoctor.parsers.line_prefix.rank_labels import SAYS_RANK
 
 _SAMPLE = 400  # lines looked at
 _UNLABELLED = ("srun: ", "slurmstepd: ")  # what Slurm itself writes among the labelled lines
@@ -44,7 +45,7 @@ def has_labels(head: bytes) -> bool:
         return len(numbers) < 4 or any(b <= a for a, b in pairwise(numbers))
     if any(" " in x for x in labels) and not any(STRONG.match(rest) for _, _, rest in split):
         return False
-    return not numbers and len(set(labels)) <= max(1, len(labels) // 2)
+    return not numbers and not all(map(SAYS_RANK.match, labels)) and len(set(labels)) <= max(1, len(labels) // 2)
 
 
 def behind_label(raw: str) -> list[tuple[Mark, str]]:
