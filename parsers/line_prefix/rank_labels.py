@@ -82,7 +82,7 @@ def rank_label(text: bytes) -> RankLabel | None:
     for at, raw in enumerate(lines):
         if at == _FIRST and not any(len(seen.numbers) > 9 and _is_mixed(seen.numbers) for seen in forms.values()):
             return None
-        for mark, body in records(raw) if raw.strip() else ():
+        for mark, body in () if not raw.strip() or raw[0] == " " or raw.startswith("[rank") else records(raw):
             if mark.rank is not None:
                 named.add(mark.rank)
             elif not mark.is_native and (m := _LABEL.match(body)) is not None and not _COUNTER.match(m["word"]):
