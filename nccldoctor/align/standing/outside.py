@@ -19,8 +19,9 @@ from nccldoctor.model.ranks import Ranks
 class Standing(Struct, frozen=True):
     """The processes by where they stand.
 
-    ``waiting`` for others, of which ``apart`` are in a different call from most; ``outside`` every call, in each look; ``unclear`` stand in
-    code of their own where they may wait. ``silent`` ranks of the job have no stack. ``is_guessed``: no frame shows the wait itself.
+    ``waiting`` for others, of which ``apart`` are in a different call from most, or one of two; ``outside`` every call, in each look;
+    ``unclear`` stand in code of their own where they may wait. ``silent`` ranks of the job have no stack. ``is_guessed``: no frame shows
+    the wait itself.
     """
 
     waiting: tuple[Stance, ...] = ()
@@ -68,11 +69,11 @@ def _crowd(stances: Iterable[Stance]) -> list[Stance]:
 
 
 def _apart(waiting: list[Stance]) -> list[Stance]:
-    """The few that wait in a different call from most; nobody where half is elsewhere.
+    """The few that wait in a different call from most, or one of two: nobody where half of more is elsewhere.
 
     A transfer has one other end, so it counts only where all other ranks are in one collective: no rank is left to send or receive.
     """
-    known = [s for s in waiting if s.path and s.posture is not Posture.DEVICE]
+    known = [s for s in waiting if s.is_comparable]
     if all(s.posture is Posture.SET_UP for s in known):
         return []
     calls = Counter(s.call for s in known)
@@ -80,8 +81,6 @@ def _apart(waiting: list[Stance]) -> list[Stance]:
         return []
     most, count = calls.most_common(1)[0]
     few = [s for s in known if s.call != most]
-    if any(is_transfer(op) for op, _ in calls) and (
-        len(few) > 1 or not is_transfer(few[0].op) or len(known) < len(waiting)
-    ):
+    if any(is_transfer(s.op) for s in known) and (len(few) > 1 or is_transfer(most[0]) or len(known) < len(waiting)):
         return []
-    return few if count > 1 and 2 * len(few) <= count else []
+    return few if 2 * len(few) <= count or len(few) == count == 1 else []

@@ -29,7 +29,11 @@ from nccldoctor.patterns import lazy
 
 TRANSFERS = re.compile(
     r"i?(?:send|recv)\w*|batch_isend_irecv|_?(?:communicate|send|recv)_\w+|_wait_batch_p2p|_ring_send_recv\w*"
+    r"|p?mpi_\w*(?:send|recv|wait|probe|test)\w*",
+    re.IGNORECASE,
 )
+
+_OF_MPI = lazy(r"(?i:p?mpi_\w+)")
 
 _SPEAKS_OF_PEERS = lazy(
     r"(?:^|_)(?:all_?reduce\w*|reduce|all_?gather\w*|gather|scatter|broadcast|bcast|barrier|all_?to_?all\w*|sync|synchronize"
@@ -108,9 +112,14 @@ class Stance(Struct, frozen=True):
         return self.posture in (Posture.QUIET, Posture.OWN) and not self.words and not is_active
 
     @property
-    def call(self) -> tuple[str, str]:
-        """The call that it stands in: its operation and the own line that made it."""
-        return self.op, self.place
+    def call(self) -> tuple[str, ...]:
+        """The call that it stands in: its operation and the own lines that led to it, the innermost first."""
+        return self.op, *self.path
+
+    @property
+    def is_comparable(self) -> bool:
+        """True where another call than a peer's shows that the two parted; a native wait alone may be for any call in the queue."""
+        return self.posture is not Posture.DEVICE and bool(self.path or _OF_MPI.fullmatch(self.op))
 
 
 _WAITS_IN = "waits in "

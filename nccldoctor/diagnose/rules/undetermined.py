@@ -36,7 +36,7 @@ from nccldoctor.diagnose.signs.log_endings import find_broken_end
 from nccldoctor.diagnose.signs.lost_peers import closed_by
 from nccldoctor.diagnose.signs.silence import ranks_without_alarm
 from nccldoctor.diagnose.signs.traceback_diffs import final_traceback, places_of_waits, ranks_apart
-from nccldoctor.diagnose.signs.where_ranks_stand import where_they_stand
+from nccldoctor.diagnose.signs.where_ranks_stand import known_ranks, odd_ones, where_they_stand
 from nccldoctor.events import (
     CallTimeout,
     DesyncReport,
@@ -99,7 +99,9 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis:
     open_ones = [Line(e, say("undetermined.unresolved", who=_whose_line(e))) for e in failed[:MOST]]
     citations += [line for line in open_ones if not is_cited(line, citations)]
     citations += [_unexplained(line) for line in stall.job.health.unexplained[:MOST]]
-    stacks = [] if citations else [s for s in facts.case.of(Stack) if s.main and s.frames][:4]
+    odd = known_ranks(odd_ones(facts)[0])
+    shown = sorted((s for s in facts.case.of(Stack) if s.main and s.frames), key=lambda s: s.rank not in odd)[:4]
+    stacks = [] if citations else shown
     citations += [
         Line(s, say("stacks.seen", who=_whose_line(s), doing=doing(shown_activity_of(s.frames), innermost(s.frames))))
         for s in stacks
@@ -115,14 +117,15 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis:
 
 
 def _suspects(facts: Facts, stall: ObservedStall) -> Ranks:
-    """The ranks that may be missing.
+    """The ranks that may be missing: by stacks those few at another line than most.
 
     Nobody where that is said of most of the ranks that are known, and the job may have more.
     """
+    odd = known_ranks(odd_ones(facts)[0])
     if stall.kind not in (StallKind.ABSENT, StallKind.HIDDEN):
-        return ranks_without_alarm(facts) or devices_not_heard_of(stall.job.open_reports) or ranks_apart(facts)
+        return ranks_without_alarm(facts) or devices_not_heard_of(stall.job.open_reports) or ranks_apart(facts) or odd
     is_most = facts.case.world_size is None and 2 * len(stall.ranks) > len(facts.case.world)
-    return Ranks() if is_most else stall.ranks
+    return stall.ranks & odd or (Ranks() if is_most else stall.ranks)
 
 
 def _missing_proof(stall: ObservedStall) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from itertools import chain, zip_longest
 
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stack_activity import (
@@ -120,23 +120,30 @@ def known_ranks(stances: Sequence[Stance]) -> Ranks:
 
 
 def in_most_common_call(stances: Sequence[Stance]) -> list[Stance]:
-    """The waiting ranks that are in the call of most of them: one operation, made by one own line."""
+    """The waiting ranks that are in the call of most of them: one operation, reached by the same own lines."""
     if not stances:
         return []
     call = Counter(s.call for s in stances).most_common(1)[0][0]
     return [s for s in stances if s.call == call]
 
 
-def waits_in(stances: Sequence[Stance]) -> str:
-    """What most of the waiting ranks are in: ``all_reduce (called in sync_gradients (train.py:79))``."""
-    op, place = Counter(s.call for s in stances).most_common(1)[0][0]
+def waits_in(stances: Sequence[Stance], others: Sequence[Stance] = ()) -> str:
+    """What most of the waiting ranks are in: ``all_reduce, called in sync_gradients (train.py:79)``."""
+    first = in_most_common_call(stances)[0]
+    op, place = first.op, _parting(first, others)
     at = _short_place(place)
-    at += _in_framework(next(s for s in stances if s.call == (op, place))) if at else ""
+    at += _in_framework(first) if at and place == first.place else ""
     if op == "backward":
         return "the backward pass" + (f" of {at}" if at else "")
     if not op:
         return at or "a call of other ranks"
     return op if not at or at.startswith(f"{op} (") else f"{op}, called in {at}"
+
+
+def _parting(stance: Stance, others: Sequence[Stance]) -> str:
+    """The innermost own frame in which a stance differs from others: of one helper, the line that called it."""
+    pairs = zip_longest(stance.path, others[0].path if others else ())
+    return next((own for own, other in pairs if own and own != other), stance.place)
 
 
 def what_it_does(stances: Sequence[Stance]) -> str:
@@ -157,8 +164,16 @@ def _short_place(place: str) -> str:
     return innermost((place,)) if place else ""
 
 
+def odd_ones(facts: Facts) -> tuple[list[Stance], list[Stance]]:
+    """The few that stand at another own line than most, and those most; nobody where they may be the two ends of a transfer."""
+    known = [s for s in facts.looks.newest.values() if s.path and s.posture not in (Posture.LEAVING, Posture.DEVICE)]
+    most = in_most_common_call(known)
+    few = [s for s in known if s not in most]
+    return (few, most) if few and 3 * len(few) <= len(most) and not any(is_transfer(s.op) for s in known) else ([], [])
+
+
 def where_they_stand(facts: Facts) -> str:
-    """Where the ranks stand that two looks show unmoved; else what the first process does that was looked at.
+    """Where the ranks stand that two looks show unmoved, or of which a few are apart; else what the first process does.
 
     All that wait in one call are named together: one of them alone would look like the one at fault.
     Example: ``Process 41 is in next_batch (data.py:34), waiting for the data loader, but we can't say if it's moving.``
@@ -166,7 +181,9 @@ def where_they_stand(facts: Facts) -> str:
     stances = list(facts.looks.newest.values())
     if not stances:
         return say("stacks.no-stacks")
-    if len(stances) > 1 and all(facts.looks.has_moved(s.process) is False for s in stances):
+    waits = {s.call for s in stances if s.posture.is_wait}
+    unmoved = len(stances) > 1 and all(facts.looks.has_moved(s.process) is False for s in stances)
+    if unmoved or odd_ones(facts)[0] or (len(waits) > 1 and all(s.posture.is_wait for s in stances)):
         return _all_places(facts, stances)
     first = next((s for s in stances if s.posture.is_wait), stances[0])
     waiting = first.posture.is_wait
@@ -179,18 +196,18 @@ def where_they_stand(facts: Facts) -> str:
 
 def _all_places(facts: Facts, stances: Sequence[Stance]) -> str:
     """Ranks 0-1 are in barrier, called in step (train.py:9), rank 2 is in load (data.py:7) and 3 more are elsewhere."""
-    groups: dict[tuple[bool, tuple[str, str]], list[Stance]] = {}
+    groups: dict[tuple[bool, tuple[str, ...]], list[Stance]] = {}
     for stance in stances:
         groups.setdefault((stance.posture.is_wait, stance.call), []).append(stance)
     shown = sorted(groups.values(), key=len, reverse=True)[:MOST]
-    named = [f"{who(facts.case, s)} {_stand_in(s)}" for s in shown]
+    named = [f"{who(facts.case, s)} {_stand_in(s, shown[s is shown[0]] if shown[1:] else ())}" for s in shown]
     more = len(stances) - sum(map(len, shown))
     return say("stacks.several-places", places=[*named, *([say("stacks.more-elsewhere", more=more)] if more else [])])
 
 
-def _stand_in(stances: Sequence[Stance]) -> str:
+def _stand_in(stances: Sequence[Stance], others: Sequence[Stance]) -> str:
     be = "are" if len(stances) > 1 else "is"
-    return f"{be} in {waits_in(stances)}" if stances[0].posture.is_wait else f"{be} {what_it_does(stances)}"
+    return f"{be} in {waits_in(stances, others)}" if stances[0].posture.is_wait else f"{be} {what_it_does(stances)}"
 
 
 def _call_of_another_thread(facts: Facts, stance: Stance) -> str:
@@ -204,14 +221,18 @@ def _call_of_another_thread(facts: Facts, stance: Stance) -> str:
     return next((does for does in waits if does), "")
 
 
-def show(facts: Facts, stances: Sequence[Stance]) -> list[Line]:
-    """The newest stack of each of the first ranks, and the first one where it was looked at before."""
+def show(facts: Facts, stances: Sequence[Stance], others: Sequence[Stance] = ()) -> list[Line]:
+    """The newest stack of each of the first ranks, and the first one where it was looked at before.
+
+    Beside ``others`` in another call it is told by what the ranks are in.
+    """
     lines = []
     for stance in stances[:MOST]:
         for seen in dict.fromkeys((stance.event, facts.looks.seen(stance.process)[0].event)):
             says = shown_activity_of(seen.frames) if isinstance(seen, Stack) else ""
             at = f"in {innermost(seen.frames)}" if isinstance(seen, Stack) else str(seen.state)
-            text = say("stacks.seen", who=_rank_or_pid(stance), doing=ongoing(says) or at)
+            doing = f"in {waits_in([stance], others)}" if others else ongoing(says) or at
+            text = say("stacks.seen", who=_rank_or_pid(stance), doing=doing)
             lines.append(Line(seen, text, observer=f"stack:{stance.rank}" if stance.rank is not None else "stack"))
     return lines
 

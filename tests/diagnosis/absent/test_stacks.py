@@ -282,6 +282,41 @@ def test_half_and_half_in_two_calls_name_nobody(tmp_path: Path) -> None:
     assert told(nccldoctor.analyze(tmp_path))[:2] == ("undetermined", "")
 
 
+def test_the_innermost_own_line_that_differs_is_the_exhibit(tmp_path: Path) -> None:
+    """All wait in one helper; rank 1 called it from another line of ``main``."""
+    look(tmp_path / "stacks", *((*WAITS[:3], f"main (job.py:{95 if rank == 1 else 90})") for rank in range(4)))
+    verdict = nccldoctor.analyze(tmp_path).verdict
+    assert (verdict.cause, str(verdict.ranks)) == ("missed-call", "1")
+    assert "main (job.py:95)" in verdict.headline and "main (job.py:90)" in verdict.headline
+    assert any("main (job.py:95)" in one.says for one in verdict.evidence), verdict.evidence
+
+
+def test_two_ranks_in_one_helper_from_two_lines_name_neither(tmp_path: Path) -> None:
+    look(tmp_path / "stacks", WAITS, (*WAITS[:3], "main (job.py:92)"))
+    verdict = nccldoctor.analyze(tmp_path).verdict
+    assert (verdict.cause, str(verdict.ranks), str(verdict.suspects)) == ("missed-call", "", "0-1"), verdict.headline
+
+
+@pytest.mark.parametrize("state", ["idle", "active"])
+def test_the_one_of_eight_at_another_line_is_a_suspect(tmp_path: Path, state: str) -> None:
+    look(tmp_path / "stacks", *((f"step (job.py:{44 if r == 5 else 40})", *READS[1:]) for r in range(8)), state=state)
+    verdict = nccldoctor.analyze(tmp_path).verdict
+    assert str(verdict.ranks or verdict.suspects) == "5", verdict.headline
+    assert "step (job.py:44)" in verdict.headline and "step (job.py:40)" in verdict.headline
+
+
+def test_the_stack_at_another_line_is_a_suspect_beside_timeouts_of_all(tmp_path: Path) -> None:
+    look(tmp_path / "stacks", *((f"step (job.py:{44 if rank == 5 else 40})", *READS[1:]) for rank in range(8)))
+    for rank in range(8):
+        (tmp_path / f"rank_{rank}.log").write_text(
+            f"[rank{rank}]:[E1128 10:10:00.000017 ProcessGroupNCCL.cpp:632] [Rank {rank}] Watchdog caught collective operation"
+            " timeout: WorkNCCL(SeqNum=18, OpType=ALLREDUCE, NumelIn=100, NumelOut=100, Timeout(ms)=600000) ran for 600017"
+            " milliseconds before timing out.\n"
+        )
+    verdict = nccldoctor.analyze(tmp_path).verdict
+    assert (verdict.cause, str(verdict.ranks), str(verdict.suspects)) == ("unfinished", "", "5"), verdict.headline
+
+
 def test_a_rank_that_never_came_to_a_new_group_is_an_init(tmp_path: Path) -> None:
     look(tmp_path / "stacks", NEW_GROUP, READS, NEW_GROUP)
     assert told(nccldoctor.analyze(tmp_path))[:2] == ("init", "1")

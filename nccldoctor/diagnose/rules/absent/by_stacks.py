@@ -210,15 +210,16 @@ def _why_it_may_end(facts: Facts, standing: Standing) -> str:
 
 
 def _apart(facts: Facts, standing: Standing) -> Hypothesis:
-    """A few ranks wait in a different call from most: neither call can end.
+    """A few ranks wait in a different call from most: neither call can end. Of two ranks neither is named.
 
     Two calls of one operation may be of two groups that both wait for a rank without a stack.
     """
     few = list(standing.apart)
-    most = [s for s in standing.waiting if s not in few and s.path]
+    most = [s for s in standing.waiting if s not in few and s.is_comparable]
     ranks = where.known_ranks(few)
     cause = where.mismatch(few[0], most[0])
-    is_open = bool(standing.silent) and few[0].call[0] == most[0].call[0]
+    is_even = len(few) == len(most)
+    is_open = is_even or (bool(standing.silent) and few[0].op == most[0].op)
     unseen = (
         [Doubt.at_most(Confidence.LOW, say("doubts.may-all-wait-for", silent=standing.silent))]
         if standing.silent
@@ -228,14 +229,14 @@ def _apart(facts: Facts, standing: Standing) -> Hypothesis:
         headline_of(
             "stacks.two-calls",
             few=where.who(facts.case, few),
-            few_wait=where.waits_in(few),
+            few_wait=where.waits_in(few, most),
             most=where.who(facts.case, most),
-            most_wait=where.waits_in(most),
+            most_wait=where.waits_in(most, few),
         ),
-        [*where.show(facts, few), *where.show(facts, most)[:4]],
+        [*where.show(facts, few, most), *where.show(facts, most, few)[:4]],
         (*unseen, *_doubts_of_all(facts, standing)),
         ranks=Ranks() if is_open else ranks,
-        suspects=standing.silent | (ranks if is_open else Ranks()),
+        suspects=standing.silent | where.known_ranks(standing.waiting if is_even else few if is_open else ()),
         stalled=_stalled(most, ranks),
         victims=where.known_ranks(most),
         cause=cause,
@@ -281,7 +282,7 @@ _ALIVE = ("running", "sleeping")
 def _all_inside(facts: Facts, standing: Standing) -> Hypothesis | None:
     """Every rank that was looked at waits in the same call: nobody is named."""
     waiting = standing.waiting
-    calls = {s.call for s in waiting if s.path}
+    calls = {s.call for s in waiting if s.is_comparable}
     if len(waiting) < 2 or len(calls) > 1 or standing.is_guessed or standing.silent:
         return None
     ranks = where.known_ranks(waiting)

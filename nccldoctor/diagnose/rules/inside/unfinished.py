@@ -18,6 +18,7 @@ from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.phrases.say import headline_of, say
 from nccldoctor.diagnose.registry import rule
+from nccldoctor.diagnose.signs import where_ranks_stand as where
 from nccldoctor.diagnose.signs.absence import is_shown_whole
 from nccldoctor.diagnose.signs.watchdog_diffs import EARLY
 from nccldoctor.events import CallTimeout
@@ -47,7 +48,16 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     )
     refuted_by = say("refuted.member-elsewhere", call=stall.what)
     doubts = [*_doubts(facts, stall, call, whole)]
-    return Hypothesis(headline, [Waiting(call, 4)], doubts, call=call, refuted_by=refuted_by)
+    few, most = where.odd_ones(facts)
+    places = [*where.show(facts, few, most), *where.show(facts, most, few)[:1]]
+    return Hypothesis(
+        headline,
+        [Waiting(call, 4), *places],
+        doubts,
+        suspects=where.known_ranks(few),
+        call=call,
+        refuted_by=refuted_by,
+    )
 
 
 def _doubts(facts: Facts, stall: ObservedStall, call: StuckCall, whole: bool) -> Iterator[Doubt]:

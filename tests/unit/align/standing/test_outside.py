@@ -54,6 +54,31 @@ def test_half_and_half_are_not_apart() -> None:
     assert stands(WAITS, WAITS, BARRIER, BARRIER).apart == ()
 
 
+def test_ranks_in_one_helper_are_apart_by_the_line_that_calls_it() -> None:
+    def called_from(line: int) -> tuple[str, ...]:
+        return (*WAITS[:1], "reduce_mean (dist.py:33)", f"main (job.py:{line})")
+
+    assert ranks(stands(called_from(270), called_from(270), called_from(272)).apart) == [2]
+    assert ranks(stands(called_from(270), called_from(272)).apart) == [1], "one of two"
+    assert stands(called_from(270), called_from(270)).apart == ()
+
+
+def test_of_many_receives_none_is_apart() -> None:
+    odd = (RECEIVES[0], "backward (job.py:44)", "main (job.py:90)")
+    assert stands(RECEIVES, RECEIVES, odd, RECEIVES).apart == ()
+    assert stands(RECEIVES, RECEIVES, WAITS, RECEIVES).apart == ()
+
+
+def test_calls_of_mpi_are_told_apart_without_a_python_frame() -> None:
+    def native(call: str) -> tuple[str, ...]:
+        return ("poll (libc.so.6)", "MPIDI_CH3I_Progress (libmpi.so.12)", f"{call} (libmpi.so.12)", "main (?)")
+
+    barrier, allreduce = native("PMPI_Barrier"), native("MPI_Allreduce")
+    assert ranks(stands(barrier, barrier, native("PMPI_Bcast_c"), barrier).apart) == [2]
+    assert ranks(stands(allreduce, native("PMPI_Barrier"), allreduce).apart) == [1]
+    assert stands(barrier, native("MPI_Recv"), native("PMPI_Send"), barrier).apart == (), "two ends of a transfer"
+
+
 def test_a_transfer_is_apart_where_all_others_are_in_one_collective() -> None:
     assert ranks(stands(WAITS, WAITS, SENDS, WAITS).apart) == [2]
     assert stands(WAITS, WAITS, SENDS, RECEIVES, WAITS).apart == (), "they may be the two ends of one"
