@@ -196,9 +196,7 @@ def _diagnosis(judged: Judged, known: Collected, attempts: Attempts) -> Diagnosi
 def _prescription(judged: Judged, known: Collected, attempts: Attempts) -> Prescription:
     from nccldoctor.prescribe.prescribe import NO_ADVICE, prescribe
 
-    given = attempts.get(
-        "the advice", lambda: prescribe(judged.findings, judged.facts.case, known.catalogue), NO_ADVICE
-    )
+    given = attempts.get("the advice", lambda: prescribe(judged.findings, judged.facts, known.catalogue), NO_ADVICE)
     attempts.include(given.broken)
     return given
 

@@ -9,9 +9,10 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from nccldoctor.align.facts import align
 from nccldoctor.events import Setting
 from nccldoctor.identify.case import Case
-from nccldoctor.prescribe.conditions import Context, Survey, survey_case
+from nccldoctor.prescribe.conditions import Context, Survey
 from nccldoctor.prescribe.discouraged import advice_against, assignment, judge_settings, settings_seen
 from nccldoctor.prescribe.setting_table import look_up
 from nccldoctor.prescribe.settings import Judgement, Kind
@@ -35,7 +36,7 @@ class Row(Struct, frozen=True):
 
 def check_case(case: Case, torch: str | None = None, nccl: str | None = None) -> tuple[Row, ...]:
     """A row for each distinct setting of the input, in its order; versions given here win over those seen."""
-    survey = survey_case(case)
+    survey = Survey.of(align(case))
     remarks: dict[tuple[str, str], list[Judgement]] = {}
     for judgement in judge_settings(survey, torch or case.torch, nccl or case.nccl):
         remarks.setdefault((judgement.name, judgement.value), []).append(judgement)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 
@@ -46,9 +46,14 @@ TAKEN_DOWN = 840.0
 """Seconds within which a launcher sees the end of a rank that gave up."""
 
 
-def event_seconds(events: Events, batch: Batch, dump_rank: Sequence[int | None]) -> npt.NDArray[np.float64]:
-    """Epoch seconds of each event (NaN: no time); naive times are moved by the zone of the logs."""
-    year = _year(events, batch)
+def event_seconds(
+    events: Events, batch: Batch, dump_rank: Sequence[int | None], year: int = NO_YEAR_KNOWN
+) -> npt.NDArray[np.float64]:
+    """Epoch seconds of each event (NaN: no time); naive times are moved by the zone of the logs.
+
+    ``year`` is that of times without one, where neither the events nor the dumps tell it.
+    """
+    year = year_of(events, batch, year)
     raw = np.array([_stamp(e.time, year) for e in events], dtype=np.float64)
     naive = np.array([e.time is not None and e.time.tzinfo is None for e in events], dtype=bool)
     shift = _zone(events, raw, naive, batch, dump_rank)
@@ -82,12 +87,12 @@ def with_year(time: datetime, seconds: float) -> datetime:
     return time
 
 
-def _year(events: Sequence[Event], batch: Batch) -> int:
-    """The year of the job: by the recorder, else by the dated lines; a leap year where neither has one."""
+def year_of(events: Iterable[Event], batch: Batch, unknown: int = NO_YEAR_KNOWN) -> int:
+    """The year of the job: by the recorder, else by the dated lines; ``unknown`` where neither has one."""
     if len(batch.calls) and int(batch.calls.created_ns.max()) > 0:
         return datetime.fromtimestamp(int(batch.calls.created_ns.max()) / 1e9, UTC).year
     years = [e.time.year for e in events if e.time is not None and e.time.year != YEARLESS]
-    return max(years) if years else NO_YEAR_KNOWN
+    return max(years) if years else unknown
 
 
 def _usual_offset(events: Sequence[Event]) -> float:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from nccldoctor.align.facts import Facts
 from nccldoctor.attempts import Attempts, Broken
-from nccldoctor.identify.case import Case
 from nccldoctor.model import Action, Avoid, CauseClass, Condition, Confidence, Finding, RemedyAdvice
 from nccldoctor.model.steps import UNKNOWN_END, JobEnd
 from nccldoctor.prescribe.capture import capture
@@ -26,7 +26,6 @@ from nccldoctor.prescribe.conditions import (
     Survey,
     Unmet,
     ask,
-    survey_case,
 )
 from nccldoctor.prescribe.conditions.base import SPECIFIC
 from nccldoctor.prescribe.discouraged import advice_against, judge_settings
@@ -89,9 +88,9 @@ class Fit(Struct, frozen=True):
         return sum(check.met is True for check in self.checks)
 
 
-def prescribe(findings: tuple[Finding, ...], case: Case, catalogue: Catalogue) -> Prescription:
+def prescribe(findings: tuple[Finding, ...], facts: Facts, catalogue: Catalogue) -> Prescription:
     """Match the catalogue against the findings; the same input gives the same answer, order included."""
-    survey = survey_case(case)
+    case, survey = facts.case, Survey.of(facts)
     contexts = [Context(finding, survey, findings) for finding in findings[:FINDINGS_READ]]
     judgements = judge_settings(survey, case.torch, case.nccl)
     attempts = Attempts()

@@ -44,6 +44,7 @@ class Answer:
 
     ``seconds`` are those of the processor, ``memory`` is in bytes. ``heard`` are files that gave events or calls, ``named`` those that
     the coverage names, ``counted`` how many more it counts without their names (*and 3 more*).
+    ``blamed`` are the ranks of all findings, ``remedy`` the first that is offered.
     """
 
     crash: str = ""
@@ -53,6 +54,8 @@ class Answer:
     confidence: str = "cannot-tell"
     in_ranks: str = "cannot-tell"
     in_class: str = "cannot-tell"
+    blamed: str = ""
+    remedy: str = ""
     heard: tuple[str, ...] = ()
     named: tuple[str, ...] = ()
     counted: int = 0
@@ -60,7 +63,7 @@ class Answer:
     memory: int = 0
 
     def __str__(self) -> str:
-        return f"{self.ranks or '-'} {self.cause} {self.confidence} (ranks {self.in_ranks}, class {self.in_class})"
+        return f"{self.ranks or '-'} {self.cause} (ranks {self.in_ranks}, class {self.in_class})"
 
     def is_right(self, truth: Truth) -> bool:
         return truth.has_ranks(self.ranks) and truth.has_class(self.cause)
@@ -115,6 +118,8 @@ def told_by(incident: Incident, files: Files) -> dict[str, Any]:
         "confidence": verdict["confidence"],
         "in_ranks": verdict["confidence_in"]["ranks"],
         "in_class": verdict["confidence_in"]["class"],
+        "blamed": str(Ranks(rank for finding in document["findings"] for rank in Ranks.parse(finding["ranks"]))),
+        "remedy": next((remedy["id"] for remedy in document["remedies"]), ""),
         "heard": _heard(incident.case),
         "named": _named_in_coverage(incident.case, files),
         "counted": sum(int(n) for gap in incident.case.gaps for n in re.findall(r"\b(\d+) more\b", gap.what)),

@@ -28,7 +28,6 @@ from nccldoctor.events import (
 from nccldoctor.model import SourceKind
 from nccldoctor.prescribe.catalogue.load import load_catalogue
 from nccldoctor.prescribe.catalogue.pages import pages
-from nccldoctor.prescribe.conditions import survey_case
 from nccldoctor.prescribe.restart import decide
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -210,6 +209,6 @@ def test_the_restart_table_says_what_is_decided(row: str) -> None:
     finding, events = ROWS[row]
     has_kernel_log = any(event.place.source == 1 for event in events)
     case = fixtures_conditions.case(events, kinds=(SourceKind.LOG, SourceKind.KERNEL_LOG)[: 1 + has_kernel_log])
-    action = decide((finding,), survey_case(case))
+    action = decide((finding,), fixtures_conditions.survey(case))
     assert action.restart == restart_table()[row]
     assert bool(action.cordon) is (action.restart == "after-replacing-node")

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from nccldoctor.discover.filename_hints import run_id
 from nccldoctor.events import CallTimeout, CommInit, Event, Events, ProcessExit, Progress, Setting, TearDown, WorkStatus
-from nccldoctor.identify.event_times import QUARTER, event_seconds
+from nccldoctor.identify.event_times import QUARTER, event_seconds, year_of
 from nccldoctor.identify.runs.appended_jobs import newest_job_of_each_file
 from nccldoctor.identify.runs.copied_dumps import without_copied_dumps
 from nccldoctor.identify.runs.earlier_sruns import without_earlier_sruns
@@ -224,7 +224,7 @@ def _one_of_logs(read: Ingested) -> Ingested:
         and len({run_id(one.source.path) for one in read.parsed} - {None}) < 2
     ):
         return read
-    runs = _runs(_units(read.parsed))
+    runs = _runs(_units(read))
     if len(runs) < 2:
         return read
     dumped = {dump.source for dump in read.batch.dumps}
@@ -259,12 +259,13 @@ def _weight(run: _Run, runs: Sequence[_Run], dumped: set[int]) -> tuple[bool, bo
     return last, any(unit.troubled for unit in run.units), held, len(ranks), max(unit.last for unit in run.units)
 
 
-def _units(parsed: Sequence[Parsed]) -> list[_Unit]:
+def _units(read: Ingested) -> list[_Unit]:
     """What one launcher wrote under one run id, else the folders in which paths first differ.
 
     Files of one folder that contradict each other are several units. Those that differ by the number of their rank alone are one.
     """
-    depth = 0
+    parsed, depth = read.parsed, 0
+    year = year_of((event for one in parsed for event in one.events), read.batch)
     folders = [one.source.path.split("/")[:-1] for one in parsed]
     while folders and all(len(f) > depth for f in folders) and len({f[depth] for f in folders}) == 1:
         depth += 1
@@ -276,7 +277,7 @@ def _units(parsed: Sequence[Parsed]) -> list[_Unit]:
         unit = families[run or (family if folder == one.source.path else folder)][family]
         unit.run = run
         unit.sources.append(one.source)
-        _read_lines(unit, one, no_dumps)
+        _read_lines(unit, one, no_dumps, year)
     out = []
     for of_folder in families.values():
         for of_run in _runs(of_folder.values()):
@@ -294,13 +295,13 @@ def _family(source: Source) -> str:
     return f"{source.path[: found[0].start()]}#{source.path[found[0].end() :]}" if found else source.path
 
 
-def _read_lines(unit: _Unit, one: Parsed, no_dumps: Batch) -> None:
+def _read_lines(unit: _Unit, one: Parsed, no_dumps: Batch, year: int) -> None:
     if not one.events:
         return
     own = one.source.rank if one.source.local_rank is None else None
     events = Events(one.events)
     dated = events if one.source.kind is SourceKind.LOG else Events()
-    seconds = event_seconds(dated, no_dumps, ()).tolist()
+    seconds = event_seconds(dated, no_dumps, (), year).tolist()
     times = [at for at in seconds if not math.isnan(at)]
     unit.first, unit.last = min([unit.first, *times]), max([unit.last, *times])
     unit.troubled |= any(event.is_complaint or event.is_trouble for event in dated)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from functools import cache
 
+from nccldoctor.align.facts import align
 from nccldoctor.identify.identify import identify
 from nccldoctor.ingest.ingest import Ingested
 from nccldoctor.model import CauseClass, Confidence, ConfidenceIn, Evidence, Finding
 from nccldoctor.model.recorded_calls import Batch
 from nccldoctor.prescribe.catalogue.remedy import Clause
 from nccldoctor.prescribe.conditions.base import Context, ask
-from nccldoctor.prescribe.conditions.survey import survey_case
+from nccldoctor.prescribe.conditions.survey import Survey
 from nccldoctor.words.sentences import sentence
 
 
@@ -29,4 +30,4 @@ def _nothing_known() -> Context:
         headline="the input is empty",
         evidence=(Evidence(None, "", "the input is empty"),),
     )
-    return Context(nothing, survey_case(identify(Ingested((), Batch.empty(), ()))))
+    return Context(nothing, Survey.of(align(identify(Ingested((), Batch.empty(), ())))))

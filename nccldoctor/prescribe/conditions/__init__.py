@@ -10,7 +10,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from nccldoctor.prescribe.conditions.base import PREDICATES, Answer, Context, Met, NotCheckable, Predicate, Unmet, ask
-from nccldoctor.prescribe.conditions.survey import Survey, survey_case
+from nccldoctor.prescribe.conditions.survey import Survey
 
 for _module in iter_modules(__path__):
     import_module(f"{__name__}.{_module.name}")
@@ -25,5 +25,4 @@ __all__ = [
     "Survey",
     "Unmet",
     "ask",
-    "survey_case",
 ]

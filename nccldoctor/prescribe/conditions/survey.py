@@ -8,6 +8,7 @@ from typing import TypeVar, cast
 
 from msgspec import Struct
 
+from nccldoctor.align.facts import Facts
 from nccldoctor.events import CallTimeout, Event, Heartbeat, Phase, Progress, Stack
 from nccldoctor.identify.case import Case
 from nccldoctor.model import Place, Source, SourceKind
@@ -36,7 +37,7 @@ class Survey(Struct, frozen=True):
     the last of their kind by anyone.
     """
 
-    case: Case
+    facts: Facts
     by_kind: Mapping[str, tuple[SurveyedEvent, ...]]
     stacks: Mapping[int, tuple[Stack, ...]]
     logged: Ranks
@@ -45,6 +46,47 @@ class Survey(Struct, frozen=True):
     last_step: Progress | None
     last_phase: Phase | None
     texts: dict[int, str] = {}
+
+    @classmethod
+    def of(cls, facts: Facts) -> Survey:
+        """Read all events of a case once."""
+        case = facts.case
+        pids: dict[int, tuple[int, ...]] = {}
+        for rank, pid in case.rank_pid.items():
+            pids[pid] = (*pids.get(pid, ()), rank)
+        attribution = _Attribution(case, {source.id: source for source in case.sources}, pids)
+        timed = [
+            (event, float(case.seconds[index]) if index < len(case.seconds) else math.nan)
+            for index, event in enumerate(case.events)
+        ]
+        first = _first_timeout(timed)
+        by_kind: dict[str, list[SurveyedEvent]] = {}
+        for event, second in timed:
+            surveyed = SurveyedEvent(
+                event, attribution.rank(event), attribution.host(event), first.is_before(event, second)
+            )
+            by_kind.setdefault(event.kind, []).append(surveyed)
+        stacks: dict[int, list[Stack]] = {}
+        for surveyed in by_kind.get(Stack.kind, ()):
+            if surveyed.rank is not None:
+                stacks.setdefault(surveyed.rank, []).append(cast(Stack, surveyed.event))
+        logged = {s.rank for s in case.sources if s.rank is not None and s.kind is SourceKind.LOG}
+        logged |= {e.rank for e in case.events if e.rank is not None and not isinstance(e, Stack)}
+        return cls(
+            facts,
+            {kind: tuple(events) for kind, events in by_kind.items()},
+            {rank: tuple(of_rank) for rank, of_rank in stacks.items()},
+            Ranks(logged),
+            frozenset(source.kind for source in case.sources),
+            _last_activity(by_kind),
+            _last_step(by_kind),
+            cast(Phase | None, _last(by_kind, Phase)),
+        )
+
+    @property
+    def case(self) -> Case:
+        """What the input says."""
+        return self.facts.case
 
     def events_of(self, cls: type[_E]) -> tuple[_E, ...]:
         """All events of one class, in input order."""
@@ -131,41 +173,6 @@ class _FirstTimeout(Struct, frozen=True):
         if first is not None and first.source == place.source and first.line is not None and place.line is not None:
             return place.line < first.line
         return True
-
-
-def survey_case(case: Case) -> Survey:
-    """Read all events of a case once."""
-    pids: dict[int, tuple[int, ...]] = {}
-    for rank, pid in case.rank_pid.items():
-        pids[pid] = (*pids.get(pid, ()), rank)
-    attribution = _Attribution(case, {source.id: source for source in case.sources}, pids)
-    timed = [
-        (event, float(case.seconds[index]) if index < len(case.seconds) else math.nan)
-        for index, event in enumerate(case.events)
-    ]
-    first = _first_timeout(timed)
-    by_kind: dict[str, list[SurveyedEvent]] = {}
-    for event, second in timed:
-        surveyed = SurveyedEvent(
-            event, attribution.rank(event), attribution.host(event), first.is_before(event, second)
-        )
-        by_kind.setdefault(event.kind, []).append(surveyed)
-    stacks: dict[int, list[Stack]] = {}
-    for surveyed in by_kind.get(Stack.kind, ()):
-        if surveyed.rank is not None:
-            stacks.setdefault(surveyed.rank, []).append(cast(Stack, surveyed.event))
-    logged = {s.rank for s in case.sources if s.rank is not None and s.kind is SourceKind.LOG}
-    logged |= {e.rank for e in case.events if e.rank is not None and not isinstance(e, Stack)}
-    return Survey(
-        case,
-        {kind: tuple(events) for kind, events in by_kind.items()},
-        {rank: tuple(of_rank) for rank, of_rank in stacks.items()},
-        Ranks(logged),
-        frozenset(source.kind for source in case.sources),
-        _last_activity(by_kind),
-        _last_step(by_kind),
-        cast(Phase | None, _last(by_kind, Phase)),
-    )
 
 
 def _first_timeout(timed: Iterable[tuple[Event, float]]) -> _FirstTimeout:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from builders.remedies import fixtures_conditions
 
+from nccldoctor.align.facts import align
 from nccldoctor.events import ExceptionRaised
 from nccldoctor.model import SourceKind, Stalled
 from nccldoctor.model.ranks import Ranks
@@ -16,7 +17,7 @@ BOTH = (SourceKind.LOG, SourceKind.KERNEL_LOG)
 
 def ask(case, *findings):
     """The advice for a case."""
-    return prescribe(findings or (fixtures_conditions.finding(),), case, CATALOGUE)
+    return prescribe(findings or (fixtures_conditions.finding(),), align(case), CATALOGUE)
 
 
 def event(cls, rank=5, line=10, text="a line", path="train.log", source=0, **fields):

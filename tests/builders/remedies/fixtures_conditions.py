@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
+from nccldoctor.align.facts import align
 from nccldoctor.events import CollectiveTimeout, Event, Events, Setting, Stack
 from nccldoctor.identify.case import Case
 from nccldoctor.identify.groups import Groups
 from nccldoctor.model import CauseClass, Confidence, ConfidenceIn, Evidence, Finding, Place, Source, SourceKind, Stalled
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import Batch
+from nccldoctor.prescribe.conditions import Survey
 
 HOSTS = {rank: f"node{rank // 4}" for rank in range(8)}
 LATE_FROM, TIMEOUT_AT = 1000.0, 1600.0
@@ -70,7 +72,13 @@ def case(
         rank_host=HOSTS,
         rank_pid={rank: 1000 + rank for rank in range(8)},
     )
-    return replace(built, **more)
+    dumps = more.get("batch", built.batch).dumps
+    return replace(built, **{"dump_rank": (None,) * len(dumps)} | more)
+
+
+def survey(of: Case) -> Survey:
+    """What remedies are asked of."""
+    return Survey.of(align(of))
 
 
 def finding(

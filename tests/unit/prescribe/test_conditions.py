@@ -28,7 +28,7 @@ from nccldoctor.model import Group, SourceKind, Stalled
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import Batch, Calls, DumpHead, Vocabulary
 from nccldoctor.prescribe import conditions
-from nccldoctor.prescribe.conditions import PREDICATES, Context, Met, NotCheckable, Unmet, ask, survey_case
+from nccldoctor.prescribe.conditions import PREDICATES, Context, Met, NotCheckable, Unmet, ask
 from nccldoctor.prescribe.conditions.base import catalogue_name, listed, predicate
 from nccldoctor.prescribe.conditions.environment import version_tuple
 from nccldoctor.prescribe.conditions.findings import operation
@@ -43,7 +43,7 @@ def test_a_list_is_cut_only_where_that_hides_two_and_more():
 
 def look(case, finding=None, name="", **arguments):
     found = finding or fixtures_conditions.finding()
-    return ask(Context(found, survey_case(case), (found,)), name, arguments)
+    return ask(Context(found, fixtures_conditions.survey(case), (found,)), name, arguments)
 
 
 def test_every_predicate_says_what_it_asks_and_has_a_docstring():
@@ -207,8 +207,7 @@ def test_call_site_reads_recorded_stacks_of_that_call_alone():
         {"dump": [0, 0], "entry": [0, 1], "seq": [49, 50], "op": [0, 0], "stack": [1, 2], "group": [0, 0]}
     )
     head = DumpHead(0, "dump_0", "dict", "2.9", 2, False, "nccl", "", (), (), True)
-    case = replace(
-        fixtures_conditions.case(),
+    case = fixtures_conditions.case(
         batch=Batch((head,), calls, words),
         call_rank=np.zeros(2, np.int32),
         call_group=np.full(2, -1, np.int32),
@@ -375,7 +374,7 @@ def test_setting_and_version():
 
 def look_setting(case, name, value):
     found = fixtures_conditions.finding()
-    return ask(Context(found, survey_case(case)), "setting", {"name": (name,), "value": value})
+    return ask(Context(found, fixtures_conditions.survey(case)), "setting", {"name": (name,), "value": value})
 
 
 @pytest.mark.parametrize(
@@ -482,11 +481,11 @@ def test_between_steps_by_dumps_is_where_the_longest_pause_was(stalled_at, holds
     rows = [(rank, seq) for rank in (0, 5) for seq in range(1, stalled_at + (rank == 0))]
     ranks, seqs = np.array(rows).T
     created = 10**12 + (seqs // 2 * 410 + seqs % 2 * 10) * 10**6
-    columns = {"dump": ranks, "seq": seqs, "sizes": seqs % 2, "created_ns": created}
+    columns = {"dump": ranks * 0, "seq": seqs, "sizes": seqs % 2, "created_ns": created}
     calls = Calls.build({**columns, "op": seqs * 0, "stack": seqs * 0})
     head = DumpHead(0, "d", "dict", "", 0, False, "nccl", "", (), (), True)
     case = fixtures_conditions.case(
-        batch=Batch((head,), calls, Vocabulary()),
+        batch=Batch((head,), calls, Vocabulary((), ("all_reduce",))),
         call_rank=ranks.astype(np.int32),
         call_group=(seqs * 0).astype(np.int32),
         naming=Groups((Group(0, "0", "default_pg", Ranks(range(8)), "config"),), {}, {}),
@@ -536,7 +535,7 @@ def test_a_thread_that_two_tools_show_at_one_line_is_blocked():
 
     def motion(*stacks):
         looks = [replace(stack, look=number) for number, stack in enumerate(stacks, 1)]
-        return motion_of([5], survey_case(fixtures_conditions.case(looks)))
+        return motion_of([5], fixtures_conditions.survey(fixtures_conditions.case(looks)))
 
     assert motion(own, spy) is Motion.BLOCKED
     assert motion(spy, later) is Motion.COMPUTING

@@ -21,7 +21,6 @@ from nccldoctor.events import (
 )
 from nccldoctor.model import SourceKind, Stalled
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.prescribe.conditions import survey_case
 from nccldoctor.prescribe.prescribe import GUESSES, SHOWN, placeholder_values
 
 FIRST = [
@@ -362,7 +361,9 @@ def test_placeholders_are_filled_from_the_culprit():
 @pytest.mark.parametrize(("ranks", "said"), [([3], "rank 3"), ([1, 2, 3, 6], "ranks 1-3, 6")])
 def test_ranks_stand_in_a_sentence(ranks: list[int], said: str):
     case = fixtures_conditions.case([])
-    assert placeholder_values(fixtures_conditions.finding(ranks=ranks), survey_case(case))["ranks"] == said
+    assert (
+        placeholder_values(fixtures_conditions.finding(ranks=ranks), fixtures_conditions.survey(case))["ranks"] == said
+    )
 
 
 def test_each_stall_gets_its_own_remedy():

@@ -13,7 +13,7 @@ from nccldoctor.identify.groups import Groups
 from nccldoctor.model import Finding, Gap, Group, Stalled
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import Batch, Calls, DumpHead, Vocabulary
-from nccldoctor.prescribe.conditions import Answer, Context, Met, NotCheckable, Unmet, ask, survey_case
+from nccldoctor.prescribe.conditions import Answer, Context, Met, NotCheckable, Unmet, ask
 
 BACKWARD = (
     "_engine_run_backward (torch/autograd/graph.py:979)",
@@ -28,7 +28,7 @@ BY_HAND = (
 
 
 def look(case: Case, name: str, found: Finding | None = None, **arguments: object) -> Answer:
-    return ask(Context(found or finding(), survey_case(case)), name, arguments)
+    return ask(Context(found or finding(), fixtures_conditions.survey(case)), name, arguments)
 
 
 def recorded(*frames: str) -> Case:

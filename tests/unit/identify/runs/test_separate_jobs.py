@@ -10,6 +10,7 @@ from builders.logs.lines import watchdog
 
 import nccldoctor
 from nccldoctor.discover.filename_hints import run_id
+from nccldoctor.events import CollectiveTimeout
 from nccldoctor.identify.runs import separate_jobs
 from nccldoctor.identify.runs.stale_dumps import stale_dumps
 from nccldoctor.ingest.ingest import Ingested
@@ -221,3 +222,28 @@ def test_no_dump_contradicts_nothing() -> None:
     from nccldoctor.identify.identify import identify
 
     assert not stale_dumps(identify(Ingested((), Batch.empty(), ())))
+
+
+@pytest.mark.parametrize(("old", "hosts"), [("yesterday", ("node1", "node2")), ("attempt_0", ("gpu7", "gpu7"))])
+def test_lines_without_a_year_are_of_the_year_that_other_files_name(
+    tmp_path: Path, old: str, hosts: tuple[str, str]
+) -> None:
+    """The ranks' own logs print none, their launcher does: they are of that year, not of one before the older job."""
+    item = (
+        "[{r}]:\n  time      : 2026-02-0{day}_03:21:00\n  host      : {h}\n  rank      : {r} (local_rank: {r})\n"
+        "  exitcode  : -6 (pid: 7{r})\n"
+    )
+    for name, day, late, seq, host in ((old, 1, 1, 9, hosts[0]), ("logs", 2, 2, 40, hosts[1])):
+        folder = tmp_path / name
+        folder.mkdir()
+        lines = {r: watchdog(r, seq, at=f"E20{day} 03:20:0{r}.050510987") for r in range(4) if r != late}
+        table = "Failures:\n" + "".join(item.format(r=r, h=host, day=day) for r in lines)
+        if name == old:
+            (folder / "job.log").write_text("".join(lines.values()) + table)
+            continue
+        (folder / "launcher.log").write_text(table)
+        for rank, line in lines.items():
+            (folder / f"rank_{rank}.log").write_text(line)
+    found = nccldoctor.analyze(tmp_path)
+    assert {event.seq for event in found.case.of(CollectiveTimeout)} == {40}
+    assert [gap.what.split("/")[0] for gap in found.case.gaps if gap.apart] == [old]
