@@ -65,9 +65,8 @@ def _worker_frame(finding: Finding, survey: Survey) -> CulpritFrame | None:
 
 
 def _raised_in(ranks: Collection[int | None], survey: Survey) -> Iterator[tuple[str, ...]]:
-    for raised in survey.surveyed(ExceptionRaised):
-        event = raised.event
-        if raised.rank in ranks and isinstance(event, ExceptionRaised) and event.origin == "own":
+    for event in survey.events_of(ExceptionRaised):
+        if event.rank in ranks and event.origin == "own":
             yield event.frames or ((event.frame,) if event.frame else ())
 
 

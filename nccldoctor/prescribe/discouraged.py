@@ -50,10 +50,7 @@ def settings_seen(survey: Survey) -> tuple[Setting, ...]:
         if note.what == "advice" and note.detail.isascii() and note.detail[:1].isupper():
             name, _, value = note.detail.partition("=")
             advised.append(Setting(place=note.place, text=note.text, name=name, value=value))
-    attributed = (
-        replace(s.event, rank=s.rank if s.event.rank is None else s.event.rank) for s in survey.surveyed(Setting)
-    )
-    return (*(setting for setting in attributed if isinstance(setting, Setting)), *advised)
+    return (*(replace(setting, rank=survey.owner_of(setting)) for setting in survey.events_of(Setting)), *advised)
 
 
 def assignment(name: str, value: str) -> str:

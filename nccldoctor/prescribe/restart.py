@@ -126,13 +126,9 @@ def _link_hosts(finding: Finding, survey: Survey) -> tuple[str, ...]:
 
     A peer's time-out says nothing about one's own port.
     """
-    ports = [
-        s for s in survey.surveyed(IbError) if isinstance(s.event, IbError) and s.event.what in ("port", "adapter")
-    ]
-    links = [
-        s for s in survey.surveyed(KernelEvent) if isinstance(s.event, KernelEvent) and s.event.what == "link-down"
-    ]
-    counts = Counter(fault.host for fault in (*ports, *links))
+    ports = [error for error in survey.events_of(IbError) if error.what in ("port", "adapter")]
+    links = [event for event in survey.events_of(KernelEvent) if event.what == "link-down"]
+    counts = Counter(map(survey.host_of, (*ports, *links)))
     return tuple(host for host in survey.hosts_of(finding.ranks) if counts[host_key(host)] >= REPEATED)
 
 
@@ -147,8 +143,7 @@ def _has_failing_link(finding: Finding, survey: Survey) -> bool:
 def _has_device_fault(finding: Finding, survey: Survey) -> bool:
     """True where a host of the culprits shows a device fault, which a restart would meet again."""
     hosts = {host_key(host) for host in survey.hosts_of(finding.ranks)}
-    faults = (s for s in survey.surveyed(GpuError) if isinstance(s.event, GpuError) and s.event.weight == "fault")
-    return any(fault.host in hosts for fault in faults)
+    return any(e.weight == "fault" and survey.host_of(e) in hosts for e in survey.events_of(GpuError))
 
 
 def _has_failed_board(finding: Finding, survey: Survey) -> bool:
@@ -209,17 +204,13 @@ def _has_passing_error(finding: Finding, survey: Survey) -> bool:
     """True of an exception about a service outside the job, such as an object store."""
     if finding.cause is not CauseClass.RAISED:
         return False
-    raised = [s.event for s in survey.surveyed(ExceptionRaised) if s.rank is not None and s.rank in finding.ranks]
-    own = [e for e in raised if isinstance(e, ExceptionRaised) and e.origin == "own"]
+    own = (e for e in survey.events_of(ExceptionRaised) if e.rank in set(finding.ranks) and e.origin == "own")
     return any(event.type.rpartition(".")[2] in PASSING for event in own)
 
 
 def _ends_of(finding: Finding, survey: Survey) -> list[ProcessExit]:
     """The recorded exits of the culprits."""
-    exits = survey.surveyed(ProcessExit)
-    return [
-        s.event for s in exits if isinstance(s.event, ProcessExit) and s.rank is not None and s.rank in finding.ranks
-    ]
+    return [end for rank in finding.ranks for end in survey.facts.liveness.activity(rank).exits]
 
 
 def _was_lost_with_host(finding: Finding, survey: Survey) -> bool:

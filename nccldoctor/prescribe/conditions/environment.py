@@ -65,10 +65,9 @@ def setting_differs(context: Context, *, name: tuple[str, ...]) -> Answer:
     """Two ranks show different values of one of these variables, by the last value that each shows."""
     asked = f"ranks differ in {listed(name)}"
     last: dict[tuple[str, int], Setting] = {}
-    for surveyed in context.survey.surveyed(Setting):
-        assigned = surveyed.event
-        if isinstance(assigned, Setting) and assigned.name in name and surveyed.rank is not None:
-            last[assigned.name, surveyed.rank] = assigned
+    for assigned in context.survey.events_of(Setting):
+        if assigned.name in name and (owner := context.survey.owner_of(assigned)) is not None:
+            last[assigned.name, owner] = assigned
     if len({rank for _, rank in last}) < 2:
         return NotCheckable(asked, "these variables on two ranks (NCCL INFO lines or the output of env of each)")
     first: dict[str, tuple[int, str]] = {}

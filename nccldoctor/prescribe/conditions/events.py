@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Annotated, Literal, TypeVar, cast
+from typing import Annotated, Literal, TypeVar
 
 from nccldoctor.align.exits import task_failed_above
 from nccldoctor.align.world.addresses import lookups_in_vain, wrong_addresses
@@ -40,7 +40,6 @@ from nccldoctor.prescribe.conditions.base import (
     predicate,
     quoted,
 )
-from nccldoctor.prescribe.conditions.survey import SurveyedEvent
 from nccldoctor.prescribe.conditions.work import phase_of_bar
 
 _E = TypeVar("_E", bound=Event)
@@ -75,29 +74,29 @@ _LINES = {
 """Kinds of events that remedies ask for, in words; another kind is a line of its name."""
 
 
-def _is_about(context: Context, who: Who) -> Callable[[SurveyedEvent], bool]:
+def _is_about(context: Context, who: Who) -> Callable[[Event], bool]:
     """A test that is true for events about such a rank, or about such a rank's host."""
     if who == "anyone":
-        return lambda surveyed: True
+        return lambda event: True
     survey, ranks = context.survey, context.ranks_of(who)
     if who == "possible-culprit":
-        return lambda surveyed: not ranks or surveyed.rank is None or surveyed.rank in ranks
+        return lambda event: not ranks or event.rank is None or event.rank in ranks
     if who == "culprit" and not ranks:
         # An event without a rank may be about the culprit that nobody can name.
-        return lambda surveyed: surveyed.rank is None
+        return lambda event: event.rank is None
     if who != "culprit-host":
-        return lambda surveyed: surveyed.rank in ranks
+        return lambda event: event.rank in ranks
     if not ranks:
-        return lambda surveyed: True  # nobody is named: a fault of any host may be the cause
+        return lambda event: True  # nobody is named: a fault of any host may be the cause
     hosts, single = {host_key(host) for host in survey.hosts_of(ranks)}, survey.is_single_host()
     others: set[str] = set()
     if has_open := any(survey.case.pods.is_pod(host) for host in survey.hosts_of(ranks)):  # any node may be under it
         others = {host_key(host) for host in survey.hosts_of(survey.case.rank_host)} - hosts
 
-    def is_there(surveyed: SurveyedEvent) -> bool:
-        if surveyed.host is None:
-            return single or surveyed.rank in ranks
-        return surveyed.host in hosts or (has_open and surveyed.host not in others)
+    def is_there(event: Event) -> bool:
+        if (host := survey.host_of(event)) is None:
+            return single or event.rank in ranks
+        return host in hosts or (has_open and host not in others)
 
     return is_there
 
@@ -105,9 +104,9 @@ def _is_about(context: Context, who: Who) -> Callable[[SurveyedEvent], bool]:
 def _matching(context: Context, cls: type[_E], who: Who, before: When | None = None) -> Iterator[_E]:
     """The events of a class about ``who``, in input order."""
     is_about = _is_about(context, who)
-    for surveyed in context.survey.surveyed(cls):
-        if (before is None or surveyed.before_timeout) and is_about(surveyed):
-            yield cast(_E, surveyed.event)
+    for event in context.survey.events_of(cls):
+        if (before is None or context.survey.is_before_timeout(event)) and is_about(event):
+            yield event
 
 
 def _not_met(context: Context, asked: str, kind: str, who: Who, says: str = _NO_LINE) -> Answer:
@@ -120,10 +119,10 @@ def _missing_input(context: Context, kind: str, who: Who) -> str:
     """The input that would show such an event and is not there; empty where it is there."""
     survey, ranks = context.survey, context.ranks_of(who)
     if KINDS[kind].writer is Writer.KERNEL:
-        is_there = survey.has_source(SourceKind.KERNEL_LOG) or kind in survey.by_kind
+        is_there = survey.has_source(SourceKind.KERNEL_LOG) or survey.events_of(KINDS[kind])
         return "" if is_there else f"the kernel log of {context.in_words(who)}"
     if KINDS[kind].writer is Writer.SCHEDULER:
-        return "" if kind in survey.by_kind else "the scheduler's record of the job (sacct, kubectl describe)"
+        return "" if survey.events_of(KINDS[kind]) else "the scheduler's record of the job (sacct, kubectl describe)"
     if who in ("culprit", "named-culprit", "suspects", "victims"):
         if not ranks:
             return "the name of the rank at fault"

@@ -87,9 +87,8 @@ def kernel_wait_of(rank: int, survey: Survey) -> tuple[str, str] | None:
 
 def is_stopped(ranks: Iterable[int], survey: Survey) -> bool:
     """True where a signal had stopped the process of such a rank, wherever it stood in its program."""
-    states = {s.rank: s.event for s in survey.surveyed(ProcessState)}
-    own = [states[rank] for rank in ranks if rank in states]
-    return any(isinstance(state, ProcessState) and state.state == "stopped" for state in own)
+    states = {state.rank: state for state in survey.events_of(ProcessState)}
+    return any(states[rank].state == "stopped" for rank in ranks if rank in states)
 
 
 def _python_frames(stack: Stack) -> tuple[str, ...]:
@@ -101,8 +100,8 @@ def is_at_prompt(ranks: Iterable[int], survey: Survey) -> bool:
     """True where such a rank's stack is in a debugger or an input, or its log ends in a prompt."""
     culprits = set(ranks)
     frames = (stack.frames for rank in culprits for stack in survey.stacks.get(rank, ()))
-    notes = (s for s in survey.surveyed(Note) if isinstance(s.event, Note) and s.event.is_prompt)
-    return any(activity_of(each) in PROMPTS for each in frames) or any(s.rank in culprits for s in notes)
+    notes = (note for note in survey.events_of(Note) if note.is_prompt)
+    return any(activity_of(each) in PROMPTS for each in frames) or any(note.rank in culprits for note in notes)
 
 
 _SAYS = {

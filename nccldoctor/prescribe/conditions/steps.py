@@ -121,8 +121,8 @@ def _backward_of_others(context: Context, culprits: Ranks) -> str | None:
     """The place of a stack or traceback that shows a waiting rank in its backward pass."""
     survey = context.survey
     for kind in (Stack, ExceptionRaised, FailedStack):
-        for surveyed in survey.surveyed(kind):
-            frames = getattr(surveyed.event, "frames", ())
-            if surveyed.rank not in culprits and any(is_frame_of(f, _BACKWARD, ()) for f in frames[:DEPTH]):
-                return str(surveyed.event.place)
+        for event in survey.events_of(kind):
+            frames = getattr(event, "frames", ())
+            if event.rank not in culprits and any(is_frame_of(f, _BACKWARD, ()) for f in frames[:DEPTH]):
+                return str(event.place)
     return None

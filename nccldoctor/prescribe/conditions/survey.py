@@ -1,17 +1,18 @@
-"""Reads all events of a case once, so that some hundred conditions need not each read them."""
+"""Holds what some hundred conditions ask of a job, so that none has to work it out again."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import TypeVar, cast
+from functools import cached_property
+from typing import TypeVar
 
 from msgspec import Struct
 
 from nccldoctor.align.facts import Facts
-from nccldoctor.events import CallTimeout, Event, Heartbeat, Phase, Progress, Stack
+from nccldoctor.events import CallTimeout, Event, Heartbeat, Phase, Progress, Setting, Stack
 from nccldoctor.identify.case import Case
-from nccldoctor.model import Place, Source, SourceKind
+from nccldoctor.model import Place, SourceKind
 from nccldoctor.model.hosts import host_key
 from nccldoctor.model.ranks import Ranks
 
@@ -21,67 +22,23 @@ Writer = tuple[int, int]
 """Who writes: a rank (and -1), or -1 and the source where no rank is known."""
 
 
-class SurveyedEvent(Struct, frozen=True):
-    """One event with its rank and its (short) host; ``before_timeout`` unless it came after the first timeout."""
-
-    event: Event
-    rank: int | None
-    host: str | None
-    before_timeout: bool
-
-
-class Survey(Struct, frozen=True):
-    """Events by kind, stacks by rank, who left a log, and the last activity before the first timeout.
-
-    ``last_activity`` holds the last phase, progress or heartbeat of each writer; ``last_step`` and ``last_phase`` are
-    the last of their kind by anyone.
-    """
+class Survey(Struct, frozen=True, dict=True):
+    """What remedies ask of a whole job, whatever the finding: once for all of them."""
 
     facts: Facts
-    by_kind: Mapping[str, tuple[SurveyedEvent, ...]]
-    stacks: Mapping[int, tuple[Stack, ...]]
+    first_timeout: _FirstTimeout
     logged: Ranks
     source_kinds: frozenset[SourceKind]
-    last_activity: Mapping[Writer, Event]
-    last_step: Progress | None
-    last_phase: Phase | None
     texts: dict[int, str] = {}
 
     @classmethod
     def of(cls, facts: Facts) -> Survey:
-        """Read all events of a case once."""
+        """The survey of a job."""
         case = facts.case
-        pids: dict[int, tuple[int, ...]] = {}
-        for rank, pid in case.rank_pid.items():
-            pids[pid] = (*pids.get(pid, ()), rank)
-        attribution = _Attribution(case, {source.id: source for source in case.sources}, pids)
-        timed = [
-            (event, float(case.seconds[index]) if index < len(case.seconds) else math.nan)
-            for index, event in enumerate(case.events)
-        ]
-        first = _first_timeout(timed)
-        by_kind: dict[str, list[SurveyedEvent]] = {}
-        for event, second in timed:
-            surveyed = SurveyedEvent(
-                event, attribution.rank(event), attribution.host(event), first.is_before(event, second)
-            )
-            by_kind.setdefault(event.kind, []).append(surveyed)
-        stacks: dict[int, list[Stack]] = {}
-        for surveyed in by_kind.get(Stack.kind, ()):
-            if surveyed.rank is not None:
-                stacks.setdefault(surveyed.rank, []).append(cast(Stack, surveyed.event))
         logged = {s.rank for s in case.sources if s.rank is not None and s.kind is SourceKind.LOG}
         logged |= {e.rank for e in case.events if e.rank is not None and not isinstance(e, Stack)}
-        return cls(
-            facts,
-            {kind: tuple(events) for kind, events in by_kind.items()},
-            {rank: tuple(of_rank) for rank, of_rank in stacks.items()},
-            Ranks(logged),
-            frozenset(source.kind for source in case.sources),
-            _last_activity(by_kind),
-            _last_step(by_kind),
-            cast(Phase | None, _last(by_kind, Phase)),
-        )
+        kinds = frozenset(source.kind for source in case.sources)
+        return cls(facts, _first_timeout(facts), Ranks(logged), kinds)
 
     @property
     def case(self) -> Case:
@@ -90,11 +47,51 @@ class Survey(Struct, frozen=True):
 
     def events_of(self, cls: type[_E]) -> tuple[_E, ...]:
         """All events of one class, in input order."""
-        return tuple(cast(_E, surveyed.event) for surveyed in self.by_kind.get(cls.kind, ()))
+        return self.case.events.of_kind(cls)
 
-    def surveyed(self, cls: type[Event]) -> tuple[SurveyedEvent, ...]:
-        """All events of one class with the rank and host of each."""
-        return self.by_kind.get(cls.kind, ())
+    @cached_property
+    def stacks(self) -> Mapping[int, tuple[Stack, ...]]:
+        """The stacks of each rank that left one, those of the newest look first."""
+        return {rank: own.stacks for rank, own in self.facts.liveness.by_rank.items() if own.stacks}
+
+    def owner_of(self, setting: Setting) -> int | None:
+        """The rank that shows a setting, by its file or its process. Identify leaves it open: a script shows what all ranks have."""
+        case, host = self.case, host_key(setting.host) if setting.host else None
+        file = next((source.rank for source in case.sources if source.id == setting.place.source), None)
+        of_pid = [rank for rank, pid in case.rank_pid.items() if pid == setting.pid]
+        hosts = {rank: host_key(case.rank_host[rank]) for rank in of_pid if rank in case.rank_host}
+        own = [rank for rank in of_pid if host is None or hosts.get(rank, host) == host]
+        return setting.rank if setting.rank is not None else own[0] if len(own) == 1 else file
+
+    def host_of(self, event: Event) -> str | None:
+        """The host of an event by its short name; of a pod that is its node, where known."""
+        return host_key(self.case.pods.place(event.host)) if event.host else None
+
+    def is_before_timeout(self, event: Event) -> bool:
+        """True unless the event is known to come after the first timeout."""
+        return self.first_timeout.is_before(event, self.facts.liveness.time(event))
+
+    @cached_property
+    def last_activity(self) -> Mapping[Writer, Event]:
+        """The last phase, step or heartbeat of each writer before the first timeout, by rank, then by file."""
+        last: dict[Writer, Event] = {}
+        events: list[Event] = [*self.events_of(Phase), *self.events_of(Progress), *self.events_of(Heartbeat)]
+        for event in events:
+            writer = (event.rank, -1) if event.rank is not None else (-1, event.place.source)
+            if self.is_before_timeout(event) and (writer not in last or _position(event) >= _position(last[writer])):
+                last[writer] = event
+        return dict(sorted(last.items()))
+
+    @property
+    def last_step(self) -> Progress | None:
+        """The last step before the first timeout; a bar of files or shards counts none."""
+        steps = (e for e in reversed(self.events_of(Progress)) if e.is_step and self.is_before_timeout(e))
+        return next(steps, None)
+
+    @property
+    def last_phase(self) -> Phase | None:
+        """The last phase before the first timeout, by any rank."""
+        return next(filter(self.is_before_timeout, reversed(self.events_of(Phase))), None)
 
     def has_stacks_of(self, ranks: Ranks) -> bool:
         """True where a stack of each of these ranks was read, and there are any."""
@@ -129,32 +126,6 @@ class Survey(Struct, frozen=True):
         return text
 
 
-class _Attribution(Struct, frozen=True):
-    """Finds the rank and the host of an event: its own, those of its process id, or its file's."""
-
-    case: Case
-    sources: Mapping[int, Source]
-    pids: Mapping[int, tuple[int, ...]]
-
-    def rank(self, event: Event) -> int | None:
-        if event.rank is not None:
-            return event.rank
-        if event.pid is not None:
-            host = host_key(event.host) if event.host else None
-            hosts = self.case.rank_host
-            ranks = [r for r in self.pids.get(event.pid, ()) if host is None or host_key(hosts.get(r, host)) == host]
-            if len(ranks) == 1:
-                return ranks[0]
-        source = self.sources.get(event.place.source)
-        return source.rank if source else None
-
-    def host(self, event: Event) -> str | None:
-        source = self.sources.get(event.place.source)
-        rank = event.rank if event.rank is not None else -1
-        name = event.host or self.case.rank_host.get(rank) or (source.host if source else None)
-        return host_key(self.case.pods.place(name)) if name else None
-
-
 class _FirstTimeout(Struct, frozen=True):
     """The time (seconds, nan where unknown) and the place of the first timeout line."""
 
@@ -175,33 +146,11 @@ class _FirstTimeout(Struct, frozen=True):
         return True
 
 
-def _first_timeout(timed: Iterable[tuple[Event, float]]) -> _FirstTimeout:
-    timeouts = [(event, second) for event, second in timed if isinstance(event, CallTimeout)]
-    second = min((s for _, s in timeouts if not math.isnan(s)), default=math.nan)
-    return _FirstTimeout(second, timeouts[0][0].place if timeouts else None)
-
-
-def _last_activity(by_kind: Mapping[str, list[SurveyedEvent]]) -> dict[Writer, Event]:
-    """The last phase, step or heartbeat of each writer before the first timeout, by rank, then by file."""
-    last: dict[Writer, Event] = {}
-    for cls in (Phase, Progress, Heartbeat):
-        for surveyed in by_kind.get(cls.kind, ()):
-            event = surveyed.event
-            writer = (surveyed.rank, -1) if surveyed.rank is not None else (-1, event.place.source)
-            if surveyed.before_timeout and (writer not in last or _position(event) >= _position(last[writer])):
-                last[writer] = event
-    return dict(sorted(last.items()))
+def _first_timeout(facts: Facts) -> _FirstTimeout:
+    timeouts = facts.case.events.of_kind(CallTimeout)
+    seconds = (second for event in timeouts if not math.isnan(second := facts.liveness.time(event)))
+    return _FirstTimeout(min(seconds, default=math.nan), timeouts[0].place if timeouts else None)
 
 
 def _position(event: Event) -> tuple[int, int]:
     return event.place.source, event.place.line or 0
-
-
-def _last_step(by_kind: Mapping[str, list[SurveyedEvent]]) -> Progress | None:
-    """The last step before the first timeout; a bar of files or shards counts none."""
-    seen = (s.event for s in reversed(by_kind.get(Progress.kind, [])) if s.before_timeout)
-    return next((event for event in seen if isinstance(event, Progress) and event.is_step), None)
-
-
-def _last(by_kind: Mapping[str, list[SurveyedEvent]], cls: type[Event]) -> Event | None:
-    return next((s.event for s in reversed(by_kind.get(cls.kind, [])) if s.before_timeout), None)

@@ -69,10 +69,9 @@ def work_of(finding: Finding, survey: Survey) -> Work | None:
     ranks = finding.ranks or finding.suspects
     limit = finding.stalled.timeout_ms if finding.stalled is not None else None
     writers = {*ranks, *((None,) if 0 in ranks else ())}
-    phases = [s for s in survey.surveyed(Phase) if s.rank in writers]
-    for event in (s.event for s in phases):
-        if isinstance(event, Phase) and event.what in PHASES and limit and (event.seconds or 0) * 1000 >= limit:
-            return Work(event.what, event, event.seconds)
+    for phase in survey.events_of(Phase):
+        if phase.rank in writers and phase.what in PHASES and limit and (phase.seconds or 0) * 1000 >= limit:
+            return Work(phase.what, phase, phase.seconds)
     by_stack = list(_by_stacks(ranks, survey))
     if sure := next((work for work in by_stack if not work.is_guess), None):
         return sure

@@ -22,6 +22,7 @@ from nccldoctor.events import (
     ProcessExit,
     ProcessState,
     Progress,
+    TearDown,
 )
 from nccldoctor.identify.groups import Groups
 from nccldoctor.model import Group, SourceKind, Stalled
@@ -401,6 +402,37 @@ def test_suspects_stand_in_for_a_culprit_that_is_not_named():
     found = fixtures_conditions.finding(ranks=[], suspects=Ranks([3, 5]))
     case = fixtures_conditions.case([fixtures_conditions.stack(3, "save (torch/serialization.py:1)")])
     assert isinstance(look(case, found, "stack-frame", function=("save",)), Met)
+
+
+@pytest.mark.parametrize("named", [0, 5])
+def test_a_line_that_identify_gave_nobody_is_not_its_files_ranks(named: int) -> None:
+    """The launcher prints *Killing subprocess 1005* into the one log that it has, which holds lines of one rank alone."""
+    sources = (replace(fixtures_conditions.case().sources[0], rank=named),)
+    kill = TearDown(
+        place=fixtures_conditions.at(line=950), text="Killing subprocess", what="forced-kill", pid=1000 + named
+    )
+    asked = {"name": "event", "kind": "tear-down", "of": "culprit", "what": ("forced-kill",)}
+    about = fixtures_conditions.finding(ranks=(named,))
+    assert isinstance(look(fixtures_conditions.case([kill], sources=sources), about, **asked), Unmet)
+    assert isinstance(look(fixtures_conditions.case([replace(kill, rank=named)], sources=sources), about, **asked), Met)
+
+
+@pytest.mark.parametrize(
+    ("pids", "hosts", "expected"),
+    [
+        ((1000, 1005), (None, None), Met),
+        ((1000, 1000), (None, None), NotCheckable),
+        ((1000, 1005), ("node1", "node1"), NotCheckable),
+    ],
+)
+def test_a_setting_is_of_the_rank_whose_process_prints_it(pids, hosts, expected) -> None:
+    """Rank 0 is process 1000 of node0, rank 5 process 1005 of node1: two processes of one name on node1 are no two ranks."""
+    values = zip(pids, hosts, ("eth0", "ib0"), strict=True)
+    seen = [
+        replace(fixtures_conditions.setting("NCCL_SOCKET_IFNAME", v), pid=pid, host=host) for pid, host, v in values
+    ]
+    context = Context(fixtures_conditions.finding(), fixtures_conditions.survey(fixtures_conditions.case(seen)))
+    assert isinstance(ask(context, "setting-differs", {"name": ("NCCL_SOCKET_IFNAME",)}), expected)
 
 
 def test_a_possible_culprit_is_one_that_nothing_speaks_against():
