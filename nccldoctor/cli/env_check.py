@@ -36,7 +36,7 @@ class Row(Struct, frozen=True):
 
 def check_case(case: Case, torch: str | None = None, nccl: str | None = None) -> tuple[Row, ...]:
     """A row for each distinct setting of the input, in its order; versions given here win over those seen."""
-    survey = Survey.of(align(case))
+    survey = Survey(align(case))
     remarks: dict[tuple[str, str], list[Judgement]] = {}
     for judgement in judge_settings(survey, torch or case.torch, nccl or case.nccl):
         remarks.setdefault((judgement.name, judgement.value), []).append(judgement)
@@ -72,8 +72,7 @@ def _verdict_row(setting: Setting, remarks: list[Judgement], against: str | None
     verdict = "fix" if loud else "note" if says else "fine"
     if not says:
         row = look_up(setting.name)
-        says = [row.meaning] if row is not None else ["unknown name; your program may read it"]
-        verdict = "fine" if row is not None else "note"
+        says, verdict = ([row.meaning], "fine") if row else (["unknown name; your program may read it"], "note")
     return Row(setting.name, setting.value, str(setting.place), verdict, tuple(says))
 
 

@@ -95,4 +95,4 @@ def _matches(
 
 
 def _is_met(context: Context, clause: Clause) -> bool:
-    return isinstance(ask(context, clause.name, clause.arguments), Met)
+    return ask(context, clause.name, clause.arguments).holds is True

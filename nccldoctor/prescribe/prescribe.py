@@ -90,7 +90,7 @@ class Fit(Struct, frozen=True):
 
 def prescribe(findings: tuple[Finding, ...], facts: Facts, catalogue: Catalogue) -> Prescription:
     """Match the catalogue against the findings; the same input gives the same answer, order included."""
-    case, survey = facts.case, Survey.of(facts)
+    case, survey = facts.case, Survey(facts)
     contexts = [Context(finding, survey, findings) for finding in findings[:FINDINGS_READ]]
     judgements = judge_settings(survey, case.torch, case.nccl)
     attempts = Attempts()
@@ -260,8 +260,7 @@ def _is_grounded(fit: Fit) -> bool:
 
 
 def _as_condition(answer: Answer) -> Condition:
-    met = True if isinstance(answer, Met) else None if isinstance(answer, NotCheckable) else False
-    return Condition(answer.asked, met, answer.says, answer.where if isinstance(answer, Met) else None)
+    return Condition(answer.asked, answer.holds, answer.says, answer.where)
 
 
 def _any_condition(answers: list[tuple[Answer, float]]) -> Condition:
@@ -292,7 +291,7 @@ def _is_inside_pod(step: Step) -> bool:
 
 
 def _is_met(context: Context, clause: Clause) -> bool:
-    return isinstance(ask(context, clause.name, clause.arguments), Met)
+    return ask(context, clause.name, clause.arguments).holds is True
 
 
 def _advice(fit: Fit, findings: tuple[Finding, ...], survey: Survey) -> RemedyAdvice:

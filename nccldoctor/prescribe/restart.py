@@ -224,7 +224,7 @@ def _was_lost_with_host(finding: Finding, survey: Survey) -> bool:
 
 def _was_killed_unseen(finding: Finding, survey: Survey) -> bool:
     """True of a SIGKILL where no kernel log and no scheduler tells whether memory had run out."""
-    is_seen = survey.has_source(SourceKind.KERNEL_LOG) or bool(survey.events_of(SchedulerEvent))
+    is_seen = SourceKind.KERNEL_LOG in survey.source_kinds or bool(survey.events_of(SchedulerEvent))
     return not is_seen and any(end.signal == "SIGKILL" for end in _ends_of(finding, survey))
 
 
@@ -234,7 +234,7 @@ def _is_evidence_at_stake(finding: Finding, survey: Survey) -> bool:
         return False
     if finding.ranks:
         return not any(survey.stacks.get(rank) for rank in finding.ranks) and not _is_stopped(finding, survey)
-    return not survey.has_source(SourceKind.RECORDER)
+    return SourceKind.RECORDER not in survey.source_kinds
 
 
 def _was_stack_read(finding: Finding, survey: Survey) -> bool:

@@ -8,10 +8,10 @@ from nccldoctor.align.world.hosts import find_hosts
 from nccldoctor.events import GpuError, IbError, SchedulerEvent, Setting, SocketError, StoreError
 from nccldoctor.model import Family, Finding
 from nccldoctor.prescribe.catalogue.words import PLACEHOLDERS, as_text, node_of_pod
-from nccldoctor.prescribe.conditions.base import quoted
 from nccldoctor.prescribe.conditions.survey import Survey
 from nccldoctor.prescribe.conditions.work import work_of
 from nccldoctor.prescribe.culprit_frame import culprit_frame
+from nccldoctor.questions.answers import quoted
 from nccldoctor.words.names import group_title, op_name, ranks_phrase
 from nccldoctor.words.times import duration
 

@@ -3,7 +3,7 @@
 A conclusion is a place of ``nccldoctor/diagnose`` that builds a hypothesis, a doubt one that builds a doubt; both are named by
 module, function and what they say, for lines move: ``rules/absent/died._lost_node: doubts.no-record-of-host``. A doubt that a module
 builds once is reached where a finding has it. The jobs are the bundled samples and those of 300 seeds by each
-generator.
+generator; ``tests/quoted`` has one for each conclusion that the jobs of the others do not come to.
 """
 
 from __future__ import annotations

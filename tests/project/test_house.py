@@ -38,6 +38,7 @@ STAGES = (
     "parts",
     "identify",
     "align",
+    "questions",
     ("diagnose", "prescribe", "summarise"),
     "reports",
     "dataframes",

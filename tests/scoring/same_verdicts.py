@@ -1,8 +1,8 @@
 """Do two checkouts give the same verdicts? ``same_verdicts.py A B [--seeds 0-299] [--jobs 2] [FOLDER…]``.
 
-Both analyse the bundled samples, the jobs of these seeds by both generators (``tests/simulator`` and ``tests/staged``), and the
-jobs in the folders given. Every difference in class, ranks, confidence, headline, first remedy, classes of the findings or exit code
-is one line on standard output: ``staged/17: class: died -> frozen``. Ends with 0 where there is none, with 1 where there are some,
+Both analyse the bundled samples, the jobs of these seeds by all generators (``tests/simulator``, ``tests/staged``, ``tests/quoted``), and
+the jobs in the folders given. Every difference in class, ranks, confidence, headline, first remedy, classes of the findings or exit
+code is one line on standard output: ``staged/17: class: died -> frozen``. Ends with 0 where there is none, with 1 where there are some,
 and with 2 where it cannot compare.
 
 Samples and generators are those of the checkout that this file stands in. A and B may be older than this file.
@@ -77,21 +77,22 @@ def given_jobs(folders: list[Path]) -> dict[str, Path]:
 
 def write_made(author: str, into: Path, seed: int) -> str:
     """Write one job of a generator; its name."""
+    from quoted import jobs as quoted
     from scoring.score_simulator import AUTHORS
 
     name = f"{author}/{seed}"
-    AUTHORS[author].make(seed).write(into / name)
+    (quoted if author == "quoted" else AUTHORS[author]).make(seed).write(into / name)
     return name
 
 
 def write_jobs(into: Path, seeds: range, processes: int) -> dict[str, Path]:
-    """Write the bundled samples and the jobs of both generators; their folders below ``into``, which are their names too."""
+    """Write the bundled samples and the jobs of all generators; their folders below ``into``, which are their names too."""
     for sample in sorted((TESTS.parent / "sample_logs").iterdir()):
         if sample.is_dir():
             shutil.copytree(sample, into / "samples" / sample.name)
     names = [str(path.relative_to(into)) for path in sorted((into / "samples").iterdir())]
     with ProcessPoolExecutor(processes) as pool:
-        for author in ("simulator", "staged"):
+        for author in ("simulator", "staged", "quoted"):
             names += pool.map(partial(write_made, author, into), seeds, chunksize=8)
     return {name: Path(name) for name in names}
 
@@ -178,7 +179,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("a", type=Path, help="a checkout, before")
     parser.add_argument("b", type=Path, help="a checkout, after")
     parser.add_argument("folders", nargs="*", type=Path, help="folders of jobs")
-    parser.add_argument("--seeds", default="0-299", help="of both generators, both ends included")
+    parser.add_argument("--seeds", default="0-299", help="of all generators, both ends included")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes at a time")
     args = parser.parse_intermixed_args(arguments)
     try:

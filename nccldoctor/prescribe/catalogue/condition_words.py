@@ -30,4 +30,4 @@ def _nothing_known() -> Context:
         headline="the input is empty",
         evidence=(Evidence(None, "", "the input is empty"),),
     )
-    return Context(nothing, Survey.of(align(identify(Ingested((), Batch.empty(), ())))))
+    return Context(nothing, Survey(align(identify(Ingested((), Batch.empty(), ())))))

@@ -9,8 +9,9 @@ from __future__ import annotations
 from importlib import import_module
 from pkgutil import iter_modules
 
-from nccldoctor.prescribe.conditions.base import PREDICATES, Answer, Context, Met, NotCheckable, Predicate, Unmet, ask
+from nccldoctor.prescribe.conditions.base import PREDICATES, Context, Predicate, ask
 from nccldoctor.prescribe.conditions.survey import Survey
+from nccldoctor.questions.answers import Answer, Met, NotCheckable, Unmet
 
 for _module in iter_modules(__path__):
     import_module(f"{__name__}.{_module.name}")

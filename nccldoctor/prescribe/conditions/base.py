@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
-from nccldoctor.events import Event
 from nccldoctor.model import Finding
 from nccldoctor.model.ranks import Ranks
+from nccldoctor.questions.answers import Answer
 from nccldoctor.words.lists import or_list
 from nccldoctor.words.names import ranks_phrase
 
@@ -36,41 +36,13 @@ _UNNAMED = {
 """Whom a predicate asks about, where the ranks are unknown or many."""
 
 When = Literal["timeout"]
-"""The event that others must precede: the first timeout, after which everything may be tear-down."""
-
-SHOWN = 160
-"""Characters of a quoted line that an answer repeats."""
+"""What others must precede: the first complaint of any rank (:attr:`Liveness.alarm`), after which everything may be tear-down."""
 
 
 class OneOf(Struct, frozen=True):
     """Marks a ``str`` argument (``Annotated[str, OneOf(...)]``) that takes only these words."""
 
     words: tuple[str, ...]
-
-
-class Answer(Struct, frozen=True):
-    """``asked`` is the condition in words; ``says`` the evidence, what to look for, or the missing input."""
-
-    asked: str
-    says: str
-
-
-class Met(Answer, frozen=True):
-    """The condition holds; ``where`` is the place that shows it, where one line or entry does.
-
-    ``is_hint`` where the name of a user's own function is all that shows it: it then carries no *strong* fit.
-    """
-
-    where: str | None = None
-    is_hint: bool = False
-
-
-class Unmet(Answer, frozen=True):
-    """The input that would show it is there, and does not."""
-
-
-class NotCheckable(Answer, frozen=True):
-    """The input that would show it is not there; ``says`` names it."""
 
 
 class Context(Struct, frozen=True):
@@ -158,14 +130,3 @@ def listed(words: Iterable[str], limit: int = 5) -> str:
     """``a, b or c``, cut after ``limit`` where that hides two and more."""
     items = list(words)
     return or_list([*items[:limit], f"{len(items) - limit} more"] if len(items) > limit + 1 else items)
-
-
-def excerpt(text: str) -> str:
-    """A quoted line, cut to :data:`SHOWN` characters and without line breaks."""
-    flat = " ".join(text.split())
-    return flat if len(flat) <= SHOWN else flat[: SHOWN - 1] + "…"
-
-
-def quoted(event: Event) -> str:
-    """The line of an event, cut short, with a word on a rank that counts inside a group."""
-    return excerpt(event.text) + event.group_rank_note

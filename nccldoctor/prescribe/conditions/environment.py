@@ -6,17 +6,8 @@ import re
 from typing import Literal
 
 from nccldoctor.events import CollectiveTimeout, Note, Setting
-from nccldoctor.prescribe.conditions.base import (
-    Answer,
-    Context,
-    Met,
-    NotCheckable,
-    Unmet,
-    excerpt,
-    listed,
-    predicate,
-    quoted,
-)
+from nccldoctor.prescribe.conditions.base import Context, listed, predicate
+from nccldoctor.questions.answers import Answer, Met, NotCheckable, Unmet, excerpt, quoted
 
 
 def version_tuple(text: str) -> tuple[int, int, int]:

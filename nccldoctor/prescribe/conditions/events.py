@@ -26,21 +26,9 @@ from nccldoctor.events import (
 )
 from nccldoctor.model import SourceKind
 from nccldoctor.model.hosts import host_key
-from nccldoctor.prescribe.conditions.base import (
-    Answer,
-    Context,
-    Met,
-    NotCheckable,
-    OneOf,
-    Unmet,
-    When,
-    Who,
-    excerpt,
-    listed,
-    predicate,
-    quoted,
-)
+from nccldoctor.prescribe.conditions.base import Context, OneOf, When, Who, listed, predicate
 from nccldoctor.prescribe.conditions.work import phase_of_bar
+from nccldoctor.questions.answers import Answer, Met, NotCheckable, Unmet, excerpt, quoted
 
 _E = TypeVar("_E", bound=Event)
 KindName = Annotated[str, OneOf(tuple(sorted(KINDS)))]
@@ -105,7 +93,7 @@ def _matching(context: Context, cls: type[_E], who: Who, before: When | None = N
     """The events of a class about ``who``, in input order."""
     is_about = _is_about(context, who)
     for event in context.survey.events_of(cls):
-        if (before is None or context.survey.is_before_timeout(event)) and is_about(event):
+        if (before is None or not context.survey.facts.liveness.is_after_alarm(event)) and is_about(event):
             yield event
 
 
@@ -119,7 +107,7 @@ def _missing_input(context: Context, kind: str, who: Who) -> str:
     """The input that would show such an event and is not there; empty where it is there."""
     survey, ranks = context.survey, context.ranks_of(who)
     if KINDS[kind].writer is Writer.KERNEL:
-        is_there = survey.has_source(SourceKind.KERNEL_LOG) or survey.events_of(KINDS[kind])
+        is_there = SourceKind.KERNEL_LOG in survey.source_kinds or survey.events_of(KINDS[kind])
         return "" if is_there else f"the kernel log of {context.in_words(who)}"
     if KINDS[kind].writer is Writer.SCHEDULER:
         return "" if survey.events_of(KINDS[kind]) else "the scheduler's record of the job (sacct, kubectl describe)"
@@ -127,7 +115,7 @@ def _missing_input(context: Context, kind: str, who: Who) -> str:
         if not ranks:
             return "the name of the rank at fault"
         return "" if set(ranks) & set(survey.logged) else f"a log of {context.in_words(who)}"
-    return "" if survey.has_source(SourceKind.LOG) or survey.logged else "any log"
+    return "" if SourceKind.LOG in survey.source_kinds or survey.logged else "any log"
 
 
 _TOPIC = ("what", "scope", "topic", "how")
@@ -145,7 +133,7 @@ def event(
     before: When | None = None,
 ) -> Answer:
     """There is an event of this kind about such a rank. ``text``: its line or fields hold one of these, in any case;
-    ``what``: its ``what``, ``scope``, ``topic`` or ``how`` is one of these; ``before``: it comes before the first timeout.
+    ``what``: its ``what``, ``scope``, ``topic`` or ``how`` is one of these; ``before``: it comes before the first complaint.
     """
     detail = listed((*what, *(f"“{t}”" for t in text)), 4)
     about = "" if of == "anyone" else f" from {context.in_words(of)}"
@@ -294,7 +282,7 @@ def ib_error(context: Context, *, status: tuple[int, ...], of: Who = "anyone") -
 
 @predicate(weight=0.7)
 def phase(context: Context, *, what: tuple[str, ...], of: Who = "culprit") -> Answer:
-    """The last log line of such a rank before the first timeout begins one of these phases.
+    """The last log line of such a rank before the first complaint begins one of these phases.
     They are checkpoint, evaluation, sampling, data, compile, epoch-end, finished. A line without a rank counts for rank
     0, which prints for all in most jobs.
     """
@@ -312,7 +300,7 @@ def phase(context: Context, *, what: tuple[str, ...], of: Who = "culprit") -> An
 
 @predicate(weight=0.6)
 def phase_over(context: Context, *, what: tuple[str, ...], of: Who = "culprit") -> Answer:
-    """The last log line of such a rank before the first timeout ends one of these phases. It has gone on while
+    """The last log line of such a rank before the first complaint ends one of these phases. It has gone on while
     others are still in it. A line without a rank counts for rank 0.
     """
     asked = f"the last log line of {context.in_words(of)} ends a phase ({listed(what)})"

@@ -7,20 +7,10 @@ from typing import Annotated, Literal
 from nccldoctor.events import DumpNote, DumpSignal, ProcessExit, TearDown
 from nccldoctor.model import CauseClass, Confidence, Evidence, Family, Finding
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.prescribe.conditions.base import (
-    Answer,
-    Context,
-    Met,
-    NotCheckable,
-    OneOf,
-    Unmet,
-    excerpt,
-    listed,
-    predicate,
-    quoted,
-)
+from nccldoctor.prescribe.conditions.base import Context, OneOf, listed, predicate
 from nccldoctor.prescribe.conditions.motion import is_stopped
 from nccldoctor.prescribe.conditions.survey import Survey
+from nccldoctor.questions.answers import Answer, Met, NotCheckable, Unmet, excerpt, quoted
 from nccldoctor.words.lists import and_list
 from nccldoctor.words.names import call_title, op_name, ranks_phrase, verb
 from nccldoctor.words.numbers import plural
@@ -226,7 +216,7 @@ def first_call_on_few_hosts(context: Context, *, ranks: int) -> Answer:
 
 
 def _progress(context: Context) -> tuple[int | None, str, str | None]:
-    """The last step seen before the first timeout, a text if that is an epoch's end, and the place."""
+    """The last step seen before the first complaint, a text if that is an epoch's end, and the place."""
     last, phase = context.survey.last_step, context.survey.last_phase
     step = last.step if last is not None else None
     place = str(last.place) if last is not None else None

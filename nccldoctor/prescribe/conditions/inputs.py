@@ -21,17 +21,8 @@ from nccldoctor.events import (
 )
 from nccldoctor.identify.case import Case
 from nccldoctor.model import SourceKind
-from nccldoctor.prescribe.conditions.base import (
-    Answer,
-    Context,
-    Met,
-    NotCheckable,
-    OneOf,
-    Unmet,
-    Who,
-    listed,
-    predicate,
-)
+from nccldoctor.prescribe.conditions.base import Context, OneOf, Who, listed, predicate
+from nccldoctor.questions.answers import Answer, Met, NotCheckable, Unmet
 
 SourceName = Annotated[str, OneOf(tuple(kind.value for kind in SourceKind))]
 

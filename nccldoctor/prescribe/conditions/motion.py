@@ -8,18 +8,9 @@ from typing import Annotated
 
 from nccldoctor.align.stack_activity import activity_of, as_any_tool_prints
 from nccldoctor.events import Note, ProcessState, Stack
-from nccldoctor.prescribe.conditions.base import (
-    Answer,
-    Context,
-    Met,
-    NotCheckable,
-    OneOf,
-    Unmet,
-    Who,
-    listed,
-    predicate,
-)
+from nccldoctor.prescribe.conditions.base import Context, OneOf, Who, listed, predicate
 from nccldoctor.prescribe.conditions.survey import Survey
+from nccldoctor.questions.answers import Answer, Met, NotCheckable, Unmet
 from nccldoctor.words.kernel_waits import waits_for
 
 PROMPTS = ("is in a debugger", "waits for input")

@@ -13,21 +13,11 @@ from nccldoctor.align.stack_activity import find_activity, is_by_name, is_waitin
 from nccldoctor.events import ExceptionRaised, FailedStack, ProcessExit, ProcessState, Stack
 from nccldoctor.identify.case import Case
 from nccldoctor.model import CauseClass, Finding, Group
-from nccldoctor.prescribe.conditions.base import (
-    Answer,
-    Context,
-    Met,
-    NotCheckable,
-    Unmet,
-    Who,
-    excerpt,
-    listed,
-    predicate,
-    quoted,
-)
+from nccldoctor.prescribe.conditions.base import Context, Who, listed, predicate
 from nccldoctor.prescribe.conditions.findings import operation
 from nccldoctor.prescribe.conditions.motion import lasting_states
 from nccldoctor.prescribe.conditions.survey import Survey
+from nccldoctor.questions.answers import Answer, Met, NotCheckable, Unmet, excerpt, quoted
 
 DEPTH = 40
 """Innermost frames that are looked at: a program's own work stands there, its launcher below."""

@@ -6,7 +6,8 @@ import math
 
 from nccldoctor.events import Event
 from nccldoctor.model import CauseClass
-from nccldoctor.prescribe.conditions.base import Answer, Context, Met, NotCheckable, Unmet, predicate, quoted
+from nccldoctor.prescribe.conditions.base import Context, predicate
+from nccldoctor.questions.answers import Answer, Met, NotCheckable, Unmet, quoted
 
 
 @predicate(weight=0.6)

@@ -12,18 +12,9 @@ from nccldoctor.events import ExceptionRaised, FailedStack, Heartbeat, Progress,
 from nccldoctor.model import CauseClass, Confidence
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import Calls
-from nccldoctor.prescribe.conditions.base import (
-    Answer,
-    Context,
-    Met,
-    NotCheckable,
-    Unmet,
-    Who,
-    excerpt,
-    predicate,
-    quoted,
-)
+from nccldoctor.prescribe.conditions.base import Context, Who, predicate
 from nccldoctor.prescribe.conditions.stacks import DEPTH, is_frame_of, recorded_stacks
+from nccldoctor.questions.answers import Answer, Met, NotCheckable, Unmet, excerpt, quoted
 
 LOOKED_AT = 400
 """Calls before the stalled one that are looked at."""

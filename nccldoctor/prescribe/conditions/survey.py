@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from functools import cached_property
+from itertools import filterfalse
 from typing import TypeVar
 
 from msgspec import Struct
 
 from nccldoctor.align.facts import Facts
-from nccldoctor.events import CallTimeout, Event, Heartbeat, Phase, Progress, Setting, Stack
+from nccldoctor.events import Event, Heartbeat, Phase, Progress, Setting, Stack
 from nccldoctor.identify.case import Case
-from nccldoctor.model import Place, SourceKind
+from nccldoctor.model import Source, SourceKind
 from nccldoctor.model.hosts import host_key
 from nccldoctor.model.ranks import Ranks
 
@@ -26,19 +26,7 @@ class Survey(Struct, frozen=True, dict=True):
     """What remedies ask of a whole job, whatever the finding: once for all of them."""
 
     facts: Facts
-    first_timeout: _FirstTimeout
-    logged: Ranks
-    source_kinds: frozenset[SourceKind]
     texts: dict[int, str] = {}
-
-    @classmethod
-    def of(cls, facts: Facts) -> Survey:
-        """The survey of a job."""
-        case = facts.case
-        logged = {s.rank for s in case.sources if s.rank is not None and s.kind is SourceKind.LOG}
-        logged |= {e.rank for e in case.events if e.rank is not None and not isinstance(e, Stack)}
-        kinds = frozenset(source.kind for source in case.sources)
-        return cls(facts, _first_timeout(facts), Ranks(logged), kinds)
 
     @property
     def case(self) -> Case:
@@ -54,52 +42,73 @@ class Survey(Struct, frozen=True, dict=True):
         """The stacks of each rank that left one, those of the newest look first."""
         return {rank: own.stacks for rank, own in self.facts.liveness.by_rank.items() if own.stacks}
 
+    @cached_property
+    def ranks_of_pids(self) -> Mapping[int, list[int]]:
+        """The ranks whose processes have this id, each on its host."""
+        out: dict[int, list[int]] = {}
+        for rank, pid in self.case.rank_pid.items():
+            out.setdefault(pid, []).append(rank)
+        return out
+
+    @cached_property
+    def sources(self) -> Mapping[int, Source]:
+        """The files of the input by number."""
+        return {source.id: source for source in self.case.sources}
+
     def owner_of(self, setting: Setting) -> int | None:
-        """The rank that shows a setting, by its file or its process. Identify leaves it open: a script shows what all ranks have."""
-        case, host = self.case, host_key(setting.host) if setting.host else None
-        file = next((source.rank for source in case.sources if source.id == setting.place.source), None)
-        of_pid = [rank for rank, pid in case.rank_pid.items() if pid == setting.pid]
-        hosts = {rank: host_key(case.rank_host[rank]) for rank in of_pid if rank in case.rank_host}
-        own = [rank for rank in of_pid if host is None or hosts.get(rank, host) == host]
-        return setting.rank if setting.rank is not None else own[0] if len(own) == 1 else file
+        """The rank that shows a setting, by its process or its file. Identify leaves it open: a script shows what all ranks have."""
+        if setting.rank is not None:
+            return setting.rank
+        hosts, at = self.case.rank_host, host_key(setting.host) if setting.host else None
+        of_pid = self.ranks_of_pids.get(-1 if setting.pid is None else setting.pid, ())
+        own = [rank for rank in of_pid if at is None or rank not in hosts or host_key(hosts[rank]) == at]
+        file = self.sources.get(setting.place.source)
+        return own[0] if len(own) == 1 else file.rank if file is not None else None
 
     def host_of(self, event: Event) -> str | None:
         """The host of an event by its short name; of a pod that is its node, where known."""
         return host_key(self.case.pods.place(event.host)) if event.host else None
 
-    def is_before_timeout(self, event: Event) -> bool:
-        """True unless the event is known to come after the first timeout."""
-        return self.first_timeout.is_before(event, self.facts.liveness.time(event))
-
     @cached_property
     def last_activity(self) -> Mapping[Writer, Event]:
-        """The last phase, step or heartbeat of each writer before the first timeout, by rank, then by file."""
+        """The last phase, step or heartbeat of each writer before the first complaint, by rank, then by file."""
         last: dict[Writer, Event] = {}
         events: list[Event] = [*self.events_of(Phase), *self.events_of(Progress), *self.events_of(Heartbeat)]
         for event in events:
             writer = (event.rank, -1) if event.rank is not None else (-1, event.place.source)
-            if self.is_before_timeout(event) and (writer not in last or _position(event) >= _position(last[writer])):
+            if not self.facts.liveness.is_after_alarm(event) and (
+                writer not in last or _position(event) >= _position(last[writer])
+            ):
                 last[writer] = event
         return dict(sorted(last.items()))
 
     @property
     def last_step(self) -> Progress | None:
-        """The last step before the first timeout; a bar of files or shards counts none."""
-        steps = (e for e in reversed(self.events_of(Progress)) if e.is_step and self.is_before_timeout(e))
+        """The last step before the first complaint; a bar of files or shards counts none."""
+        steps = (
+            e for e in reversed(self.events_of(Progress)) if e.is_step and not self.facts.liveness.is_after_alarm(e)
+        )
         return next(steps, None)
 
     @property
     def last_phase(self) -> Phase | None:
-        """The last phase before the first timeout, by any rank."""
-        return next(filter(self.is_before_timeout, reversed(self.events_of(Phase))), None)
+        """The last phase before the first complaint, by any rank."""
+        return next(filterfalse(self.facts.liveness.is_after_alarm, reversed(self.events_of(Phase))), None)
+
+    @cached_property
+    def logged(self) -> Ranks:
+        """The ranks of which a log, or any line, was read."""
+        own = {s.rank for s in self.case.sources if s.rank is not None and s.kind is SourceKind.LOG}
+        return Ranks(own | {e.rank for e in self.case.events if e.rank is not None and not isinstance(e, Stack)})
 
     def has_stacks_of(self, ranks: Ranks) -> bool:
         """True where a stack of each of these ranks was read, and there are any."""
         return bool(ranks) and all(self.stacks.get(rank) for rank in ranks)
 
-    def has_source(self, kind: SourceKind) -> bool:
-        """True where the input holds a source of this kind."""
-        return kind in self.source_kinds
+    @cached_property
+    def source_kinds(self) -> frozenset[SourceKind]:
+        """The kinds of files that the input holds."""
+        return frozenset(source.kind for source in self.case.sources)
 
     def hosts_of(self, ranks: Iterable[int]) -> tuple[str, ...]:
         """The known hosts of these ranks, sorted. Of a pod that is its node, where known."""
@@ -124,32 +133,6 @@ class Survey(Struct, frozen=True, dict=True):
             details = (str(value) for value in event.details().values() if value is not None)
             text = self.texts[id(event)] = "\n".join((event.text, *details)).lower()
         return text
-
-
-class _FirstTimeout(Struct, frozen=True):
-    """The time (seconds, nan where unknown) and the place of the first timeout line."""
-
-    second: float
-    place: Place | None
-
-    def is_before(self, event: Event, second: float) -> bool:
-        """True unless the event is known to come after the timeout.
-
-        Without clocks the order in a common file decides. Where that is unknown too, the event counts as earlier: a
-        cause must not be lost for want of a time stamp.
-        """
-        if not math.isnan(second) and not math.isnan(self.second):
-            return second <= self.second
-        first, place = self.place, event.place
-        if first is not None and first.source == place.source and first.line is not None and place.line is not None:
-            return place.line < first.line
-        return True
-
-
-def _first_timeout(facts: Facts) -> _FirstTimeout:
-    timeouts = facts.case.events.of_kind(CallTimeout)
-    seconds = (second for event in timeouts if not math.isnan(second := facts.liveness.time(event)))
-    return _FirstTimeout(min(seconds, default=math.nan), timeouts[0].place if timeouts else None)
 
 
 def _position(event: Event) -> tuple[int, int]:

@@ -10,19 +10,9 @@ from msgspec import Struct
 from nccldoctor.align.stack_activity import find_activity
 from nccldoctor.events import Event, Phase, Progress
 from nccldoctor.model import Finding
-from nccldoctor.prescribe.conditions.base import (
-    Answer,
-    Context,
-    Met,
-    NotCheckable,
-    OneOf,
-    Unmet,
-    excerpt,
-    listed,
-    predicate,
-    quoted,
-)
+from nccldoctor.prescribe.conditions.base import Context, OneOf, listed, predicate
 from nccldoctor.prescribe.conditions.survey import Survey
+from nccldoctor.questions.answers import Answer, Met, NotCheckable, Unmet, excerpt, quoted
 
 UNKNOWN_WORK = "unknown"
 PHASES = ("checkpoint", "evaluation", "sampling", "data", "compile")

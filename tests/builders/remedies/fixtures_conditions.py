@@ -78,7 +78,7 @@ def case(
 
 def survey(of: Case) -> Survey:
     """What remedies are asked of."""
-    return Survey.of(align(of))
+    return Survey(align(of))
 
 
 def finding(

@@ -16,6 +16,7 @@ from nccldoctor.events import (
     GpuError,
     IbError,
     KernelEvent,
+    NcclError,
     Note,
     OutOfMemory,
     Phase,
@@ -256,6 +257,15 @@ def test_an_event_without_a_clock_falls_back_to_its_line():
     )
     assert isinstance(before, Met)
     assert isinstance(after, Unmet)
+
+
+@pytest.mark.parametrize(("line", "expected"), [(940, Met), (950, Unmet)])
+def test_trouble_begins_with_the_first_complaint_and_not_with_the_first_timeout(line, expected):
+    """Rank 2 loses its peer in line 945, rank 0 times out in line 990: what rank 5 raises in line 950 is a consequence."""
+    lost = NcclError(place=fixtures_conditions.at(line=945), text="ncclRemoteError", rank=2, code="ncclRemoteError")
+    own = ExceptionRaised(place=fixtures_conditions.at(line=line), text="x", rank=5, type="KeyError", origin="own")
+    case = fixtures_conditions.case(sorted([lost, own, fixtures_conditions.timeout(line=990)], key=lambda e: e.place))
+    assert isinstance(look(case, name="exception", before="timeout"), expected)
 
 
 def test_an_echo_is_no_own_exception():

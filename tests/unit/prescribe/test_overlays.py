@@ -190,7 +190,8 @@ def test_a_package_brings_predicates_of_its_own(hung, tmp_path, monkeypatch):
     put(
         tmp_path / "site/acme_remedies",
         "__init__.py",
-        "from nccldoctor.prescribe.conditions.base import Answer, Context, Met, predicate\n"
+        "from nccldoctor.prescribe.conditions.base import Context, predicate\n"
+        "from nccldoctor.questions.answers import Answer, Met\n"
         "@predicate(weight=0.9)\n"
         "def acme_hall(context: Context, *, number: tuple[int, ...]) -> Answer:\n"
         "    'The job ran in one of these halls.'\n"

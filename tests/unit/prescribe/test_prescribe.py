@@ -12,6 +12,7 @@ from nccldoctor.events import (
     HeartbeatStuck,
     IbError,
     KernelEvent,
+    NcclError,
     OutOfMemory,
     Phase,
     ProcessExit,
@@ -139,6 +140,15 @@ FIRST = [
         "preemption-node-failure",
         fixtures_conditions.finding("died"),
         [event(SchedulerEvent, None, text="CANCELLED DUE TO PREEMPTION", what="preempted")],
+        {},
+    ),
+    (  # Slurm tells of the lost node after the peers have told of their broken connections
+        "preemption-node-failure",
+        fixtures_conditions.finding("died"),
+        [
+            event(NcclError, 0, line=5, text="ncclRemoteError"),
+            event(SchedulerEvent, None, text="error: Node failure on node1", what="node-failure"),
+        ],
         {},
     ),
     (

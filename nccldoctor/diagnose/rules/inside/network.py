@@ -135,7 +135,7 @@ def _is_one_sided(facts: Facts, failure: Failure) -> bool:
     """True when the peer's processes rather than the link seem to be gone.
 
     Only one host complains, no port reports an error, and ranks of another host are silent. Nothing of other hosts was
-    read where all known ranks are on this one: then they may be silent as well.
+    read where all known ranks are on this one, or nothing states how many there are: then they may be silent as well.
     """
     if any((isinstance(e, IbError) and e.is_of_own_end) or isinstance(e, KernelEvent) for e in failure.events):
         return False
@@ -145,7 +145,8 @@ def _is_one_sided(facts: Facts, failure: Failure) -> bool:
     silent = facts.case.world - Ranks(
         r for r, s in facts.liveness.by_rank.items() if s.is_alive or s.exits or s.secondary_errors
     )
-    unread = facts.case.world_size is None or hosts == set(facts.case.rank_host.values())
+    is_size_open = facts.case.world_size is None or facts.case.is_size_guessed
+    unread = is_size_open or hosts == set(facts.case.rank_host.values())
     return len(hosts) == 1 and (bool(silent) or unread) and bool(failure.ranks)
 
 
