@@ -29,6 +29,7 @@ from nccldoctor.diagnose.hypothesis import Conclusion
 from nccldoctor.diagnose.phrases.say import headline_of, say
 from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.signs.log_endings import has_clean_end
+from nccldoctor.diagnose.signs.nccl_counter_diffs import COUNTS_ALONE
 from nccldoctor.events import CollCall, InspectorRecord, ProxyDump, RasStatus
 from nccldoctor.identify.nccl_counters import NcclCounters
 from nccldoctor.model import CauseClass, Confidence, Doubt, Evidence
@@ -63,10 +64,7 @@ def _limited_by_counters(facts: Facts, draft: Conclusion, one: NcclCounters) -> 
     """
     if draft.cause in BROKEN:
         return draft
-    if _is_at_rest(facts, one):
-        doubt = Doubt.at_most(Confidence.MEDIUM, say("counters.counts-alone"))
-    else:
-        doubt = Doubt.at_most(Confidence.LOW, say("counters.one-query"))
+    doubt = COUNTS_ALONE if _is_at_rest(facts, one) else Doubt.at_most(Confidence.LOW, say("counters.one-query"))
     steady, refuted_by = _steady_queries(facts, one)
     bounded = replace(draft, evidence=(*draft.evidence, *steady), doubts=(*draft.doubts, doubt), refuted_by=refuted_by)
     if draft.cause not in ABSENT or not draft.ranks:
@@ -176,7 +174,7 @@ def _name_lagging(facts: Facts, draft: Conclusion, late: Ranks, shown: Sequence[
             doing="NCCL counts fewer calls there",
         ),
         evidence=(*shown, *draft.evidence),
-        doubts=(Doubt.at_most(Confidence.MEDIUM, say("counters.counts-alone")),),
+        doubts=(COUNTS_ALONE,),
         refuted_by=say("refuted.caught-up"),
         ranks=late,
         suspects=Ranks(),

@@ -32,8 +32,7 @@ from nccldoctor.diagnose.signs.framework_reports import (
     open_report_headline,
     peer_headline,
 )
-from nccldoctor.diagnose.signs.log_endings import find_broken_end
-from nccldoctor.diagnose.signs.lost_peers import closed_by
+from nccldoctor.diagnose.signs.log_endings import closed_by, find_broken_end
 from nccldoctor.diagnose.signs.silence import ranks_without_alarm
 from nccldoctor.diagnose.signs.traceback_diffs import final_traceback, places_of_waits, ranks_apart
 from nccldoctor.diagnose.signs.where_ranks_stand import known_ranks, odd_ones, where_they_stand

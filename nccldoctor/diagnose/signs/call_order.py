@@ -17,7 +17,7 @@ from nccldoctor.align.facts import Facts
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Entry
 from nccldoctor.diagnose.phrases.say import say
-from nccldoctor.diagnose.signs.left_out_batches import left_out_batches
+from nccldoctor.events import Note
 from nccldoctor.model import Group
 from nccldoctor.model.ranks import Ranks
 
@@ -77,6 +77,21 @@ class OrderBreak(Struct, frozen=True):
         """True when the rank issued the call in another place of its order."""
         has_passed = self.went_past or self.left_out_batch
         return self.surplus == 0 or (self.surplus is None and (self.issued_later or not has_passed))
+
+
+def left_out_batches(facts: Facts) -> list[Note]:
+    """The lines in which ranks say, before anybody gave up, that they left out a batch, and with it the calls of that batch.
+
+    Example: ``batch of step 30 skipped: KeyError('caption')``, logged by an ``except`` that goes on with the next batch.
+    """
+    own = facts.liveness.activity
+    gave_up = [(r, e.place.source, e.place.line or 0) for r in facts.liveness.by_rank for e in own(r).secondary_errors]
+    return [
+        e
+        for e in facts.case.of(Note)
+        if e.what == "batch-skipped" and not facts.liveness.is_after_alarm(e)
+        if not any((r, s) == (e.rank, e.place.source) and line < (e.place.line or 0) for r, s, line in gave_up)
+    ]
 
 
 def show_order_break(facts: Facts, item: OrderBreak) -> list[Entry]:

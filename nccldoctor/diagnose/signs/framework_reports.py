@@ -1,7 +1,8 @@
 """What other frameworks say of missing ranks: Horovod, JAX, XLA, HCCL, torchft, and engines that serve models.
 
 Some name the absent ranks, as Horovod's coordinator and JAX's coordination service do; an engine of vLLM only says that some worker
-has not answered.
+has not answered. Horovod may also show two branches: ``loss [ready ranks: 3], conv1 [ready ranks: 0, 1, 2]`` are sides that wait for each
+other.
 """
 
 from __future__ import annotations
@@ -11,14 +12,27 @@ from collections.abc import Iterable, Sequence
 
 from nccldoctor.align.facts import Facts
 from nccldoctor.diagnose.citations import Line
-from nccldoctor.diagnose.phrases import reports as words
-from nccldoctor.diagnose.phrases.say import say
+from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.phrases.say import headline_of, say
 from nccldoctor.events import Absence, Event, PeerTimeout
+from nccldoctor.model import Confidence, Doubt
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.event_details import clique_devices
 
 _GAP = 4
 """Lines between two rows of one report."""
+
+_OPEN = {
+    "answer": "reports.open-answer",
+    "tokens": "reports.open-tokens",
+    "collective": "reports.open-collective",
+    "barrier": "reports.open-barrier",
+    "device": "reports.open-device",
+    "leader": "reports.open-leader",
+    "quorum": "reports.open-quorum",
+    "set-up": "reports.open-init",
+}
+"""Headlines by what a report that names no rank waits for."""
 
 
 def open_reports(troubles: Iterable[Event]) -> list[Absence]:
@@ -50,7 +64,18 @@ def named_ranks(reports: Iterable[Absence], world: Ranks) -> Ranks:
 
 def cite(reports: Sequence[Absence], most: int = 3) -> list[Line]:
     """The first of the reports as evidence."""
-    return [Line(e, words.report_words(e)) for e in reports[:most]]
+    return [Line(e, _report_words(e)) for e in reports[:most]]
+
+
+def _report_words(event: Absence) -> str:
+    """What one report says: ``Horovod is missing rank 2 in grad_conv4.``"""
+    if event.missing:
+        return say("reports.is-missing", by=event.by, missing=event.missing, call=event.call)
+    if event.reached and event.arrived == len(event.reached):
+        return say("reports.waits-with", by=event.by, call=event.call, reached=event.reached)
+    if event.what == "step":
+        return say("reports.made-no-step", rank=event.rank, seconds=event.seconds or None)
+    return say("reports.waits", by=event.by, call=event.call)
 
 
 def open_report_headline(reports: Sequence[Absence], world: Ranks) -> str:
@@ -61,13 +86,17 @@ def open_report_headline(reports: Sequence[Absence], world: Ranks) -> str:
     missing = named_ranks(reports, world)
     if missing:
         return say("reports.misses-most", by=first.by, missing=missing)
-    if arrived := devices_that_wait(reports):
-        silent = devices_not_heard_of(reports)
+    if silent := devices_not_heard_of(reports):
+        arrived = Ranks(r for e in reports for r in e.reached)
         return say("reports.devices-wait", by=first.by, call=first.call, arrived=arrived, silent=silent)
     if first.what == "step":
         stuck = Ranks(e.rank for e in reports if e.rank is not None)
         return say("reports.no-step", stuck=stuck, seconds=first.seconds or None, by=first.by)
-    return words.open_report(first)
+    came = say("reports.all-arrived", size=first.size)
+    if not first.is_unfinished:
+        reached, is_last = first.reached if first.size is None else None, first.what == "quorum"
+        came = say("reports.some-arrived", reached=reached, arrived=first.arrived, size=first.size, is_last=is_last)
+    return say(_OPEN.get(first.what, "reports.open"), by=first.by, call=first.call, came=came)
 
 
 def devices_not_heard_of(reports: Iterable[Absence]) -> Ranks:
@@ -83,11 +112,6 @@ def devices_not_heard_of(reports: Iterable[Absence]) -> Ranks:
     return silent if 2 * len(silent) < len(members) else Ranks()
 
 
-def devices_that_wait(reports: Sequence[Absence]) -> Ranks:
-    """The devices of such a clique that arrived."""
-    return Ranks(r for e in reports for r in e.reached) if devices_not_heard_of(reports) else Ranks()
-
-
 def peer_headline(facts: Facts) -> str:
     """A headline for ranks that gave up on a peer; empty where there are none."""
     waits = list(facts.case.of(PeerTimeout))
@@ -95,13 +119,19 @@ def peer_headline(facts: Facts) -> str:
         return ""
     ends = _missed_by_others(waits)
     first = next((e for e in waits if e.peer is not None and (e.peer in ends or not ends)), waits[0])
-    return words.peer_timed_out(first, _waiting_inside(waits, first) if len(ends) == 1 else Ranks())
-
-
-def _waiting_inside(waits: Sequence[PeerTimeout], first: PeerTimeout) -> Ranks:
-    """The ranks inside one group that waited for the same peer."""
-    return Ranks(
-        e.group_rank for e in waits if e.group_rank is not None and (e.group, e.peer) == (first.group, first.peer)
+    if first.peer is None:
+        call = first.op or say("reports.call-of", by=first.by)
+        return say("reports.peer-timed-out", rank=first.rank, device=first.device, call=call)
+    own = (e.group_rank for e in waits if (e.group, e.peer) == (first.group, first.peer))
+    waiting = Ranks(rank for rank in own if rank is not None) if len(ends) == 1 else Ranks()
+    return say(
+        "reports.waited-for-peer",
+        rank=first.rank,
+        device=first.device,
+        waiting=waiting if first.rank is None else None,
+        peer=first.peer,
+        group=first.group.spoken if first.group is not None else None,
+        op=first.op,
     )
 
 
@@ -124,12 +154,56 @@ def end_of_chain(facts: Facts) -> tuple[Ranks, list[PeerTimeout]]:
     if len({str(e.group) for e in named}) != 1 or len(waiting) < 2 or len(ends) != 1 or len(offsets) != 1:
         return Ranks(), []
     rank = ends.pop() + offsets.pop()
-    return (Ranks([rank]), _one_of_each(named)) if rank >= 0 else (Ranks(), [])
-
-
-def _one_of_each(waits: Iterable[PeerTimeout]) -> list[PeerTimeout]:
-    """The first wait of each rank for each peer."""
     first: dict[tuple[int | None, int | None], PeerTimeout] = {}
-    for event in waits:
+    for event in named:
         first.setdefault((event.group_rank, event.peer), event)
-    return list(first.values())
+    return (Ranks([rank]), list(first.values())) if rank >= 0 else (Ranks(), [])
+
+
+def find_branches(facts: Facts, reports: Iterable[Absence]) -> Hypothesis | None:
+    """Two calls that share no rank; the smaller side differs where it is a third of the job at most."""
+    world = facts.case.world
+    sides = _calls_apart(facts, [e for e in reports if e.what == "collective"])
+    if sides is None or facts.progress.recorded_ranks:
+        return None
+    few, most = sides
+    odd, rest = few[0], most[0]
+    is_minority = 3 * len(odd) <= len(world) and world == odd | rest
+    doubts = [Doubt.at_most(Confidence.MEDIUM, say("reports.only-this-report", by=few[1].by))]
+    if facts.case.world_size is None:
+        doubts.append(Doubt.at_most(Confidence.LOW, say("reports.no-world-size")))
+    if not is_minority:
+        doubts.append(Doubt.at_most(Confidence.LOW, say("reports.no-majority")))
+    return Hypothesis(
+        headline_of("reports.branches-apart", odd=odd, odd_call=few[1].call, rest=rest, rest_call=most[1].call),
+        [Line(e, say("reports.submitted", ranks=ranks)) for ranks, e in sides],
+        doubts,
+        ranks=odd if is_minority else Ranks(),
+        suspects=Ranks() if is_minority else world,
+        victims=rest if is_minority else Ranks(),
+        refuted_by=say("refuted.one-line-of-code"),
+    )
+
+
+def _calls_apart(facts: Facts, reports: Iterable[Absence]) -> list[tuple[Ranks, Absence]] | None:
+    """Two calls that no rank has both submitted, the one of fewer ranks first, with a report of each.
+
+    Who submitted a call follows from the ranks that miss it only where the size of the job is known.
+    """
+    of_call: dict[str, list[Absence]] = defaultdict(list)
+    for event in reports:
+        of_call[event.call or ""].append(event)
+    came: dict[Ranks, Absence] = {}
+    for events in of_call.values():
+        missing = Ranks(r for e in events for r in e.missing)
+        reached = Ranks(r for e in events for r in e.reached)
+        if not reached and missing and facts.case.world_size is not None:
+            reached = facts.case.world - missing
+        if reached:
+            came.setdefault(reached, events[0])
+    if not came:
+        return None
+    most = max(came, key=lambda ranks: (len(ranks), -min(ranks)))
+    apart = [ranks for ranks in came if not ranks & most]
+    few = min(apart, key=lambda ranks: (len(ranks), min(ranks)), default=None)
+    return [(few, came[few]), (most, came[most])] if few else None

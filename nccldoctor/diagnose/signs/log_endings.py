@@ -1,4 +1,7 @@
-"""Logs that end in trouble although no rank in them complains of a call."""
+"""Logs that end in trouble although no rank in them complains of a call, and the far end of connections that broke.
+
+Example: rank 1 prints ``Connection closed by remote peer node9<44012>``. Nothing was read of node9, which is where to look.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,9 @@ from nccldoctor.align.exits import ABORTS, task_failed_above
 from nccldoctor.align.facts import Facts
 from nccldoctor.diagnose.citations import Citation, Line
 from nccldoctor.diagnose.phrases.say import say
-from nccldoctor.diagnose.signs.lost_peers import closed_by, lost_store
 from nccldoctor.diagnose.signs.silence import has_connection_broken_first
 from nccldoctor.events import (
+    CommInit,
     Event,
     ExceptionRaised,
     NcclError,
@@ -22,8 +25,10 @@ from nccldoctor.events import (
     RendezvousError,
     SchedulerEvent,
     SocketError,
+    StoreError,
     TearDown,
 )
+from nccldoctor.model.hosts import host_key, is_loopback
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.words.sentences import sentence
 
@@ -33,6 +38,11 @@ MOST = 3
 
 LOST_PEER = "remote process exited"
 """What NCCL says of a connection that its other end left (``ncclRemoteError``)."""
+
+_BROKEN = ("closed", "reset")
+
+_OF_OWN = ("ncclUnhandledCudaError", "ncclInvalidUsage", "ncclInvalidArgument")
+"""Errors of NCCL that no lost peer causes."""
 
 
 def has_clean_end(facts: Facts) -> bool:
@@ -50,22 +60,10 @@ def find_broken_end(facts: Facts) -> tuple[str, list[Citation]]:
     if has_clean_end(facts):
         return "", []
     for says, found in (
-        (
-            say("trouble.aborted"),
-            _without_lost_peers(facts, [t for t in facts.case.of(TearDown) if t.what in ABORTS]),
-        ),
-        (
-            say("trouble.rendezvous-closed"),
-            closed_after_an_attempt(facts),
-        ),
-        (
-            say("trouble.exception-cut"),
-            _without_lost_peers(facts, _cut_tracebacks(facts)),
-        ),
-        (
-            say("trouble.agent-lost"),
-            [e for e in facts.case.of(RendezvousError) if e.what == "store-lost"],
-        ),
+        (say("trouble.aborted"), _without_lost_peers(facts, [t for t in facts.case.of(TearDown) if t.what in ABORTS])),
+        (say("trouble.rendezvous-closed"), closed_after_an_attempt(facts)),
+        (say("trouble.exception-cut"), _without_lost_peers(facts, _cut_tracebacks(facts))),
+        (say("trouble.agent-lost"), [e for e in facts.case.of(RendezvousError) if e.what == "store-lost"]),
         _outside_signal(facts),
         (say("trouble.rendezvous-lost"), _rendezvous_errors(facts)),
         (_broken_connection(facts), _unexplained_breaks(facts)),
@@ -190,3 +188,31 @@ def _cut_tracebacks(facts: Facts) -> list[ExceptionRaised]:
 def has_lost_its_end(event: ExceptionRaised) -> bool:
     """True when no exception stands below the frames of a traceback."""
     return not event.type and event.origin != "echo"
+
+
+def closed_by(facts: Facts) -> tuple[str, list[SocketError]]:
+    """The one host that closed connections, with the lines that say so; "" where lines of that host complain too.
+
+    The loopback address names no host.
+    """
+    broken = [e for e in facts.case.of(SocketError) if e.how in _BROKEN and e.peer and "localRank" not in e.peer]
+    names_of = {e.address.split("<")[0]: e.host for e in facts.case.of(CommInit) if e.address and e.host}
+    ends = {host_key(host): host for e in broken if e.peer and (host := names_of.get(e.peer) or e.peer)}
+    complaining = {host_key(e.host) for e in broken if e.host}
+    left = [host for key, host in ends.items() if key not in complaining and not is_loopback(host)]
+    if len(left) != 1:
+        return "", []
+    return left[0], [e for e in broken if e.peer and (names_of.get(e.peer) or e.peer) == left[0]]
+
+
+def lost_store(facts: Facts) -> tuple[str, list[StoreError]]:
+    """What to say of a store that ranks lost, with their lines; "" where nobody lost it.
+
+    Nothing either where NCCL reports an error that no lost peer causes: it tells more.
+    """
+    lost = [e for e in facts.case.of(StoreError) if e.operation in ("recv", "send")]
+    if not lost or any(e.code in _OF_OWN for e in facts.case.of(NcclError)):
+        return "", []
+    ranks = Ranks(e.rank for e in lost if e.rank is not None)
+    address = next((e.address for e in lost if e.address), None)
+    return say("trouble.store-lost", ranks=ranks, address=address), lost

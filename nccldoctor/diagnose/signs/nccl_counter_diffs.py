@@ -49,6 +49,10 @@ Kind = tuple[str, int | None, str | None]
 
 ASPECTS = ("op", "size", "dtype")
 
+COUNTS_ALONE = Doubt.at_most(Confidence.MEDIUM, say("counters.counts-alone"))
+MAY_DIFFER = Doubt.at_most(Confidence.LOW, say("counters.may-differ-briefly", quiet=True))
+MAY_FIT_OTHERS = Doubt.at_most(Confidence.LOW, say("counters.may-differ-briefly", others=True))
+
 
 class Difference(Struct, frozen=True):
     """The first number under which members issued unlike calls; ``odd`` is empty where no majority stands against few.
@@ -107,7 +111,7 @@ def find_skip(facts: Facts, stall: Stall) -> Hypothesis | None:
             counter_evidence(other.lines[rank], other, issued_there),
             *issue_evidence(facts, call, what, 2),
         ],
-        (Doubt.at_most(Confidence.MEDIUM, say("counters.counts-alone")),),
+        (COUNTS_ALONE,),
         ranks=Ranks([rank]),
         call=call,
     )
@@ -259,11 +263,7 @@ def _hypothesis(facts: Facts, found: Difference) -> Hypothesis:
             )
             for r in some
         ),
-        (
-            Doubt.at_most(Confidence.MEDIUM, say("counters.counts-alone"))
-            if facts.liveness.first_alarm is not None
-            else Doubt.at_most(Confidence.LOW, say("counters.may-differ-briefly")),
-        ),
+        (COUNTS_ALONE if facts.liveness.first_alarm is not None else MAY_DIFFER,),
         ranks=found.odd,
         suspects=Ranks() if found.odd else Ranks(found.calls),
         stalled=Stalled(
@@ -346,11 +346,7 @@ def _kinds_hypothesis(facts: Facts, one: NcclCounters, sides: tuple[Ranks, Ranks
             counter_evidence(one.lines[min(odd)], one, _launched_kinds(odd, one)),
             counter_evidence(one.lines[min(rest)], one, _launched_kinds(rest, one)),
         ),
-        (
-            Doubt.at_most(Confidence.MEDIUM, say("counters.counts-alone"))
-            if stands and clear
-            else Doubt.at_most(Confidence.LOW, say("counters.may-fit-others")),
-        ),
+        (COUNTS_ALONE if stands and clear else MAY_FIT_OTHERS,),
         ranks=odd if clear else Ranks(),
         suspects=Ranks() if clear else odd | rest,
         stalled=Stalled(OP_TYPES.get(ops[1]), number, group=f"communicator ({one.comm})", entered=odd | rest),

@@ -64,6 +64,8 @@ def _from_fingerprints(facts: Facts, aspect: str) -> Hypothesis | None:
     op, seq = event.op or event.right_op or event.left_op, event.seq if event.seq is not None else event.right_seq
     only_number = set(event.aspects) == {"sequence"} and event.left_op == event.right_op
     is_specific = bool(event.right and event.aspects) and not only_number
+    says = say("disagree.only-the-library-says", odd=odd if is_specific else None, told=is_specific)
+    known = Confidence.MEDIUM if is_specific else Confidence.LOW
     ends = line(event.left, 60), line(event.right, 60)
     call = call_title(op, seq) if op and aspect != "op" else ""
     noun = _NOUNS[aspect] if event.aspects else ""
@@ -72,13 +74,7 @@ def _from_fingerprints(facts: Facts, aspect: str) -> Hypothesis | None:
         if only_number
         else headline_of("disagree.mismatch-in-line", aspect=noun, call=call, odd=odd, left=ends[0], right=ends[1]),
         tuple(Line(e, say("disagree.ends-differ")) for e in found[:4]),
-        (
-            Doubt(say("disagree.only-the-library-says"), cause=Confidence.MEDIUM)
-            if is_specific and odd
-            else Doubt.at_most(Confidence.MEDIUM, say("disagree.neither-end-proven"))
-            if is_specific
-            else Doubt.at_most(Confidence.LOW, say("disagree.difference-unnamed")),
-        ),
+        (Doubt(says, Confidence.HIGH if is_specific and odd else known, known),),
         ranks=odd,
         suspects=pair - odd,
         stalled=Stalled(op=op, seq=seq, entered=pair) if op or seq is not None else None,
@@ -159,21 +155,15 @@ def _differing_timeouts(
     odd = ranks - majority if majority else Ranks()
     first = next(e for e in events if not odd or e.rank in majority)
     batch = first.op == "COALESCED"
+    known = Confidence.HIGH if len(odd) == 1 and _are_all_compared(facts, first, ranks) else Confidence.MEDIUM
+    known = Confidence.LOW if batch else known
     return Hypothesis(
         _sides_headline(facts, aspect, first, events, [Ranks(s) for s in (*ordered[1:], ordered[0])]),
         tuple(
             Line(e, say("disagree.timed-out-with", rank=e.rank, call=call_title(e.op, seq), elements=e.numel_in))
             for e in events[:6]
         ),
-        (
-            Doubt.at_most(Confidence.LOW, say("disagree.batch-of-transfers"))
-            if batch
-            else Doubt(
-                say("disagree.one-call-each"),
-                Confidence.HIGH if len(odd) == 1 and _are_all_compared(facts, first, ranks) else Confidence.MEDIUM,
-                Confidence.MEDIUM,
-            ),
-        ),
+        (Doubt(say("disagree.one-call-each", batch=batch), known, Confidence.LOW if batch else Confidence.MEDIUM),),
         ranks=Ranks() if batch else odd,
         suspects=ranks if batch or not odd else Ranks(),
         stalled=first.stalled(ranks, _group_name(facts, first)),

@@ -68,6 +68,10 @@ def _trouble(case: Case, own: Sequence[int]) -> tuple[float, float]:
     bad = [i for i in own if case.events[i].is_complaint]
     if not bad:
         return float(case.seconds[own].min()) - _BEFORE, float(case.seconds[own].max())
-    ran = [float(case.seconds[i]) - (e.ran_ms or 0) / 1e3 for i in bad if isinstance(e := case.events[i], CollectiveTimeout)]
+    ran = [
+        float(case.seconds[i]) - (e.ran_ms or 0) / 1e3
+        for i in bad
+        if isinstance(e := case.events[i], CollectiveTimeout)
+    ]
     alarm = float(case.seconds[bad].min())
     return min([alarm, *ran]) - _BEFORE, alarm + NEAR

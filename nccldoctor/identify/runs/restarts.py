@@ -255,7 +255,7 @@ class _Attempt(Struct):
         if isinstance(event, Progress):
             is_back = event.step is not None and event.step < self.step.get((event.rank, event.label, event.epoch), -1)
             is_late = event.is_step and self.resumed > self.gone[event.rank]
-            return is_back and event.rank not in self.raised or is_late and (is_back or self.silence > SILENCE)
+            return (is_back and event.rank not in self.raised) or (is_late and (is_back or self.silence > SILENCE))
         return event.rank in self.spoke and _is_start(event)
 
     def closed_before(self, event: Event) -> float | None:

@@ -25,7 +25,15 @@ from nccldoctor.identify.runs.appended_jobs import newest_job_of_each_file
 from nccldoctor.identify.runs.copied_dumps import without_copied_dumps
 from nccldoctor.identify.runs.earlier_sruns import without_earlier_sruns
 from nccldoctor.identify.runs.other_steps import without_other_steps
-from nccldoctor.identify.runs.separate_dumps import FAR, TWICE, Recorded, are_of_one_run, dump_runs, main_run, without_dumps
+from nccldoctor.identify.runs.separate_dumps import (
+    FAR,
+    TWICE,
+    Recorded,
+    are_of_one_run,
+    dump_runs,
+    main_run,
+    without_dumps,
+)
 from nccldoctor.ingest.ingest import Ingested
 from nccldoctor.model import Gap, Source, SourceKind
 from nccldoctor.model.hosts import short_host
@@ -396,7 +404,9 @@ def _is_in_other_calls(one: _Unit, other: _Unit) -> bool:
     """True when all ranks that gave up in both units, at least two, gave up on other calls of the same group."""
     calls = [key for key in one.numbers.keys() & other.numbers.keys() if key[1] != "step"]
     both = [(one.numbers[key], other.numbers[key]) for key in calls]
-    return len({rank for rank, _ in calls}) > 1 and all(low > most or least > high for (low, high), (least, most) in both)
+    return len({rank for rank, _ in calls}) > 1 and all(
+        low > most or least > high for (low, high), (least, most) in both
+    )
 
 
 def _why_lines(run: _Run, main: _Run) -> str:

@@ -15,7 +15,6 @@ from msgspec.structs import replace
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.failures import Failure
 from nccldoctor.align.stalls import StallKind
-from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.align.world.hosts import is_usual_block
 from nccldoctor.diagnose.citations import Citation, Line, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
@@ -80,7 +79,9 @@ def _lost_node(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     # the other ranks of the block may wait for one that failed
     has_failure = any((f.ranks | f.suspects) & gone for f in facts.failures)
     known = Confidence.HIGH if are_only_ones_left(facts, gone) and not has_failure else Confidence.MEDIUM
-    fell_silent = _has_fallen_silent(facts, gone)
+    known = known if sure else Confidence.LOW
+    # they wrote lines before, and every other rank gave up after they had stopped
+    fell_silent = gone <= facts.liveness.logged and facts.ledger.open <= gone
     if not (sure or fell_silent):
         return None
     return Hypothesis(
@@ -88,11 +89,7 @@ def _lost_node(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         if host
         else headline_of("absent.host-of-ranks-down", ranks=gone, call=stall.what),
         [Waiting(call), *(e for r in list(gone)[:2] if fell_silent for e in _silent_end(facts, r))],
-        (
-            Doubt(say("doubts.no-record-of-host"), known, Confidence.MEDIUM)
-            if sure
-            else Doubt.at_most(Confidence.LOW, say("doubts.host-uncollected")),
-        ),
+        (Doubt(say("doubts.no-record-of-host", sure=sure), known, Confidence.MEDIUM if sure else Confidence.LOW),),
         ranks=gone if sure or fell_silent else Ranks(),
         suspects=gone,
         call=call,
@@ -119,11 +116,6 @@ def _silent_block(facts: Facts, stall: ObservedStall) -> Ranks:
     return Ranks()
 
 
-def _has_fallen_silent(facts: Facts, gone: Ranks) -> bool:
-    """True when these ranks wrote lines before, and every other rank gave up after they had stopped."""
-    return gone <= facts.liveness.logged and facts.ledger.open <= gone
-
-
 @rule(CAUSE, refuted_by=say("refuted.after-end"))
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """An end on record; else a lost node; else broken connections to a silent rank."""
@@ -142,8 +134,14 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         found = found or _nameless_end(facts, stall)
         if found:
             return _recorded_end(facts, stall, found)
-        return _early_exit(facts, stall) or _broken_connection(facts, stall) or _lost_node(facts, stall)
-    if stall.kind is StallKind.FULL and stall.call is not None and not _is_closed_group(facts, stall.call):
+        return _left_early(facts, stall) or _broken_connection(facts, stall) or _lost_node(facts, stall)
+    call = stall.call
+    # a member may be missing unless more is known of the members than which ranks were seen
+    if (
+        stall.kind is StallKind.FULL
+        and call is not None
+        and (facts.case.groups[call.group].learned == "listed" or not is_shown_whole(facts, call))
+    ):
         ended = sorted((f for f in found if _can_end_member(f)), key=lambda f: not _is_of_named_node(f.events[0]))
         return _recorded_end(facts, stall, ended) if ended else None
     if stall.kind is StallKind.CRASH and found:
@@ -163,14 +161,6 @@ def _whole_host(facts: Facts, stall: ObservedStall, failure: Failure) -> Failure
     if is_placed or not is_usual_block(stall.ranks) or not _is_of_named_node(failure.events[0]):
         return failure
     return replace(failure, ranks=failure.ranks | stall.ranks)
-
-
-def _is_closed_group(facts: Facts, call: StuckCall) -> bool:
-    """True when nobody can be missing from a call.
-
-    More must be known of its members than which ranks were seen: the size of the job, or the members' own dumps.
-    """
-    return is_shown_whole(facts, call) and facts.case.groups[call.group].learned != "listed"
 
 
 def _is_of_named_node(event: Event) -> bool:
@@ -217,7 +207,12 @@ def _is_single_kill(failure: Failure, stall: ObservedStall) -> bool:
 
 def _recorded_end(facts: Facts, stall: ObservedStall, found: Sequence[Failure]) -> Hypothesis:
     first = found[0]
-    together = [f for f in found if stall.kind is StallKind.ABSENT or _is_of_one_moment(f, first)]
+    # one line may end several: "tasks 1-3: Out Of Memory"
+    together = [
+        f
+        for f in found
+        if stall.kind is StallKind.ABSENT or f.when == first.when or f.events[0].place == first.events[0].place
+    ]
     ranks = Ranks(r for f in together for r in f.ranks)
     evidence: list[Citation] = [
         Line(e, ends.ended_by_record(e), observer=observer_of(e)) for f in together[:6] for e in f.events[:2]
@@ -271,7 +266,8 @@ def _processes(found: Sequence[Failure], name: str) -> str:
     is_unsaid = isinstance(end, ProcessExit) and end.exitcode is None and ends.signal_of(end) is None
     if not is_unsaid or (isinstance(end, ProcessExit) and end.is_heartbeat_loss):
         return name
-    others = [e for e in _other_ends(found) if e.pid not in (None, end.pid)]
+    ends_of_others = (e for f in found[1:] for e in f.events[:1] if isinstance(e, ProcessExit) and e.rank is None)
+    others = [e for e in ends_of_others if e.pid not in (None, end.pid)]
     if others and end.pid is None and name == ends.process_name(end):
         name, others = ends.process_name(others[0]), others[1:]
     more = [f"{len(others) - 1} more"] if len(others) > 1 else []
@@ -286,81 +282,41 @@ def _unnamed(facts: Facts, end: Event) -> str:
     return say("doubts.rank-unknown")
 
 
-def _other_ends(found: Sequence[Failure]) -> list[ProcessExit]:
-    """The ends of further processes whose ranks no line names."""
-    return [e for f in found[1:] for e in f.events[:1] if isinstance(e, ProcessExit) and e.rank is None]
+def _left_early(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
+    """Concludes that ranks ended without failing while the others still wait for them: with 0, or unlisted.
 
-
-def _is_of_one_moment(end: Failure, first: Failure) -> bool:
-    """True when two ends have one time, or stand in one line: ``tasks 1-3: Out Of Memory`` ends three ranks."""
-    return end.when == first.when or end.events[0].place == first.events[0].place
-
-
-def _early_exit(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
-    """Concludes that a rank ended too early: it exited with 0 while the others still wait for it."""
-    ranks = Ranks(
-        r
-        for r in stall.named | stall.proven_absent
-        for e in facts.liveness.activity(r).exits
-        if e.exitcode == 0 and facts.liveness.activity(r).dump == "none"
-    )
-    if not ranks:
-        return _missing_from_table(facts, stall)
-    evidence: list[Citation] = [
-        Line(e, say("ends.exited-by-record", rank=r, code=0), observer="launcher")
-        for r in ranks
-        for e in facts.liveness.activity(r).exits[:1]
-    ]
-    evidence.append(Waiting(stall.call))
-    return Hypothesis(
-        headline_of("ends.exited-early", who=who(facts.case, ranks), call=stall.what),
-        evidence,
-        (),
-        ranks=ranks,
-        call=stall.call,
-    )
-
-
-def _missing_from_table(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
-    """Concludes that a rank had ended earlier when torchrun's table of exits leaves it out.
-
-    Torchrun lists all ranks of a node that it still had, with -15 for those it closed: a rank that is missing there had
-    ended before, without failing.
+    Torchrun's table lists all ranks of a node that it still had, with -15 for those it closed: a rank that is missing there had
+    ended before.
     """
-    ranks = Ranks(
-        r
-        for r in stall.named
-        if not facts.liveness.activity(r).exits
-        and not facts.liveness.activity(r).teardown
-        and not facts.liveness.activity(r).is_alive
-    )
-    evidence: list[Citation] = []
-    for rank in ranks:
-        host = facts.case.rank_host.get(rank)
-        mates = [
-            e
-            for r, s in sorted(facts.liveness.by_rank.items())
-            for e in s.exits
-            if e.reporter == "torchrun" and host is not None and facts.case.rank_host.get(r) == host
-        ]
-        if len(mates) < 2:
-            return None
-        evidence.append(
-            Line(
-                mates[0],
-                say("ends.unlisted", host=host, listed=len(mates), rank=rank),
-                observer="launcher",
-            )
-        )
-        evidence += _silent_end(facts, rank)
+    own = facts.liveness.activity
+    zeros = {
+        r: e
+        for r in stall.named | stall.proven_absent
+        if own(r).dump == "none"
+        for e in own(r).exits
+        if e.exitcode == 0
+    }
+    gone = (r for r in stall.named if not (own(r).exits or own(r).teardown or own(r).is_alive))
+    ranks = Ranks(zeros or gone)
     if not ranks:
         return None
-    evidence.append(Waiting(stall.call))
+    evidence: list[Citation] = [
+        Line(own(r).exits[0], say("ends.exited-by-record", rank=r, code=0), observer="launcher") for r in sorted(zeros)
+    ]
+    for rank in ranks - zeros:
+        host = facts.case.rank_host.get(rank)
+        mates = [r for r in sorted(facts.liveness.by_rank) if host is not None and facts.case.rank_host.get(r) == host]
+        listed = [e for r in mates for e in own(r).exits if e.reporter == "torchrun"]
+        if len(listed) < 2:
+            return None
+        says = say("ends.unlisted", host=host, listed=len(listed), rank=rank)
+        evidence += [Line(listed[0], says, observer="launcher"), *_silent_end(facts, rank)]
     known = Confidence.HIGH if are_only_ones_left(facts, ranks) else Confidence.MEDIUM
+    key = "ends.exited-early" if zeros else "ends.exited-unlisted"
     return Hypothesis(
-        headline_of("ends.exited-unlisted", who=who(facts.case, ranks), call=stall.what),
-        evidence,
-        (Doubt(say("doubts.inferred-from-table"), known, Confidence.MEDIUM),),
+        headline_of(key, who=who(facts.case, ranks), call=stall.what),
+        [*evidence, Waiting(stall.call)],
+        () if zeros else (Doubt(say("doubts.inferred-from-table"), known, Confidence.MEDIUM),),
         ranks=ranks,
         call=stall.call,
     )

@@ -9,7 +9,7 @@ What would refute it: a record of the call on that rank, or an earlier end of it
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
@@ -25,10 +25,12 @@ from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.framework_reports import cite, end_of_chain, named_ranks
 from nccldoctor.diagnose.signs.log_endings import has_lost_its_end
 from nccldoctor.diagnose.signs.silence_proof import doubts_of_silence, is_telling, ranks_with_damaged_dumps
-from nccldoctor.events import DesyncReport, DumpSignal, ExceptionRaised, FrAnalysis, MonitoredBarrier
+from nccldoctor.events import DesyncReport, DumpSignal, ExceptionRaised, FrAnalysis, MonitoredBarrier, Note
 from nccldoctor.model import CauseClass, Confidence, Doubt, Stalled
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.words.names import call_title
+
+STATE_UNKNOWN = Doubt(say("doubts.state-unknown"), cause=Confidence.LOW)
 
 
 @rule(CauseClass.NOT_ARRIVED, refuted_by=say("refuted.record"))
@@ -38,36 +40,29 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         return (
             _named_by_report(facts, stall)
             or _named_by_framework(facts, stall)
-            or _end_of_peers(facts, stall)
+            or _end_of_peers(facts)
             or _quiet_and_not_gone(facts, stall)
+            or _at_prompt(facts, stall)
         )
     if stall.is_scattered:
         return None
-    outside = stall.named or _busy_by_stack(facts, stall) or _closed_by_launcher(facts, stall)
+    activity = facts.liveness.activity
+    busy = Ranks(rank for rank in stall.ranks if activity(rank).busy_stack)
+    outside = stall.named or busy or _closed_by_launcher(facts, stall)
     logged = _absent_by_coll_lines(facts, stall)
     alive = Ranks(
         rank
         for rank in outside | _without_dump(facts, stall)
-        if (stall.alive[rank] or rank in logged)
-        and (rank in stall.proven_absent or not facts.liveness.activity(rank).waiting_stack)
+        if (stall.alive[rank] or rank in logged) and (rank in stall.proven_absent or not activity(rank).waiting_stack)
     )
     if alive:
         return _never_issued(facts, stall, alive)
-    silent = _silent_for_unknown_reason(facts, stall)
-    return _never_issued(facts, stall, silent, _doubts_of_cause(facts, stall, silent)) if silent else None
-
-
-def _silent_for_unknown_reason(facts: Facts, stall: ObservedStall) -> Ranks:
-    """Ranks that logged nothing during the stall, where a busy rank is as silent as one that froze or ended."""
-    activity = facts.liveness.activity
     silent = Ranks(r for r in stall.named if activity(r).waiting_stack is None and not activity(r).is_alive)
     silent -= ranks_with_damaged_dumps(facts)
-    return silent if silent and not is_telling(facts, silent) else Ranks()
-
-
-def _doubts_of_cause(facts: Facts, stall: ObservedStall, silent: Ranks) -> list[Doubt]:
-    """Doubts about ranks of which nothing shows whether they are busy, frozen or gone."""
-    return [Doubt(say("doubts.state-unknown"), cause=Confidence.LOW), *doubts_of_silence(facts, stall, silent)]
+    if not silent or is_telling(facts, silent):
+        return None
+    # nothing shows whether they are busy, frozen or gone
+    return _never_issued(facts, stall, silent, [STATE_UNKNOWN, *doubts_of_silence(facts, stall, silent)])
 
 
 def _never_issued(facts: Facts, stall: ObservedStall, alive: Ranks, more_doubts: Sequence[Doubt] = ()) -> Hypothesis:
@@ -78,16 +73,24 @@ def _never_issued(facts: Facts, stall: ObservedStall, alive: Ranks, more_doubts:
         activity = activity or words
         citations += [*stall.outside[rank], *shown]
         citations += [citation for citation in stall.alive[rank] if not is_cited(citation, citations)]
-    doubtful = _can_wait_unrecorded(facts, stall, alive) and (
-        _is_split_evenly(facts, stall, alive) or _has_doubtful_group(facts, alive)
-    )
-    unknown = Ranks() if stall.is_accounted else (stall.ranks | _without_record(stall)) - alive
-    doubts = [*more_doubts, *_doubts_of_absence(facts, stall, alive)]
+    can_wait = _can_wait_unrecorded(facts, stall, alive)
+    doubtful = can_wait and (_is_split_evenly(facts, stall, alive) or _has_doubtful_group(facts, alive))
+    unrecorded = stall.call.unknown if stall.call is not None else Ranks()
+    unknown = Ranks() if stall.is_accounted else (stall.ranks | unrecorded) - alive
+    doubts = [*more_doubts]
+    if stall.inferred:
+        doubts.append(Doubt.at_most(Confidence.LOW, say("doubts.order-of-steps")))
+    if doubtful or (can_wait and len(facts.case.groups) > 1):
+        doubts.append(Doubt.at_most(Confidence.LOW, say("doubts.unrecorded-transfers")))
+    if not _is_few(facts, stall, alive):
+        doubts.append(Doubt.at_most(Confidence.MEDIUM, say("doubts.many-outside", count=len(alive))))
     if unknown:
         doubts.append(Doubt.at_most(Confidence.MEDIUM, say("doubts.no-record-of", ranks=unknown)))
     if any(has_lost_its_end(e) for e in facts.case.of(ExceptionRaised) if e.rank in alive):
         doubts.append(Doubt(say("doubts.cut-traceback"), cause=Confidence.MEDIUM))
-    if not activity and not _is_waiting_nowhere_else(facts, stall, alive):
+    # without a line of its own a rank may wait in a call of another group, whose watchdog with a longer limit is still silent
+    is_alone = bool(alive & facts.liveness.logged) and (bool(stall.proven_absent) or len(facts.case.groups) == 1)
+    if not activity and not is_alone:
         proven = Confidence.HIGH if alive <= stall.proven_absent else Confidence.MEDIUM
         doubts.append(Doubt(say("doubts.no-activity"), proven, Confidence.MEDIUM))
     never = "absent.never-posted" if stall.owed != stall.what else "absent.never-reached"
@@ -102,23 +105,6 @@ def _never_issued(facts: Facts, stall: ObservedStall, alive: Ranks, more_doubts:
     )
 
 
-def _without_record(stall: ObservedStall) -> Ranks:
-    """The members of the call of which nothing shows whether they entered it."""
-    return stall.call.unknown if stall.call is not None else Ranks()
-
-
-def _doubts_of_absence(facts: Facts, stall: ObservedStall, alive: Ranks) -> Iterator[Doubt]:
-    """Doubts that the ranks wait for nobody themselves, or are the only ones outside."""
-    if stall.inferred:
-        yield Doubt.at_most(Confidence.LOW, say("doubts.order-of-steps"))
-    if _can_wait_unrecorded(facts, stall, alive) and (
-        len(facts.case.groups) > 1 or _is_split_evenly(facts, stall, alive) or _has_doubtful_group(facts, alive)
-    ):
-        yield Doubt.at_most(Confidence.LOW, say("doubts.unrecorded-transfers"))
-    if not _is_few(facts, stall, alive):
-        yield Doubt.at_most(Confidence.MEDIUM, say("doubts.many-outside", count=len(alive)))
-
-
 def _is_few(facts: Facts, stall: ObservedStall, alive: Ranks) -> bool:
     """True when they are proven absent or a third of the job at most.
 
@@ -128,14 +114,6 @@ def _is_few(facts: Facts, stall: ObservedStall, alive: Ranks) -> bool:
     if call is not None and call.pair is not None and facts.case.groups[call.group].learned == "assumed":
         return False
     return bool(stall.proven_absent) or 3 * len(alive) <= len(facts.case.world)
-
-
-def _is_waiting_nowhere_else(facts: Facts, stall: ObservedStall, alive: Ranks) -> bool:
-    """True when the ranks left lines and cannot be waiting in a call of another group instead.
-
-    Such a call may have a longer limit, so that its watchdog is still silent.
-    """
-    return bool(alive & facts.liveness.logged) and (bool(stall.proven_absent) or len(facts.case.groups) == 1)
 
 
 def _can_wait_unrecorded(facts: Facts, stall: ObservedStall, ranks: Ranks) -> bool:
@@ -179,11 +157,6 @@ def _absent_by_coll_lines(facts: Facts, stall: ObservedStall) -> Ranks:
     activities = [facts.liveness.activity(rank) for rank in call.inside]
     complaining = [activity for activity in activities if activity.alarms or activity.secondary_errors]
     return stall.proven_absent if 2 * len(complaining) < len(call.inside) else Ranks()
-
-
-def _busy_by_stack(facts: Facts, stall: ObservedStall) -> Ranks:
-    """Among several silent ranks, those whose stack shows them outside every collective."""
-    return Ranks(rank for rank in stall.ranks if facts.liveness.activity(rank).busy_stack)
 
 
 def _closed_by_launcher(facts: Facts, stall: ObservedStall) -> Ranks:
@@ -281,10 +254,11 @@ def _named_by_framework(facts: Facts, stall: ObservedStall) -> Hypothesis | None
     ]
     is_late = {e.rank for e in came_late} == set(ranks)
     misses = "reports.framework-misses-late" if is_late else "reports.framework-misses"
+    life = [citation for rank in list(ranks)[:3] for citation in stall.alive[rank][:2]]
     own = [Line(e, say("reports.framework-own-timeout", rank=e.rank, what=e.what)) for e in came_late[:3]]
     return Hypothesis(
         headline_of(misses, who=who(facts.case, ranks), what=first.what, call=first.call, by=first.by),
-        [*cite([e for e in reports if e not in came_late]), *own, *_signs_of_life(stall, ranks)],
+        [*cite([e for e in reports if e not in came_late]), *own, *life],
         doubts,
         ranks=ranks,
         victims=others - ranks,
@@ -293,11 +267,7 @@ def _named_by_framework(facts: Facts, stall: ObservedStall) -> Hypothesis | None
     )
 
 
-def _signs_of_life(stall: ObservedStall, ranks: Ranks) -> list[Citation]:
-    return [citation for rank in list(ranks)[:3] for citation in stall.alive[rank][:2]]
-
-
-def _end_of_peers(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
+def _end_of_peers(facts: Facts) -> Hypothesis | None:
     """Ranks that gave up on peers, and the one peer that complains of nobody."""
     ranks, waits = end_of_chain(facts)
     if not ranks or any(facts.liveness.activity(rank).alarms for rank in ranks):
@@ -327,7 +297,29 @@ def _quiet_and_not_gone(facts: Facts, stall: ObservedStall) -> Hypothesis | None
         return found
     if any(stall.is_shown_alive(rank) for rank in quiet.ranks) or is_telling(facts, quiet.ranks):
         return None
-    return replace(found, doubts=(*found.doubts, Doubt(say("doubts.state-unknown"), cause=Confidence.LOW)))
+    return replace(found, doubts=(*found.doubts, STATE_UNKNOWN))
+
+
+def _at_prompt(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
+    """The few ranks that stand at a breakpoint, or a question of the program, where nobody complains or fails.
+
+    The prompt is the last thing that they wrote, and no step of them follows it.
+    """
+    if stall.kind is not StallKind.NOTHING or facts.liveness.first_alarm is not None or facts.failures:
+        return None
+    prompts = {
+        e.rank: e for e in stall.job.health.troubles if isinstance(e, Note) and e.is_prompt and e.rank is not None
+    }
+    ranks = Ranks(rank for rank in prompts if rank is not None)
+    if not 0 < 2 * len(ranks) < len(facts.case.world):
+        return None
+    return Hypothesis(
+        headline_of("absent.at-prompt", who=who(facts.case, ranks), ranks=ranks),
+        [Line(e, say("absent.waits-for-input", rank=e.rank)) for e in [*prompts.values()][:3]],
+        [Doubt.at_most(Confidence.LOW, say("doubts.no-proof-of-wait"))],
+        ranks=ranks,
+        refuted_by=say("refuted.answered-prompt"),
+    )
 
 
 def _nothing_outstanding(facts: Facts) -> Hypothesis | None:

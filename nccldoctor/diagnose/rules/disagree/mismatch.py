@@ -27,7 +27,8 @@ from nccldoctor.diagnose.phrases.say import headline_of, say
 from nccldoctor.diagnose.phrases.sides import at_places, each_side, sized_sides
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.rules.disagree.missed_call import departure_doubts
-from nccldoctor.diagnose.signs import framework_branches, traceback_diffs
+from nccldoctor.diagnose.signs import traceback_diffs
+from nccldoctor.diagnose.signs.framework_reports import find_branches
 from nccldoctor.diagnose.signs.recorded_diffs import size_complaints
 from nccldoctor.diagnose.signs.where_ranks_stand import hooks_by_rank
 from nccldoctor.model import CauseClass, Confidence, Doubt, Stalled
@@ -52,9 +53,7 @@ def judge(facts: Facts, stall: ObservedStall, aspect: str) -> Hypothesis | None:
     parted = stall.job.parted_tracebacks
     if parted is not None and parted.cause is CauseClass.OP_MISMATCH:
         return parted
-    return traceback_diffs.judge(facts, stall, other_group=False) or framework_branches.judge(
-        facts, stall.job.open_reports
-    )
+    return traceback_diffs.judge(facts, stall, other_group=False) or find_branches(facts, stall.job.open_reports)
 
 
 def _register(cause: CauseClass, aspect: str) -> None:

@@ -25,9 +25,13 @@ from nccldoctor.diagnose.phrases.say import headline_of, say
 from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs import nccl_counter_diffs
-from nccldoctor.diagnose.signs.call_order import find_unusual_call, has_one_call_fewer, show_order_break
+from nccldoctor.diagnose.signs.call_order import (
+    find_unusual_call,
+    has_one_call_fewer,
+    left_out_batches,
+    show_order_break,
+)
 from nccldoctor.diagnose.signs.issue_order import Change, OrderChange
-from nccldoctor.diagnose.signs.left_out_batches import left_out_batches
 from nccldoctor.events import CollectiveMismatch, Phase
 from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import Ranks

@@ -49,11 +49,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         if odd
         else headline_of("disagree.orders-differ", calls=calls[:3]),
         [Waiting(call, 2) for call in stall.calls[:3]],
-        (
-            Doubt.at_most(Confidence.MEDIUM, say("disagree.usual-order-unknown", ranks=odd))
-            if odd
-            else Doubt.at_most(Confidence.LOW, say("disagree.even-orders")),
-        ),
+        (Doubt.at_most(Confidence.MEDIUM if odd else Confidence.LOW, say("disagree.usual-order-unknown", ranks=odd)),),
         ranks=odd,
         suspects=Ranks() if odd else stall.ranks,
         call=call,

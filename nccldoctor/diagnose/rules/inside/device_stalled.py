@@ -74,9 +74,8 @@ def _doubt_of_counters(facts: Facts, call: StuckCall) -> Doubt:
     """Lines only count calls: where no peers agree with each other, the ranks may as well be out of step."""
     fronts = (facts.progress.by_group_rank.get((call.group, rank)) for rank in call.completed)
     pending = {front.pending for front in fronts if front is not None and front.pending is not None}
-    if len(call.completed) < 2 or len(pending) > 1:
-        return Doubt.at_most(Confidence.LOW, say("inside.may-be-out-of-step"))
-    return Doubt.at_most(Confidence.MEDIUM, say("inside.counted-by-lines"))
+    apart = len(call.completed) < 2 or len(pending) > 1
+    return Doubt.at_most(Confidence.LOW if apart else Confidence.MEDIUM, say("inside.counted-by-lines", apart=apart))
 
 
 def _is_mere_snapshot(facts: Facts, call: StuckCall) -> bool:

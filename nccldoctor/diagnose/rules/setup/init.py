@@ -83,45 +83,24 @@ def _missing_at_barrier(events: Sequence[StoreError | Note]) -> tuple[Ranks, int
     return absent, size - here
 
 
-def _too_many_at_barrier(events: Sequence[StoreError]) -> str | None:
-    """A sentence that more ranks joined the store's barrier than the group has members; None where no line says so."""
-    counts = [c for e in events if e.operation == "crowded" and (c := barrier_counts(e.text))]
-    if not counts:
-        return None
-    here, size = max((arrived, members) for members, arrived in counts)
-    return say("setup.crowded", here=here, size=size)
-
-
 def _waits_at_store(facts: Facts) -> Hypothesis | None:
     """The last lines say that ranks wait for others at the store: set-up that was cut off, or hangs."""
     waiting = waits_at_store(facts.case)
     absent, missing = _missing_at_barrier(waiting)
-    if not missing or facts.failures or facts.liveness.first_alarm is not None or _has_gone_on(facts, waiting[-1]):
+    if not missing or facts.failures or facts.liveness.first_alarm is not None:
+        return None
+    # a bar that may count steps: not one that loads data, for the others may wait for the rank that draws it
+    bars = (e.place for e in facts.case.of(Progress) if e.counts != "work")
+    last = waiting[-1].place
+    if any(bar.source == last.source and (bar.line or 0) > (last.line or 0) for bar in bars):
         return None
     named = say("setup.not-joined", who=who(facts.case, absent)) if absent else ""
     return Hypothesis(
         headline_of("setup.job-never-started", why=named or say("setup.missing-joiners", missing=missing)),
         tuple(Line(e, say("setup.waits-at-store", rank=e.rank)) for e in waiting[-6:]),
-        (
-            Doubt.at_most(Confidence.MEDIUM, say("setup.log-may-end-early"))
-            if absent
-            else Doubt.at_most(Confidence.LOW, say("setup.log-ends-unnamed")),
-        ),
+        (Doubt.at_most(Confidence.MEDIUM if absent else Confidence.LOW, say("setup.log-ends", named=absent)),),
         ranks=absent,
         refuted_by=say("refuted.completed-call"),
-    )
-
-
-def _has_gone_on(facts: Facts, wait: Event) -> bool:
-    """True when a bar that may count steps follows a wait.
-
-    Not one that loads data: the others may wait for the rank that draws it.
-    """
-    return any(
-        bar.counts != "work"
-        and bar.place.source == wait.place.source
-        and (bar.place.line or 0) > (wait.place.line or 0)
-        for bar in facts.case.of(Progress)
     )
 
 
@@ -142,8 +121,21 @@ def _communicator_failed(facts: Facts) -> Hypothesis | None:
         r for e in reasons if getattr(e, "topic", "") == "duplicate-gpu" for r in ranks_on_one_gpu(words.error_words(e))
     )
     doubled = Ranks(r for e in reasons if (r := rank_checked_in_twice(words.error_words(e))) is not None)
-    reporters = Ranks(e.rank for e in reasons or signs if e.rank is not None and _is_same_lack(e, first))
+    alike = [
+        e for e in reasons or signs if (e.kind, getattr(e, "topic", "")) == (first.kind, getattr(first, "topic", ""))
+    ]
+    reporters = Ranks(e.rank for e in alike if e.rank is not None)
+    clash = (
+        say("setup.share-a-gpu", ranks=sharing)
+        if sharing
+        else say("setup.came-twice", ranks=doubled)
+        if doubled
+        else ""
+    )
+    # where all of several ranks lack the same, the job does, and no rank stands out
+    is_of_few = len(reporters) == 1 or bool(facts.case.world - reporters)
     is_cause_known = bool(reasons) and not (isinstance(first, SocketError) and (first.echo or first.how == "reset"))
+    known = Confidence.MEDIUM if is_cause_known else Confidence.LOW
     evidence: list[Citation] = [
         Line(e, say("setup.first-error") if e is first else say("setup.another-error")) for e in (reasons or signs)[:3]
     ]
@@ -152,39 +144,16 @@ def _communicator_failed(facts: Facts) -> Hypothesis | None:
         headline_of(
             "setup.communicator-failed",
             library=words.library_of(first),
-            who=_who_clashes(sharing, doubled) or words.writers(first, reporters),
+            who=clash or words.writers(first, reporters),
             error=words.error_words(first),
             why=why,
         ),
         evidence,
-        (
-            Doubt.at_most(Confidence.MEDIUM, say("setup.may-follow"))
-            if is_cause_known
-            else Doubt.at_most(Confidence.LOW, say("setup.no-reason")),
-        ),
-        ranks=reporters
-        if is_cause_known and _is_of_one_process(first) and _is_of_a_part(facts, reporters)
-        else Ranks(),
+        (Doubt.at_most(known, say("setup.cause-of-failure", known=is_cause_known)),),
+        ranks=reporters if is_cause_known and is_of_few and _is_of_one_process(first) else Ranks(),
         suspects=sharing | doubled,
         refuted_by=say("refuted.completed-call"),
     )
-
-
-def _who_clashes(sharing: Ranks, doubled: Ranks) -> str:
-    """The ranks that stand in each other's way, in words; "" where none do."""
-    if sharing:
-        return say("setup.share-a-gpu", ranks=sharing)
-    return say("setup.came-twice", ranks=doubled) if doubled else ""
-
-
-def _is_same_lack(event: Event, first: Event) -> bool:
-    """True of two events that name the same lack."""
-    return event.kind == first.kind and getattr(event, "topic", "") == getattr(first, "topic", "")
-
-
-def _is_of_a_part(facts: Facts, reporters: Ranks) -> bool:
-    """False where all of several ranks lack the same: then the job does, and no rank stands out."""
-    return len(reporters) == 1 or bool(facts.case.world - reporters)
 
 
 def _is_of_one_process(event: Event) -> bool:
@@ -193,19 +162,9 @@ def _is_of_one_process(event: Event) -> bool:
     A driver, a fabric manager, an interface or a version is the same in all processes of a host or a job, one GPU is shared by two, and
     that two came under one number is seen by a third.
     """
-    shared = (
-        "duplicate-gpu",
-        "peer-access",
-        "checked-in",
-        "interface",
-        "driver",
-        "version",
-        "plugin",
-        "topology",
-        "fabric",
-        "fabric-manager",
-    )
-    return not isinstance(event, SocketError) and getattr(event, "topic", "") not in shared
+    shared = ("duplicate-gpu", "peer-access", "checked-in", "interface", "driver", "version", "plugin", "topology")
+    topic = getattr(event, "topic", "")
+    return not (isinstance(event, SocketError) or topic in shared or topic.startswith("fabric"))
 
 
 def _startup_errors(facts: Facts, unreachable: Sequence[SocketError]) -> Iterator[Event]:
@@ -249,7 +208,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         is_told = stall.kind is not StallKind.ABSENT and any(e.topic for e in facts.case.of(NcclError))
         return _later_group(facts, stall) or _unreachable(facts) or (_communicator_failed(facts) if is_told else None)
     if stall.kind in (StallKind.NOTHING, StallKind.CRASH):
-        is_told = any(e.topic for e in chain[CudaError | NcclWarn](facts.case.of(CudaError), facts.case.of(NcclWarn)))
+        is_told = any(e.topic for e in facts.case.events.of_kind(CudaError, NcclWarn))
         return (
             (_communicator_failed(facts) if is_told else None)
             or _started_not_completed(facts)
@@ -300,12 +259,19 @@ def _later_group(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     outside = facts.case.world - inside
     if not inside or not outside:
         return None
-    few = len(outside) < len(inside) and not (lines and all(_was_closed_early(facts, r) for r in outside))
-    evidence: list[Citation] = [*list(inside.values())[:3], Waiting(stall.call, 2)]
+    own = [facts.liveness.activity(r) for r in outside]
+    # ranks that the launcher closed before any line or stack showed their place may have been in the same set-up
+    are_closed = all(any(e.was_closed for e in o.exits) and not (o.secondary_errors or o.stacks) for o in own)
+    few = len(outside) < len(inside) and not (lines and are_closed)
+    # since PyTorch 2.1 a rank that is no member of a new group goes on at once, and may wait for its peers in the next call
+    stances = [facts.looks.newest.get(rank) for rank in outside]
+    doubts = [Doubt.at_most(Confidence.MEDIUM if few else Confidence.LOW, say("setup.not-in-group-yet", few=few))]
+    if any(stance is not None and stance.posture.is_wait for stance in stances):
+        doubts.insert(0, Doubt.at_most(Confidence.LOW, say("setup.may-be-no-member")))
     return Hypothesis(
         headline_of("setup.waits-for-group", inside=Ranks(inside), outside=outside),
-        evidence,
-        tuple(_doubts_of_later_group(facts, outside, few=few)),
+        [*list(inside.values())[:3], Waiting(stall.call, 2)],
+        doubts,
         ranks=outside if few else Ranks(),
         suspects=Ranks() if few else outside,
         victims=Ranks(inside),
@@ -314,59 +280,17 @@ def _later_group(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     )
 
 
-def _doubts_of_later_group(facts: Facts, outside: Ranks, *, few: bool) -> Iterator[Doubt]:
-    """Since PyTorch 2.1 a rank that is no member of a new group goes on at once.
-
-    It may wait for its peers in the next call.
-    """
-    stances = [facts.looks.newest.get(rank) for rank in outside]
-    if any(stance is not None and stance.posture.is_wait for stance in stances):
-        yield Doubt.at_most(Confidence.LOW, say("setup.may-be-no-member"))
-    yield (
-        Doubt.at_most(Confidence.MEDIUM, say("setup.on-their-way"))
-        if few
-        else Doubt.at_most(Confidence.LOW, say("setup.most-not-shown"))
-    )
-
-
-def _was_closed_early(facts: Facts, rank: int) -> bool:
-    """True when the launcher closed a rank before any line or stack showed its place.
-
-    The rank may have been in the same set-up.
-    """
-    signs = facts.liveness.activity(rank)
-    return any(e.was_closed for e in signs.exits) and not (signs.secondary_errors or signs.stacks)
-
-
 def _has_worked(facts: Facts) -> bool:
     """True when the job issued calls or made steps; bars of loading are none."""
     if len(facts.case.calls) or any((e.last_completed or 0) > 0 for e in facts.case.of(WorkStatus)):
         return True
-    steps: list[Heartbeat | Progress] = [*facts.case.of(Heartbeat), *facts.case.of(Progress)]
-    if any(map(_is_failed_call_of_gloo, facts.case.of(ExceptionRaised))):
-        return True
-    return any(e.is_step and (e.step is None or e.step > 0) for e in steps) or any(
-        (e.seq or 0) > 1 for e in facts.case.of(CollectiveTimeout)
+    # gloo connects all ranks of a group before its first collective
+    raised = (e for e in facts.case.of(ExceptionRaised) if is_raised_by_gloo(e.message))
+    return (
+        any((wait_of(e.frames) or ("", ""))[0] == "call" for e in raised)
+        or any(e.is_step and (e.step is None or e.step > 0) for e in facts.case.events.of_kind(Heartbeat, Progress))
+        or any((e.seq or 0) > 1 for e in facts.case.of(CollectiveTimeout))
     )
-
-
-def _is_failed_call_of_gloo(event: ExceptionRaised) -> bool:
-    """True of a collective that failed in gloo, which connects all ranks of a group before its first one."""
-    return is_raised_by_gloo(event.message) and (wait_of(event.frames) or ("", ""))[0] == "call"
-
-
-def _ranks_with_own_keys(facts: Facts) -> Ranks:
-    """The ranks whose own program waited at the store in vain.
-
-    The innermost frame is the user's, and no code of torch sets anything up. Example: ``store.wait(["ckpt/3"])`` in ``save (train.py:49)``.
-    """
-    waits = (e for e in facts.case.of(ExceptionRaised) if e.frames and is_vain_wait_at_store(e.message))
-    return Ranks(e.rank for e in waits if e.rank is not None and is_user_code(split_frame(e.frames[0])[1]))
-
-
-def _is_default(event: StoreError) -> bool:
-    """True when an error of the store may be about the group of all ranks."""
-    return event.group is None or event.group.uid in (None, "0")
 
 
 def _started_not_completed(facts: Facts) -> Hypothesis | None:
@@ -426,9 +350,7 @@ def _never_completed(facts: Facts, begun: Mapping[int, CommInit]) -> Hypothesis:
         headline = headline_of("setup.never-completed", size=size, begun=len(begun), without_start=silent)
         is_cut = facts.liveness.first_alarm is None  # the log may merely end in the middle of a start
         doubts = [
-            Doubt.at_most(Confidence.LOW, say("setup.log-ends-in-start"))
-            if is_cut
-            else Doubt(say("setup.no-line-names-missing"), Confidence.MEDIUM, Confidence.MEDIUM)
+            Doubt.at_most(Confidence.LOW if is_cut else Confidence.MEDIUM, say("setup.start-unnamed", cut=is_cut))
         ]
     return Hypothesis(
         headline,
@@ -464,7 +386,9 @@ def _unresolved(facts: Facts) -> Hypothesis | None:
 
 def _store_gave_up(facts: Facts) -> Hypothesis | None:
     """The store or the rendezvous gave up."""
-    own_keys = _ranks_with_own_keys(facts)
+    # the program itself waited in vain for a key such as "ckpt/3" where the innermost frame is the user's
+    vain = (e for e in facts.case.of(ExceptionRaised) if e.frames and is_vain_wait_at_store(e.message))
+    own_keys = {e.rank for e in vain if e.rank is not None and is_user_code(split_frame(e.frames[0])[1])}
     set_up = (e for e in facts.case.of(StoreError) if e.operation in SET_UP)
     errors = [e for e in set_up if e.operation != "wait" or e.rank not in own_keys]
     rendezvous = list(facts.case.of(RendezvousError))
@@ -473,22 +397,26 @@ def _store_gave_up(facts: Facts) -> Hypothesis | None:
     if not errors and (not rendezvous or has_started):
         return None
     waiting = Ranks(e.rank for e in errors if e.rank is not None)
-    awaited = (e.peer for e in errors if e.operation == "unique-id" and e.peer is not None and _is_default(e))
-    absent = Ranks(peer for peer in awaited if peer not in waiting)
+    awaited = (e for e in errors if e.operation == "unique-id" and (e.group is None or e.group.uid in (None, "0")))
+    absent = Ranks(e.peer for e in awaited if e.peer is not None) - waiting
     unjoined, missing = _missing_at_barrier([e for e in errors if e.operation == "barrier"])
     missing = missing or max((e.missing or 0 for e in errors), default=0)
     unjoined = unjoined or _unaccounted(facts, missing)
-    too_many = _too_many_at_barrier(errors)
+    crowds = [(c[1], c[0]) for e in errors if e.operation == "crowded" and (c := barrier_counts(e.text))]
     if absent:
         what = say("setup.never-made-first-call", who=who(facts.case, absent))
-    elif too_many is not None:
-        what = too_many
+    elif crowds:  # more ranks joined than the group has members
+        here, size = max(crowds)
+        what = say("setup.crowded", here=here, size=size)
     elif unjoined:
         what = say("setup.not-joined", who=who(facts.case, unjoined))
     else:
-        what = _not_launched(rendezvous) or _without_a_rank(errors, missing)
-    ranks = absent or (unjoined if too_many is None else Ranks())
-    left = waiting | (_ended_by_itself(facts) if ranks else ())
+        what = _without_a_rank(errors, rendezvous, missing)
+    ranks = absent or (Ranks() if crowds else unjoined)
+    # so do ranks end whose store gave up
+    own = [(r, facts.liveness.activity(r)) for r in facts.liveness.exited if ranks]
+    ended = (r for r, o in own if not o.own_exceptions and any(e.exitcode == 1 and not e.was_closed for e in o.exits))
+    left = waiting | ended
     is_rest = frozenset(facts.case.world) <= ranks | left and facts.case.world_size is not None
     known = Confidence.HIGH if ranks and is_rest else Confidence.MEDIUM
     return Hypothesis(
@@ -501,16 +429,11 @@ def _store_gave_up(facts: Facts) -> Hypothesis | None:
     )
 
 
-def _not_launched(rendezvous: Sequence[RendezvousError]) -> str:
-    """Where the scheduler could not start a task, and why; empty where it started all."""
+def _without_a_rank(errors: Sequence[StoreError], rendezvous: Sequence[RendezvousError], missing: int) -> str:
+    """What kept the job from coming up, where no rank is known; a scheduler that could not start a task says why."""
     failed = next((e for e in rendezvous if e.what == "launch-failed"), None)
-    if failed is None:
-        return ""
-    return say("setup.launch-failed", node=failed.node or "", why=failed.message.rpartition(": ")[2][:80])
-
-
-def _without_a_rank(errors: Sequence[StoreError], missing: int) -> str:
-    """What kept the job from coming up, where no rank is known."""
+    if failed is not None:
+        return say("setup.launch-failed", node=failed.node or "", why=failed.message.rpartition(": ")[2][:80])
     taken = next((e for e in errors if e.operation == "port-in-use"), None)
     if taken is not None:
         return say("setup.port-taken", address=taken.address, host=taken.host)
@@ -527,13 +450,6 @@ def _without_a_rank(errors: Sequence[StoreError], missing: int) -> str:
     return say("setup.missing-rank-unknown")
 
 
-def _ended_by_itself(facts: Facts) -> Ranks:
-    """The ranks that ended with code 1 and raised nothing else, as ranks do whose store gave up."""
-    own = facts.liveness.activity
-    quiet = (r for r in facts.liveness.exited if not own(r).own_exceptions)
-    return Ranks(r for r in quiet if any(e.exitcode == 1 and not e.was_closed for e in own(r).exits))
-
-
 def _not_joined(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """JAX or HCCL waited for processes at the start of the job, and may name them."""
     reports = [e for e in stall.job.open_reports if e.what == "set-up"]
@@ -546,12 +462,11 @@ def _not_joined(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     by = reports[0].by
     named_or_not = who(facts.case, absent) if absent else "at least one process"
     why = say("setup.framework-waits", who=named_or_not, by=by, began_late=bool(late), many=len(absent) > 1)
-    known = Doubt(say("setup.framework-without-reason", by=by), cause=Confidence.MEDIUM)
-    unnamed = Doubt.at_most(Confidence.MEDIUM, say("setup.framework-names-none", by=by))
+    known = Confidence.HIGH if named else Confidence.MEDIUM
     return Hypothesis(
         headline_of("setup.job-never-started", why=why),
         [*cite(reports), *(Line(e, say("setup.connects-late", rank=r)) for r, e in late.items())],
-        (known,) if named else (unnamed,),
+        (Doubt(say("setup.framework-says", by=by, named=named), known, Confidence.MEDIUM),),
         ranks=absent,
         victims=waiting - absent,
     )

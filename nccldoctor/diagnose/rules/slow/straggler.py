@@ -9,7 +9,7 @@ What would refute it: a rank that would not have come at all.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 from msgspec.structs import replace
@@ -146,24 +146,23 @@ def _work_went_on(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     evidence: list[Citation] = [
         Line(e, _says(rank, e, limit), observer=f"rank:{rank}" if e.rank is None else "") for rank, e in done.items()
     ]
-    ranks, work = Ranks(done), _work_of(done.values())
+    ranks = Ranks(done)
+    kinds = {e.what if isinstance(e, Phase) else "" for e in done.values()}
+    work = ongoing(WORK.get(kinds.pop(), "")) if len(kinds) == 1 else ""
+    known = Confidence.HIGH if are_only_ones_left(facts, ranks) else Confidence.MEDIUM
+    doubts = []
+    for line in done.values():
+        if line.rank is None:
+            doubts.append(Doubt(say("slow.line-without-rank"), known, Confidence.MEDIUM))
+        if not _is_longer(line, limit) and math.isnan(facts.liveness.time(line)):
+            doubts.append(Doubt.at_most(Confidence.MEDIUM, say("slow.line-without-time")))
     return Hypothesis(
         headline_of("slow.still-working", who=who(facts.case, ranks), ranks=ranks, call=stall.what, doing=work),
         [*evidence, Waiting(stall.call)],
-        list(_doubts_of_work(facts, done, limit)),
-        ranks=Ranks(done),
+        doubts,
+        ranks=ranks,
         call=stall.call,
     )
-
-
-def _doubts_of_work(facts: Facts, lines: Mapping[int, Event], limit: float) -> Iterator[Doubt]:
-    """Doubts that a line is of the absent rank, and that it was written after the others gave up."""
-    known = Confidence.HIGH if are_only_ones_left(facts, Ranks(lines)) else Confidence.MEDIUM
-    for line in lines.values():
-        if line.rank is None:
-            yield Doubt(say("slow.line-without-rank"), known, Confidence.MEDIUM)
-        if not _is_longer(line, limit) and math.isnan(facts.liveness.time(line)):
-            yield Doubt.at_most(Confidence.MEDIUM, say("slow.line-without-time"))
 
 
 def _late_work(facts: Facts, rank: int, limit: float) -> Event | None:
@@ -198,6 +197,7 @@ def _progress_bar_went_on(facts: Facts) -> Hypothesis | None:
     if facts.case.world_size not in (None, len(waiting) + 1) or 0 in facts.progress.recorded_ranks:
         return None
     first = min(gave_up, key=lambda e: (e.place.source, e.place.line or 0))
+    known = Confidence.MEDIUM if len(waiting) > 1 else Confidence.LOW
     for bar in facts.case.of(Progress):
         before = [
             e for e in facts.case.of(Progress)
@@ -212,11 +212,7 @@ def _progress_bar_went_on(facts: Facts) -> Hypothesis | None:
                     Line(bar, say("slow.bar-after"), observer="rank:0"),
                     *(Line(e, say("slow.timed-out-before", rank=e.rank)) for e in gave_up[:3]),
                 ),
-                (
-                    Doubt.at_most(Confidence.MEDIUM, say("slow.no-call-numbers-in-lines"))
-                    if len(waiting) > 1
-                    else Doubt.at_most(Confidence.LOW, say("slow.one-waits")),
-                ),
+                (Doubt.at_most(known, say("slow.bar-may-mislead", many=len(waiting) > 1)),),
                 ranks=Ranks([0]),
                 stalled=Stalled(
                     op=first.op, seq=None, entered=waiting, missing=Ranks([0]), timeout_ms=first.timeout_ms
@@ -231,12 +227,6 @@ def _says(rank: int, event: Event, limit: float) -> str:
     if _is_longer(event, limit) and event.seconds is not None:
         return say("slow.work-took", rank=rank, took=event.seconds, limit=limit)
     return say("slow.work-finished", rank=rank)
-
-
-def _work_of(events: Iterable[Event]) -> str:
-    """What the ranks were doing, where their lines say one thing: ``writing a checkpoint``."""
-    kinds = {e.what if isinstance(e, Phase) else "" for e in events}
-    return ongoing(WORK.get(kinds.pop(), "")) if len(kinds) == 1 else ""
 
 
 def _still_preparing_data(facts: Facts) -> Hypothesis | None:
