@@ -44,13 +44,16 @@ class Reading(Struct, frozen=True):
 class Skew(Struct, frozen=True):
     """A clock that differs from most others: that of ``ranks``, which run on ``host`` (None: not known).
 
-    It is ``seconds`` ahead (negative: behind), by ``calls`` calls that all members finished together.
+    It is ``seconds`` ahead (negative: behind), by ``calls`` calls, or ``moments`` that lines of several hosts name. ``of_lines`` is true
+    where it holds for lines alone: they may be of another time zone, recorded calls are not.
     """
 
     ranks: Ranks
     host: str | None
     seconds: float
     calls: int
+    moments: str = "calls that they finished together"
+    of_lines: bool = False
 
     def is_clock_of(self, event: Event) -> bool:
         """True when the event's time is by this clock."""

@@ -1,22 +1,24 @@
-"""Measures how far the clocks of hosts are apart, by collectives that all members finished together.
+"""Measures how far the clocks of hosts are apart, by collectives that all members finished together, and by lines about one moment.
 
 A recorder notes when a thread of its process saw a call completed, on the clock of its host. An all-reduce ends on all members within
 milliseconds, and is seen within a tenth of a second (the watchdog's poll, pytorch ``ProcessGroupNCCL.cpp`` 2.4 to 2.9); a difference
 that stays the same over many calls is one of clocks. Calls with a root end at different times and show nothing.
 
-Example: over 40 all-reduces, ranks 8-15 of host B completed 3.2 s after ranks 0-7, each time: the clock of B is 3.2 s ahead.
+Example: over 40 all-reduces, ranks 8-15 of host B completed 3.2 s after ranks 0-7, each time: the clock of B is 3.2 s ahead. The same
+is told by the steps that ranks report one by one, and by their lines about one dump signal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from nccldoctor.events import Event
+from nccldoctor.events import DumpSignal, Event, Events, Progress
 from nccldoctor.identify.case import Skew
+from nccldoctor.identify.event_times import NEAR, QUARTER
 from nccldoctor.model import Gap
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import Batch
@@ -26,6 +28,9 @@ SHARED = 4
 
 NOTICED = 0.5
 """Seconds from which a difference is reported: from here on, lines of two hosts would be put in the wrong order."""
+
+UNEVEN = 2.0
+"""Seconds by which lines of two ranks about one moment may differ, whatever their clocks: one prints later, or asks a store each second."""
 
 _STEADY = 0.15  # seconds by which single calls may differ, or a quarter of the whole
 _ROWS = 2_000_000  # rows looked at; more give no better estimate
@@ -39,17 +44,69 @@ def find_skews(
     batch: Batch, call_rank: npt.NDArray[np.int32], call_group: npt.NDArray[np.int32], rank_host: Mapping[int, str]
 ) -> tuple[Skew, ...]:
     """The clocks that differ from most by :data:`NOTICED` seconds or more, by host, else by equal difference."""
-    offsets = _offsets_of_ranks(batch, call_rank, call_group)
+    offsets = _offsets_of_ranks(batch, call_rank, call_group, batch.calls.completed_ns)
+    if not (batch.calls.completed_ns > 0).any():  # whoever was later than the limit in a call that ended has another clock
+        limit = int(batch.calls.timeout_ms.max(initial=0)) / 1e3
+        told = _offsets_of_ranks(batch, call_rank, call_group, batch.calls.created_ns)
+        offsets = {rank: own for rank, own in told.items() if 0 < limit < abs(own[0])}
+    return _skews(offsets, rank_host, NOTICED)
+
+
+def _skews(offsets: Mapping[int, tuple[float, int]], rank_host: Mapping[int, str], least: float) -> tuple[Skew, ...]:
     by: dict[str | int, list[int]] = {}
     for rank, (offset, _) in sorted(offsets.items()):
         by.setdefault(rank_host.get(rank, round(offset * 2)), []).append(rank)
     out = []
     for place, ranks in by.items():
         offset = float(np.median([offsets[r][0] for r in ranks]))
-        if abs(offset) >= NOTICED:
+        if abs(offset) >= least:
             host = place if isinstance(place, str) else None
             out.append(Skew(Ranks(ranks), host, round(offset, 3), min(offsets[r][1] for r in ranks)))
     return tuple(sorted(out, key=lambda skew: (min(skew.ranks), skew.host or "")))
+
+
+def find_line_skews(
+    events: Events, seconds: npt.NDArray[np.float64], rank_host: Mapping[int, str], *, is_measured: bool
+) -> tuple[Skew, ...]:
+    """The clocks that differ by the steps that ranks report and by their lines about a dump signal.
+
+    ``seconds`` are the times of the events. Where the clocks of calls are ``is_measured``, a difference is one of lines alone, as is one of
+    time zones.
+    """
+    if len(set(rank_host.values())) < 2:
+        return ()
+    steps: dict[tuple[str, int], dict[int, float]] = {}
+    for place, event in zip(events.places_of(Progress), events.of_kind(Progress), strict=True):
+        if event.rank in rank_host and event.step is not None and not np.isnan(seconds[place]):
+            steps.setdefault((event.label or "", event.step), {}).setdefault(event.rank, float(seconds[place]))
+    signal: dict[int, float] = {}
+    for place, told in zip(events.places_of(DumpSignal), events.of_kind(DumpSignal), strict=True):
+        if told.rank in rank_host and not np.isnan(seconds[place]):
+            signal.setdefault(told.rank, float(seconds[place]))
+    by_steps = {r: own for r, own in _offsets_of_moments(steps.values()).items() if own[1] >= SHARED}
+    for words, offsets in (("steps that they reported", by_steps), ("dump signal", _offsets_of_moments([signal]))):
+        found = _skews(offsets, rank_host, UNEVEN if words == "steps that they reported" else 2 * UNEVEN)
+        if found:
+            return tuple(
+                replace(skew, moments=words, of_lines=is_measured or abs(skew.seconds) > QUARTER - NEAR) for skew in found
+            )
+    return ()
+
+
+def _offsets_of_moments(moments: Iterable[Mapping[int, float]]) -> dict[int, tuple[float, int]]:
+    """The steady offset of each rank from the lower median of all that tell of a moment, and the number of moments."""
+    late: dict[int, list[float]] = {}
+    for times in moments:
+        if len(times) > 1:
+            usual = sorted(times.values())[(len(times) - 1) // 2]
+            for rank, at in times.items():
+                late.setdefault(rank, []).append(at - usual)
+    middle = {rank: float(np.median(own)) for rank, own in late.items()}
+    return {
+        rank: (middle[rank], len(own))
+        for rank, own in late.items()
+        if float(np.median(np.abs(np.array(own) - middle[rank]))) <= max(_STEADY, abs(middle[rank]) / 10)
+    }
 
 
 def skew_gaps(skews: tuple[Skew, ...]) -> list[Gap]:
@@ -58,7 +115,7 @@ def skew_gaps(skews: tuple[Skew, ...]) -> list[Gap]:
         Gap(
             f"clock of {skew.host}" if skew.host else f"clock of ranks {skew.ranks}",
             f"{abs(skew.seconds):.1f} s {'ahead of' if skew.seconds > 0 else 'behind'} most others', "
-            f"measured on {skew.calls} calls that they finished together; we corrected its times",
+            f"measured on {skew.calls} {skew.moments}; we corrected its times",
             skew.ranks,
         )
         for skew in skews
@@ -67,11 +124,12 @@ def skew_gaps(skews: tuple[Skew, ...]) -> list[Gap]:
 
 def clock_offsets(events: Sequence[Event], skews: tuple[Skew, ...]) -> npt.NDArray[np.float64]:
     """Seconds by which the clock of each event is ahead, to be subtracted from its time."""
-    return np.array([next((s.seconds for s in skews if s.is_clock_of(e)), 0.0) for e in events], dtype=np.float64)
+    return np.array([sum(s.seconds for s in skews if s.is_clock_of(e)) for e in events], dtype=np.float64)
 
 
 def correct_times(batch: Batch, call_rank: npt.NDArray[np.int32], skews: tuple[Skew, ...]) -> Batch:
     """The calls with their times on the common clock."""
+    skews = tuple(skew for skew in skews if not skew.of_lines)
     if not skews:
         return batch
     off = np.zeros(len(call_rank), dtype=np.int64)
@@ -83,21 +141,21 @@ def correct_times(batch: Batch, call_rank: npt.NDArray[np.int32], skews: tuple[S
 
 
 def _offsets_of_ranks(
-    batch: Batch, call_rank: npt.NDArray[np.int32], call_group: npt.NDArray[np.int32]
+    batch: Batch, call_rank: npt.NDArray[np.int32], call_group: npt.NDArray[np.int32], stamps: npt.NDArray[np.int64]
 ) -> dict[int, tuple[float, int]]:
     """The steady offset of each rank from the median of its peers, in seconds, and its number of calls."""
     calls = batch.calls
     if not len(calls):
         return {}
     together = np.array([op.startswith(_TOGETHER) for op in batch.vocabulary.ops] or [False])
-    use = (calls.completed_ns > 0) & (call_rank >= 0) & (call_group >= 0) & ~calls.is_p2p & (calls.seq >= 0)
+    use = (stamps > 0) & (call_rank >= 0) & (call_group >= 0) & ~calls.is_p2p & (calls.seq >= 0)
     use &= together[np.clip(calls.op, 0, len(together) - 1)]
     rows = np.flatnonzero(use)
     if len(rows) > _ROWS:
         rows = rows[calls.seq[rows] % (1 + len(rows) // _ROWS) == 0]
     if not len(rows):
         return {}
-    seen = calls.completed_ns[rows]
+    seen = stamps[rows]
     clock = (seen - seen.min()).astype(np.float64) / 1e9
     call = _number_calls(call_group[rows], calls.seq[rows])
     members = np.bincount(call)

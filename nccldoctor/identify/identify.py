@@ -57,28 +57,31 @@ def identify(read: Ingested) -> Case:
     call_rank = rank_of_dump[batch.calls.dump] if len(batch.calls) else np.empty(0, dtype=np.int32)
     skews = clock_skew.find_skews(batch, call_rank, call_group, who.processes.host)
     times = event_seconds(events, batch, dump_rank)
+    times = times - clock_skew.clock_offsets(events, skews) if skews else times
+    is_measured = bool((batch.calls.completed_ns > 0).any())
+    of_lines = clock_skew.find_line_skews(events, times, who.processes.host, is_measured=is_measured)
     recorded = _recorded_spans(batch)
     return Case(
         sources=who.sources,
         readings=tuple(_reading(p, recorded.get(p.source.id, [])) for p in read.parsed),
         events=events,
-        batch=clock_skew.correct_times(batch, call_rank, skews),
+        batch=clock_skew.correct_times(batch, call_rank, (*skews, *of_lines)),
         dump_rank=dump_rank,
         call_rank=call_rank,
         call_group=call_group,
         naming=groups,
         world_size=world.size,
         world_at_least=world.at_least,
-        seconds=times - clock_skew.clock_offsets(events, skews) if skews else times,
+        seconds=times - clock_skew.clock_offsets(events, of_lines) if of_lines else times,
         gaps=(
             *read.gaps,
             *who.gaps,
             *dump_gaps(batch, dump_rank, call_group),
             *line_gaps(events, who.sources),
             *owed_look_gaps(events, world.ranks),
-            *clock_skew.skew_gaps(skews),
+            *clock_skew.skew_gaps((*skews, *of_lines)),
         ),
-        skews=skews,
+        skews=(*skews, *of_lines),
         nccl_counters=counters,
         rank_host=who.processes.host,
         rank_pid=who.processes.pid,

@@ -128,7 +128,7 @@ def _places(facts: Facts) -> list[tuple[float, int, int]]:
 def _incident_event(facts: Facts, role: EventRole, alike: Sequence[Event]) -> IncidentEvent:
     """One row for events that say the same, the first of them first."""
     event, hosts_of = alike[0], facts.case.rank_host
-    off = next((s.seconds for s in facts.case.skews if s.is_clock_of(event)), 0.0)
+    off = sum(s.seconds for s in facts.case.skews if s.is_clock_of(event))
     clock = f" (its clock was {abs(off):.1f} s {'ahead' if off > 0 else 'behind'}, set right here)" if off else ""
     hosts = {e.host or hosts_of.get(-1 if e.rank is None else e.rank) for e in alike}
     time = with_year(event.time, facts.liveness.time(event) + off) if event.time is not None else None
