@@ -67,7 +67,8 @@ class Case(Struct, frozen=True, dict=True):
     global rank of each call and the index of its group in ``groups`` (-1: unknown). ``dump_rank`` gives the rank of each dump.
     ``seconds`` is a float64 array parallel to ``events``, which are in input order: epoch seconds on one clock, NaN for no time.
     ``world_size`` is None where ranks may be missing; ``world_at_least`` as many there are in any case.
-    ``skews`` are the clocks by which ``seconds`` and the times of ``calls`` were corrected. ``rank_host``, ``rank_pid`` and
+    ``skews`` are the clocks by which ``seconds`` and the times of ``calls`` were corrected, ``compared`` the ranks whose clocks were
+    compared. ``rank_host``, ``rank_pid`` and
     ``rank_device`` say where a rank ran, ``pods`` which of those hosts are pods, and on which nodes.
     ``nccl_counters`` are the counts of NCCL's own observers.
     """
@@ -85,6 +86,7 @@ class Case(Struct, frozen=True, dict=True):
     world_at_least: int = 0
     gaps: tuple[Gap, ...] = ()
     skews: tuple[Skew, ...] = ()
+    compared: Ranks = Ranks()
     nccl_counters: tuple[NcclCounters, ...] = ()
     rank_host: Mapping[int, str] = {}
     rank_pid: Mapping[int, int] = {}
@@ -131,6 +133,11 @@ class Case(Struct, frozen=True, dict=True):
             return False
         noted = any(note.what in _SIZE_NOTES and note.detail == str(size) for note in self.of(Note))
         return not noted and not any(len(g.ranks) == size for dump in self.dumps for g in dump.config if g.ranks)
+
+    def share_clock(self, one: int | None, other: int | None) -> bool:
+        """True where two ranks run on one host, or the clocks of theirs were compared; also where one may be on any host."""
+        hosts = {self.rank_host.get(rank, "") for rank in (one, other) if rank is not None}
+        return len(hosts) < 2 or "" in hosts or {one, other} <= self.compared
 
     def of(self, cls: type[_E], rank: int | None = None) -> Iterator[_E]:
         """All events of one kind, in input order; of one rank where ``rank`` is given."""

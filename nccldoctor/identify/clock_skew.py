@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 from msgspec.structs import replace
 
 from nccldoctor.events import DumpSignal, Event, Events, Progress
@@ -40,19 +41,28 @@ _TOGETHER = (
 )
 
 
+class Clocks(Struct, frozen=True):
+    """The clocks that differ from most, and the ranks whose clocks were compared at all."""
+
+    skews: tuple[Skew, ...] = ()
+    compared: Ranks = Ranks()
+
+
 def find_skews(
     batch: Batch, call_rank: npt.NDArray[np.int32], call_group: npt.NDArray[np.int32], rank_host: Mapping[int, str]
-) -> tuple[Skew, ...]:
+) -> Clocks:
     """The clocks that differ from most by :data:`NOTICED` seconds or more, by host, else by equal difference."""
     offsets = _offsets_of_ranks(batch, call_rank, call_group, batch.calls.completed_ns)
-    if not (batch.calls.completed_ns > 0).any():  # whoever was later than the limit in a call that ended has another clock
+    if not (
+        batch.calls.completed_ns > 0
+    ).any():  # whoever was later than the limit in a call that ended has another clock
         limit = int(batch.calls.timeout_ms.max(initial=0)) / 1e3
         told = _offsets_of_ranks(batch, call_rank, call_group, batch.calls.created_ns)
         offsets = {rank: own for rank, own in told.items() if 0 < limit < abs(own[0])}
-    return _skews(offsets, rank_host, NOTICED)
+    return _clocks(offsets, rank_host, NOTICED)
 
 
-def _skews(offsets: Mapping[int, tuple[float, int]], rank_host: Mapping[int, str], least: float) -> tuple[Skew, ...]:
+def _clocks(offsets: Mapping[int, tuple[float, int]], rank_host: Mapping[int, str], least: float) -> Clocks:
     by: dict[str | int, list[int]] = {}
     for rank, (offset, _) in sorted(offsets.items()):
         by.setdefault(rank_host.get(rank, round(offset * 2)), []).append(rank)
@@ -62,19 +72,19 @@ def _skews(offsets: Mapping[int, tuple[float, int]], rank_host: Mapping[int, str
         if abs(offset) >= least:
             host = place if isinstance(place, str) else None
             out.append(Skew(Ranks(ranks), host, round(offset, 3), min(offsets[r][1] for r in ranks)))
-    return tuple(sorted(out, key=lambda skew: (min(skew.ranks), skew.host or "")))
+    return Clocks(tuple(sorted(out, key=lambda skew: (min(skew.ranks), skew.host or ""))), Ranks(offsets))
 
 
 def find_line_skews(
     events: Events, seconds: npt.NDArray[np.float64], rank_host: Mapping[int, str], *, is_measured: bool
-) -> tuple[Skew, ...]:
+) -> Clocks:
     """The clocks that differ by the steps that ranks report and by their lines about a dump signal.
 
     ``seconds`` are the times of the events. Where the clocks of calls are ``is_measured``, a difference is one of lines alone, as is one of
     time zones.
     """
     if len(set(rank_host.values())) < 2:
-        return ()
+        return Clocks()
     steps: dict[tuple[str, int], dict[int, float]] = {}
     for place, event in zip(events.places_of(Progress), events.of_kind(Progress), strict=True):
         if event.rank in rank_host and event.step is not None and not np.isnan(seconds[place]):
@@ -84,13 +94,13 @@ def find_line_skews(
         if told.rank in rank_host and not np.isnan(seconds[place]):
             signal.setdefault(told.rank, float(seconds[place]))
     by_steps = {r: own for r, own in _offsets_of_moments(steps.values()).items() if own[1] >= SHARED}
-    for words, offsets in (("steps that they reported", by_steps), ("dump signal", _offsets_of_moments([signal]))):
-        found = _skews(offsets, rank_host, UNEVEN if words == "steps that they reported" else 2 * UNEVEN)
-        if found:
-            return tuple(
-                replace(skew, moments=words, of_lines=is_measured or abs(skew.seconds) > QUARTER - NEAR) for skew in found
-            )
-    return ()
+    clocks = _clocks(by_steps, rank_host, UNEVEN), _clocks(_offsets_of_moments([signal]), rank_host, 2 * UNEVEN)
+    found, moments = (clocks[0], "steps that they reported") if clocks[0].skews else (clocks[1], "dump signal")
+    skews = (
+        replace(skew, moments=moments, of_lines=is_measured or abs(skew.seconds) > QUARTER - NEAR)
+        for skew in found.skews
+    )
+    return Clocks(tuple(skews), clocks[0].compared | clocks[1].compared)
 
 
 def _offsets_of_moments(moments: Iterable[Mapping[int, float]]) -> dict[int, tuple[float, int]]:

@@ -55,33 +55,35 @@ def identify(read: Ingested) -> Case:
         groups, counters = with_communicators(groups, counters)
     rank_of_dump = np.array([-1 if r is None else r for r in dump_rank], dtype=np.int32)
     call_rank = rank_of_dump[batch.calls.dump] if len(batch.calls) else np.empty(0, dtype=np.int32)
-    skews = clock_skew.find_skews(batch, call_rank, call_group, who.processes.host)
+    clocks = clock_skew.find_skews(batch, call_rank, call_group, who.processes.host)
     times = event_seconds(events, batch, dump_rank)
-    times = times - clock_skew.clock_offsets(events, skews) if skews else times
+    times = times - clock_skew.clock_offsets(events, clocks.skews) if clocks.skews else times
     is_measured = bool((batch.calls.completed_ns > 0).any())
     of_lines = clock_skew.find_line_skews(events, times, who.processes.host, is_measured=is_measured)
+    skews = (*clocks.skews, *of_lines.skews)
     recorded = _recorded_spans(batch)
     return Case(
         sources=who.sources,
         readings=tuple(_reading(p, recorded.get(p.source.id, [])) for p in read.parsed),
         events=events,
-        batch=clock_skew.correct_times(batch, call_rank, (*skews, *of_lines)),
+        batch=clock_skew.correct_times(batch, call_rank, skews),
         dump_rank=dump_rank,
         call_rank=call_rank,
         call_group=call_group,
         naming=groups,
         world_size=world.size,
         world_at_least=world.at_least,
-        seconds=times - clock_skew.clock_offsets(events, of_lines) if of_lines else times,
+        seconds=times - clock_skew.clock_offsets(events, of_lines.skews) if of_lines.skews else times,
         gaps=(
             *read.gaps,
             *who.gaps,
             *dump_gaps(batch, dump_rank, call_group),
             *line_gaps(events, who.sources),
             *owed_look_gaps(events, world.ranks),
-            *clock_skew.skew_gaps((*skews, *of_lines)),
+            *clock_skew.skew_gaps(skews),
         ),
-        skews=(*skews, *of_lines),
+        skews=skews,
+        compared=clocks.compared | of_lines.compared,
         nccl_counters=counters,
         rank_host=who.processes.host,
         rank_pid=who.processes.pid,

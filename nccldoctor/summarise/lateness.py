@@ -173,7 +173,10 @@ def _report(
     shown = _ranks_shown(findings, window, late)
     last = _times_last(window, late)
     place = {rank: at for at, rank in enumerate(window.ranks.tolist())}
-    before = [next((s.seconds * 1e3 for s in facts.case.skews if r in s.ranks and not s.of_lines), 0.0) for r in window.ranks.tolist()]
+    before = [
+        next((s.seconds * 1e3 for s in facts.case.skews if r in s.ranks and not s.of_lines), 0.0)
+        for r in window.ranks.tolist()
+    ]
     corrected = float(np.max(np.abs(shift + np.array(before)))) if len(shift) else 0.0
     if corrected:
         why = "clocks of different hosts aligned on calls that completed together"

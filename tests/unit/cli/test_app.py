@@ -230,6 +230,16 @@ def test_interrupt(hung: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "Traceback" not in result.stderr
 
 
+def test_inspect_prints_what_each_rank_did(hung: Path) -> None:
+    text = run("inspect", hung, "--tracks").stdout
+    rows = json.loads(run("inspect", hung, "--tracks", "--format", "json").stdout)["tracks"]
+    waits = [row for row in rows if row["doing"] == "in call"]
+    assert waits, rows
+    assert all(row["what"] in text and row["where"] for row in waits), text
+    of_rank = [row["latest"] for row in rows if row["rank"] == waits[0]["rank"] and row["latest"]]
+    assert of_rank == sorted(of_rank), "a track is in the order of its times"
+
+
 def test_inspect(hung: Path) -> None:
     document = json.loads(run("inspect", hung, "--format", "json").stdout)
     assert document["schema_version"] == "1.0"

@@ -37,7 +37,7 @@ def found(
     columns = {"dump": [rank for rank, _ in rows], "seq": [seq for _, seq in rows], "completed_ns": seen}
     table = Calls.build(columns | {"op": [0] * len(rows)})
     ranks = np.array([rank for rank, _ in rows], dtype=np.int32)
-    return find_skews(Batch((), table, words), ranks, np.zeros(len(rows), np.int32), hosts)
+    return find_skews(Batch((), table, words), ranks, np.zeros(len(rows), np.int32), hosts).skews
 
 
 def test_a_host_that_is_ahead_is_named_with_its_ranks() -> None:
@@ -78,7 +78,7 @@ def test_ranks_of_unknown_hosts_are_told_together() -> None:
 
 def test_no_recorder_no_clock() -> None:
     empty = np.zeros(0, np.int32)
-    assert find_skews(Batch.empty(), empty, empty, {}) == ()
+    assert find_skews(Batch.empty(), empty, empty, {}).skews == ()
 
 
 def dumps(folder: Path) -> Path:

@@ -31,6 +31,7 @@ from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.absence import WORK, are_only_ones_left
 from nccldoctor.events import CollectiveTimeout, Event, ExceptionRaised, Heartbeat, Phase, Progress
+from nccldoctor.identify.event_times import QUARTER
 from nccldoctor.model import CauseClass, Confidence, Doubt, Stalled
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.event_details import elapsed_seconds
@@ -43,6 +44,9 @@ LIMITS = (600, 1800)
 
 FREED = 10.0
 """Seconds after a timeout in which the end of the peers may have freed a rank: of a lock, or of a wait for one of them."""
+
+_WRONG = 60.0
+"""Seconds by which a clock that nothing compared may be wrong; zones differ by quarters of an hour."""
 
 _PREPARES = ("Map", "Filter", "Tokeniz", "Running tokenizer", "Packing", "Generating", "Grouping", "Scanning")
 
@@ -151,11 +155,19 @@ def _work_went_on(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     work = ongoing(WORK.get(kinds.pop(), "")) if len(kinds) == 1 else ""
     known = Confidence.HIGH if are_only_ones_left(facts, ranks) else Confidence.MEDIUM
     doubts = []
-    for line in done.values():
+    for rank, line in done.items():
+        after = facts.liveness.time(line) - facts.liveness.alarm
         if line.rank is None:
             doubts.append(Doubt(say("slow.line-without-rank"), known, Confidence.MEDIUM))
-        if not _is_longer(line, limit) and math.isnan(facts.liveness.time(line)):
+        if _is_longer(line, limit):
+            continue
+        if math.isnan(facts.liveness.time(line)):
             doubts.append(Doubt.at_most(Confidence.MEDIUM, say("slow.line-without-time")))
+        if after > 0 and math.isnan(_alarm_by_clock_of(facts, rank)):
+            is_far = _WRONG < after < QUARTER - _WRONG
+            doubts.append(
+                Doubt(say("slow.clocks-unknown"), Confidence.HIGH, Confidence.MEDIUM if is_far else Confidence.LOW)
+            )
     return Hypothesis(
         headline_of("slow.still-working", who=who(facts.case, ranks), ranks=ranks, call=stall.what, doing=work),
         [*evidence, Waiting(stall.call)],
@@ -170,13 +182,26 @@ def _late_work(facts: Facts, rank: int, limit: float) -> Event | None:
     activity = facts.liveness.activity(rank)
     ended = [p for p in activity.phases if _is_late_end(facts, p, limit)]
     moved = [e for e in facts.case.events.of_kind(Heartbeat, Progress) if e.rank == rank]
-    moved = [e for e in moved if facts.liveness.time(e) > facts.liveness.alarm]
+    moved = [e for e in moved if facts.liveness.time(e) > facts.liveness.alarm and _is_surely_later(facts, e)]
     return (*ended[-1:], *moved[-1:], None)[0]
+
+
+def _is_surely_later(facts: Facts, event: Event) -> bool:
+    """True unless the clocks of two hosts alone may put a line behind the first complaint."""
+    when, alarm = facts.liveness.time(event), _alarm_by_clock_of(facts, event.rank)
+    return not when < (facts.liveness.alarm + FREED if math.isnan(alarm) else alarm)
+
+
+def _alarm_by_clock_of(facts: Facts, rank: int | None) -> float:
+    """The first complaint by a clock that is known to go with that of a rank; NaN where there is none."""
+    alarms = (e for own in facts.liveness.by_rank.values() for e in own.alarms if facts.case.share_clock(rank, e.rank))
+    return min((at for e in alarms if not math.isnan(at := facts.liveness.time(e))), default=math.nan)
 
 
 def _is_late_end(facts: Facts, phase: Phase, limit: float) -> bool:
     """True of work that ended after the first complaint, or took longer than the limit."""
-    return phase.is_over and (facts.liveness.is_after_alarm(phase) or _is_longer(phase, limit))
+    is_later = facts.liveness.is_after_alarm(phase) and _is_surely_later(facts, phase)
+    return phase.is_over and (is_later or _is_longer(phase, limit))
 
 
 def _is_longer(event: Event, limit: float) -> bool:
