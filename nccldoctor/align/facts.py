@@ -13,6 +13,7 @@ from nccldoctor.align.failures import Failure, failures
 from nccldoctor.align.first_pending import Key
 from nccldoctor.align.lateness.late_ranks import Lateness, measure_lateness
 from nccldoctor.align.liveness import Liveness, collect_liveness
+from nccldoctor.align.progress.from_lines import with_counted_members
 from nccldoctor.align.progress.table import ProgressTable, build_progress_table
 from nccldoctor.align.progress.unnamed_lines import place_unnamed_lines
 from nccldoctor.align.stalls import Stall, StallKind, stalls
@@ -51,7 +52,7 @@ class Facts(Struct, frozen=True):
 
 def align(case: Case) -> Facts:
     """Lay the ranks side by side."""
-    case = place_unnamed_lines(case)
+    case = with_counted_members(place_unnamed_lines(case))
     progress = build_progress_table(case)
     graph = build_wait_graph(case, progress)
     liveness = collect_liveness(case)

@@ -22,7 +22,7 @@ OF_MACHINES = frozenset(
 )
 """Classes that a kernel log may refute."""
 
-MEMBERS_KNOWN = frozenset({"config", "world", "nccl"})
+MEMBERS_KNOWN = frozenset({"config", "world", "nccl", "seats"})
 """Ways to know a group's members even where records of theirs are lost."""
 
 NAMED = 2

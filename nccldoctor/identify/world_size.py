@@ -50,8 +50,8 @@ def world_size(batch: Batch, events: Events, seen: Ranks) -> WorldSize:
         size = max(recorded)
         return WorldSize(size if above <= size else None, max(size, above))
     parts = [*_sizes_of_parts(events), *_gather_sizes(events, is_whole=False)]
-    least = max((*parts, *_least_sizes(events), above))
-    whole = next((size for size in _sizes_of_the_job(events) if size >= least), None)
+    least = max(above, *(size for size in (0, *parts, *_least_sizes(events)) if size <= MOST_GPUS))
+    whole = next((size for size in _sizes_of_the_job(events) if least <= size <= MOST_GPUS), None)
     if whole is None and least in parts and 2 * len(seen) >= least:
         whole = least
     return WorldSize(whole, whole or least)
@@ -79,7 +79,7 @@ def gpus_by_ras(events: Iterable[RasStatus]) -> int:
         return total
     rows = [(e.nranks or 0, e.gpus) for e in events if e.gpus is not None]
     size = max((nranks for nranks, _ in rows), default=0)
-    return size if size <= MOST_GPUS and all(gpus <= size for _, gpus in rows) else 0
+    return size if all(gpus <= size for _, gpus in rows) else 0
 
 
 def _sizes_of_parts(events: Events) -> Iterator[int]:

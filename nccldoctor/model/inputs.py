@@ -133,8 +133,8 @@ NOT_NAMED = "not named"
 class Group(Struct, frozen=True):
     """A process group: its agreed name and its members; never the name alone.
 
-    ``learned`` says where the members come from: ``config`` (pg_config of a dump), ``entries`` (who
-    recorded calls in it), ``log`` (lines that name it), ``world`` (the size of the job is on record), ``listed`` (the launcher
+    ``learned`` says where the members come from: ``config`` (pg_config of a dump), ``entries`` (who recorded calls in it), ``log`` (lines
+    that name it), ``seats`` (these, and the number of members), ``world`` (the size of the job is on record), ``listed`` (the launcher
     lists every known rank), ``nccl`` (a communicator whose members NCCL itself prints), ``assumed``, ``unnamed`` (it stands for one call
     of one rank, of which no line names the group). ``is_assumed`` is true of a default group that nothing names: its lines may be of it.
     """

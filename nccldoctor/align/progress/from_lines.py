@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
+from msgspec.structs import replace
+
 from nccldoctor.align.progress.group_progress import GroupProgress
-from nccldoctor.align.progress.unnamed_lines import QUEUED, line_key
+from nccldoctor.align.progress.unnamed_lines import QUEUED, line_key, stride_of
 from nccldoctor.events import CallTimeout, DumpSignal, Event, WorkStatus
 from nccldoctor.identify.case import Case
 from nccldoctor.identify.groups import DEFAULT
+from nccldoctor.identify.world_size import GATHERS
+from nccldoctor.model.ranks import Ranks
 
 
 def add_watchdog_lines(case: Case, progress: dict[tuple[int, int], GroupProgress]) -> None:
@@ -82,3 +88,28 @@ def group_of(case: Case, event: Event) -> int | None:
         return case.naming.by_local.get((event.rank, DEFAULT))
     key = line_key(event)
     return case.naming.by_line.get(key) if key is not None else None
+
+
+def with_counted_members(case: Case) -> Case:
+    """Gives groups that only lines name all members that the sizes of their gathers count, where the heard ones show the stride.
+
+    Ranks 4 and 6 are ranks 0 and 1 of dp, whose gather makes 4,000 elements of 1,000: its members are 4, 6, 8 and 10.
+    """
+    seats: dict[int, set[tuple[int, int]]] = defaultdict(set)
+    sizes: dict[int, set[int]] = defaultdict(set)
+    for event in case.of(CallTimeout):
+        group = group_of(case, event)
+        if group is None or case.groups[group].learned != "log" or event.rank is None or event.group_rank is None:
+            continue
+        seats[group].add((event.rank, event.group_rank))
+        small, big = sorted((event.numel_in or 0, event.numel_out or 0))
+        if event.op in GATHERS and small and big % small == 0:
+            sizes[group].add(big // small)
+    groups = list(case.groups)
+    for group, of_group in sizes.items():
+        (rank, seat), stride = min(seats[group]), stride_of(frozenset(seats[group]))
+        first, size = rank - seat * stride, min(of_group)
+        members = Ranks(range(first, first + size * stride, stride) if stride and size <= len(case.world) else ())
+        if len(of_group) == 1 and groups[group].members <= members <= case.world:
+            groups[group] = replace(groups[group], members=members, learned="seats")
+    return replace(case, naming=replace(case.naming, all=tuple(groups)))

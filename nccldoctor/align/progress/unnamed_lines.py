@@ -10,7 +10,7 @@ counts #18, and rank 1 that gave up on #18 too may wait in another group.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from msgspec.structs import replace
@@ -25,6 +25,9 @@ from nccldoctor.model.ranks import Ranks
 
 QUEUED = 64
 """Calls of one group that may wait behind each other when the first of them times out."""
+
+FEWEST_IN_ROW = 3
+"""Ranks that show by their places alone that they are of one group."""
 
 _Identity = tuple[int, str | None, int | None]
 """A call as different ranks know it: number, operation, elements."""
@@ -48,10 +51,13 @@ def place_unnamed_lines(case: Case) -> Case:
     named = _named_calls(case)
     placed = _by_own_records(case, named, keys)
     placed |= _by_peers(case, placed | named, [key for key in keys if key not in placed])
+    groups = list(case.groups)
+    for key, group in _by_seats(case, placed | named, [key for key in keys if key not in placed]):
+        placed[key], groups[group] = group, replace(groups[group], members=groups[group].members | [key[0]])
     placed |= {
         key: 0 for e in lines if (key := line_key(e)) is not None and key not in placed and _is_of_world(case, e)
     }
-    groups, left = list(case.groups), [key for key in keys if key not in placed]
+    left = [key for key in keys if key not in placed]
     if left and _can_be_one_group(case, lines, named):
         placed |= dict.fromkeys(left, 0)
         groups[0] = replace(groups[0], is_assumed=not named)
@@ -129,6 +135,50 @@ def _by_peers(case: Case, known: Mapping[LineKey, int], keys: Sequence[LineKey])
         if len(groups) == 1:
             placed[key] = groups.pop()
     return placed
+
+
+Seats = frozenset[tuple[int, int]]
+"""Ranks with their numbers inside a group: members 0, 2, 4 and 6 are its ranks 0, 1, 2 and 3."""
+
+
+def stride_of(seats: Seats) -> int:
+    """What lies between two neighbours; 0 where fewer than two are known, or no one stride fits."""
+    (rank, seat), *others = sorted(seats)
+    strides = {divmod(r - rank, s - seat) if s != seat else (0, 1) for r, s in others}
+    stride, rest = min(strides) if len(strides) == 1 else (0, 0)
+    return stride if rest == 0 and stride > 0 else 0
+
+
+def _by_seats(case: Case, known: Mapping[LineKey, int], keys: Sequence[LineKey]) -> Iterator[tuple[LineKey, int]]:
+    """Calls with the number, operation and size of those of a group that lines name, of ranks that sit where its next members do.
+
+    Sister groups make the same calls, so that a place must prove it: two members show the stride; a rank that is its own number inside a
+    group has all lower ones beside it; and sisters would not give three and more ranks places in one row. Ranks 0 and 2 are ranks 0 and
+    1 of dp, whose rank 2 must be rank 4.
+    """
+    lines = [e for e in (*case.of(CallTimeout), *case.of(WorkStatus)) if e.group_rank is not None]
+    seat_of = {key: (key[0], e.group_rank or 0) for e in lines if (key := line_key(e)) is not None}
+    of_call: dict[_Identity, set[int]] = defaultdict(set)
+    rows: dict[_Identity, set[tuple[int, int]]] = defaultdict(set)
+    seats: dict[int, set[tuple[int, int]]] = defaultdict(set)
+    for key, seat in seat_of.items():
+        rows[key[1:]].add(seat)
+    in_row = {call for call, row in rows.items() if len(row) >= FEWEST_IN_ROW and stride_of(frozenset(row))}
+    for key, group in known.items():
+        of_call[key[1:]].add(group)
+        seats[group] |= {seat_of[key]} if key in seat_of else set()
+    for key in keys:
+        groups = of_call[key[1:]] if key[3] is not None and key in seat_of else set()
+        is_row = len(groups) == 1 and key[1:] in in_row
+        fitting = [g for g in groups if seats[g] and (is_row or _fits(frozenset(seats[g]), seat_of[key]))]
+        if len(fitting) == 1 and case.groups[fitting[0]].learned == "log":
+            yield key, fitting[0]
+
+
+def _fits(seats: Seats, new: tuple[int, int]) -> bool:
+    """True where the others show the stride that leads to this place, or each rank is its own number in the group."""
+    stride = stride_of(seats)
+    return (stride > 0 and stride_of(seats | {new}) == stride) or all(rank == seat for rank, seat in seats | {new})
 
 
 def _is_of_world(case: Case, event: Event) -> bool:

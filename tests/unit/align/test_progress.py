@@ -7,12 +7,13 @@ from collections.abc import Sequence
 import pytest
 from builders.jobs.cases import WORLD, Log, RecordedRank, Team, case, gave_up, group_named, said
 
-from nccldoctor.align.progress.from_lines import group_of
+from nccldoctor.align.progress.from_lines import group_of, with_counted_members
 from nccldoctor.align.progress.group_progress import GroupProgress
 from nccldoctor.align.progress.table import ProgressTable, build_progress_table
 from nccldoctor.align.progress.unnamed_lines import place_unnamed_lines
 from nccldoctor.events import BlockingWaitTimeout, DumpSignal, GroupRef, WorkStatus
 from nccldoctor.identify.case import Case
+from nccldoctor.model.ranks import Ranks
 
 PAIR = Team("7", "tp", (2, 3))
 DEFAULT_REF = GroupRef(pg_id=0, uid="0")
@@ -291,6 +292,62 @@ def test_a_named_group_that_nobody_knows_is_not_taken_for_another() -> None:
     found = case(RecordedRank(2).calls(3))
     line = gave_up(2, 3, team=Team("999", "cp", (2,)))
     assert group_of(found, line) is None
+
+
+# ---- lines with and without the group of one call
+
+
+def timed_out(
+    members: Sequence[int], named: Sequence[int], *, uid: str = "5", without: Sequence[int] = (), **fields: object
+) -> list[Log]:
+    """The logs of a dp group in #77: lines of ``named`` members have its name, those of the others do not."""
+    team = Team(uid, "dp", tuple(members))
+    return [
+        log(rank, gave_up(rank, 77, team=team if rank in named else None, group_rank=seat, **fields))
+        for seat, rank in enumerate(members)
+        if rank not in without
+    ]
+
+
+def groups_in(found: Case) -> dict[int, str]:
+    """The group of each rank's line, by its name."""
+    return {e.rank or 0: found.groups[group_of(found, e) or 0].uid for e in found.events}
+
+
+@pytest.mark.parametrize(
+    ("members", "named"),
+    [((0, 1, 2, 3), (0, 1)), ((0, 1, 2, 3), (2,)), ((4, 5, 6, 7), (4,)), ((1, 3, 5, 7), (3, 7)), ((0, 1), (1,))],
+)
+def test_lines_of_one_call_with_and_without_its_group_are_joined(members: Sequence[int], named: Sequence[int]) -> None:
+    found = placed(logs=timed_out(members, named))
+    assert groups_in(found) == dict.fromkeys(members, "5")
+    assert found.groups[group_of(found, found.events[0]) or 0].members == Ranks(members)
+
+
+def test_sister_groups_make_the_same_call_and_are_not_pooled() -> None:
+    """Ranks 0 and 2, and ranks 1 and 3: rank 2 may sit beside either."""
+    for named in ((0,), (0, 1)):
+        found = placed(logs=[*timed_out((0, 2), named), *timed_out((1, 3), named, uid="6")])
+        groups = {e.rank: group_of(found, e) for e in found.events}
+        assert len(set(groups.values())) == 4, groups
+    found = placed(logs=[*timed_out((0, 2, 4, 6), (0, 2)), *timed_out((1, 3, 5, 7), (1, 5), uid="6")])
+    assert groups_in(found) == {rank: "56"[rank % 2] for rank in range(8)}
+    beside = placed(logs=[*timed_out((0, 2), (0,), without=(2,)), *timed_out((1, 3), (), without=(1,))])
+    assert len({group_of(beside, e) for e in beside.events}) == 2
+
+
+def test_a_call_of_another_size_is_another() -> None:
+    logs = [*timed_out((0, 1), (0, 1)), log(2, gave_up(2, 77, group_rank=2, numel_in=9))]
+    assert groups_in(placed(logs=logs))[2] != "5"
+
+
+def test_a_gather_counts_the_members_of_any_group() -> None:
+    logs = timed_out((1, 3, 5, 7), (1, 3), without=(5,), op="_ALLGATHER_BASE", numel_in=100, numel_out=400)
+    found = with_counted_members(placed(logs=logs))
+    group = found.groups[group_of(found, found.events[0]) or 0]
+    assert (group.members, group.learned) == (Ranks([1, 3, 5, 7]), "seats")
+    logs = timed_out((1, 3, 5, 7), (1,), without=(3, 5, 7), op="_ALLGATHER_BASE", numel_in=100, numel_out=10**15)
+    assert with_counted_members(placed(logs=logs)).groups[1].learned == "log", "one member shows no stride"
 
 
 # ---- who is known how

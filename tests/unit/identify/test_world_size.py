@@ -201,4 +201,10 @@ def test_the_table_of_ras_tells_the_size_where_one_communicator_holds_all_gpus()
     assert size_by(row(16, 16), row(2, 16)) == WorldSize(16, 16)
     assert size_by(row(16, 15)) == WorldSize(16, 16), "one member does not answer"
     assert size_by(row(8, 16), row(2, 16)).exact is None, "two communicators of eight"
-    assert size_by(row(1 << 30, 16)).exact is None
+
+
+@pytest.mark.parametrize(
+    "line", [gather(group=None, numel_out=10**15), gather(group=DEFAULT, numel_out=10**15), row(10**9, 10**9)]
+)
+def test_no_line_makes_a_job_of_a_million_ranks(line: Event) -> None:
+    assert size_by(line, told("job-size", 10**9), seen=Ranks([3])) == WorldSize(None, 4)
