@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import cached_property
+from itertools import pairwise
 
 from msgspec import Struct
 
@@ -95,7 +96,8 @@ def _names(inits: Iterable[CommInit]) -> dict[Local, str]:
 def _names_by_size(calls: Iterable[CollCall], names: Mapping[Local, str]) -> dict[Local, str]:
     """Names without INIT lines, where every rank calls in only one communicator of a size, and as many ranks do.
 
-    Eight ranks each print one pointer with ``nranks 8``: these pointers are one communicator.
+    Eight ranks each print one pointer with ``nranks 8``: these pointers are one communicator. So are those of ranks 0-5 alone: of the
+    lowest ranks more than half stand together. Ranks 0-2 and 7 are of two.
     """
     pointers: dict[int, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
     for call in calls:
@@ -104,7 +106,10 @@ def _names_by_size(calls: Iterable[CollCall], names: Mapping[Local, str]) -> dic
     by_size: dict[Local, str] = {}
     for size, by_rank in pointers.items():
         places = [(rank, pointer) for rank, of_rank in by_rank.items() for pointer in of_rank]
-        if size == len(by_rank) == len(places) and not any(place in names for place in places):
+        ranks = sorted(by_rank)
+        is_whole = size == len(ranks) and len({after - rank for rank, after in pairwise(ranks)}) <= 1
+        has_one_each = len(ranks) == len(places) and not any(place in names for place in places)
+        if has_one_each and (is_whole or 2 * len(ranks) > size > ranks[-1]):
             by_size |= dict.fromkeys(places, f"of {size} ranks")
     return by_size
 

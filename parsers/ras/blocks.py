@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import islice
+from itertools import islice, pairwise
 
 from msgspec import Struct
 
@@ -89,8 +89,9 @@ def _ranks_in(text: str) -> list[int]:
 def ras_block(line: Line, first: re.Match[str]) -> Iterator[RasStatus]:
     """The events of the block that begins on this line."""
     below: list[str] = []
-    for other in line.following(_BLOCK):
-        text = other.body
+    for text, after in pairwise([*(other.body for other in line.following(_BLOCK)), ""]):
+        if not text.strip() and _OPERATION.search(after[:300]):
+            continue  # an empty line stands between the operations of one block
         if not text.strip() or BLOCK_HEAD.search(text[:300]) or text[:1] not in " \t":
             break
         below.append(text)

@@ -2,7 +2,8 @@
 
 ``opCount`` is the number of a launch: calls of one group share it, replays of a captured graph count without a line, and sends and
 receives count on their two ends alone. So only calls that stand alone under their number are compared, in communicators without sends,
-and only behind a number under which the members agreed.
+and behind a number under which the members agreed. Without one, a few that differ from most others are out of step, by the call or by the
+number: that is weak.
 """
 
 from __future__ import annotations
@@ -57,7 +58,8 @@ MAY_FIT_OTHERS = Doubt.at_most(Confidence.LOW, say("counters.may-differ-briefly"
 class Difference(Struct, frozen=True):
     """The first number under which members issued unlike calls; ``odd`` is empty where no majority stands against few.
 
-    ``shift`` is 1 where the calls of ``odd`` fit when its peers' are moved up by one (it skipped one), -1 where it issued one more.
+    ``is_first``: no line shows that they agreed before. ``shift`` is 1 where the calls of ``odd`` fit when its peers' are moved up by one
+    (it skipped one), -1 where it issued one more.
     """
 
     comm: str
@@ -65,6 +67,7 @@ class Difference(Struct, frozen=True):
     aspect: str
     calls: Mapping[int, CollCall]
     odd: Ranks
+    is_first: bool
     shift: int = 0
 
 
@@ -199,23 +202,21 @@ def _first_unlike_call(
             sides[_kind(call)].add(rank)
         if len(sides) < 2:
             agreed |= set(by_rank) if len(by_rank) > 1 else set()
-        elif number == 0 or set(by_rank) <= agreed:
-            ordered = sorted(sides.items(), key=lambda side: (-len(side[1]), min(side[1])))
-            most = len(ordered[0][1])
-            odd = (
-                Ranks(r for _, ranks in ordered[1:] for r in ranks)
-                if most >= MAJORITY and 2 * most > len(by_rank)
-                else Ranks()
-            )
-            kinds = list(sides)
-            place = next(i for i in range(3) if len({kind[i] for kind in kinds}) > 1)
-            peer = min(ordered[0][1])
-            shift = next(
-                (s for s in (1, -1) if odd and all(_is_equal_when_shifted(calls, number, r, peer, s) for r in odd)), 0
-            )
-            if not shift and odd and all(_is_usual_next(calls, number, r, peer) for r in odd):
-                shift = 1
-            return Difference(comm, number, ASPECTS[place], by_rank, odd, shift)
+            continue
+        ordered = sorted(sides.items(), key=lambda side: (-len(side[1]), min(side[1])))
+        most, is_first = len(ordered[0][1]), number > 0 and not set(by_rank) <= agreed
+        is_clear = most >= MAJORITY and 2 * most > len(by_rank)
+        if is_first and not is_clear:
+            continue
+        odd = Ranks(r for _, ranks in ordered[1:] for r in ranks) if is_clear else Ranks()
+        kinds, peer = list(sides), min(ordered[0][1])
+        place = next(i for i in range(3) if len({kind[i] for kind in kinds}) > 1)
+        shift = next(
+            (s for s in (1, -1) if odd and all(_is_equal_when_shifted(calls, number, r, peer, s) for r in odd)), 0
+        )
+        if not shift and odd and all(_is_usual_next(calls, number, r, peer) for r in odd):
+            shift = 1
+        return Difference(comm, number, ASPECTS[place], by_rank, odd, is_first, shift)
     return None
 
 
@@ -263,7 +264,7 @@ def _hypothesis(facts: Facts, found: Difference) -> Hypothesis:
             )
             for r in some
         ),
-        (COUNTS_ALONE if facts.liveness.first_alarm is not None else MAY_DIFFER,),
+        (COUNTS_ALONE if facts.liveness.first_alarm is not None and not found.is_first else MAY_DIFFER,),
         ranks=found.odd,
         suspects=Ranks() if found.odd else Ranks(found.calls),
         stalled=Stalled(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from builders.jobs.nccl_job import (
@@ -460,3 +461,48 @@ def test_coverage_tells_whose_calls_were_counted() -> None:
 
 def test_wait_is_part_of_the_program() -> None:
     assert job(late([5])).ranks[0].todo[job(late([5])).ranks[0].at] == WAIT, "the others wait, and launch nothing more"
+
+
+# --- one call of each rank, as people paste them ------------------------------------------------------------------
+
+
+def pasted(size: int, ranks: Iterable[int], odd: int | None = None, number: int = 0x1A5, **other: Any) -> str:
+    """One COLL line of each of these ranks; that of ``odd`` has other values."""
+    lines = []
+    for rank in ranks:
+        call = {"op": "AllReduce", "count": 4096, "type": 7} | (other if rank == odd else {})
+        lines.append(
+            f"[rank{rank}]: n1:{7000 + rank}:{7040 + rank} [{rank}] NCCL INFO {call['op']}: opCount {number:x} sendbuff 0x7f60 "
+            f"recvbuff 0x7f60 count {call['count']} datatype {call['type']} op 0 root 0 comm 0x55{rank:02x} [nranks={size}] stream 0x55\n"
+        )
+    return "".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("other", "cause"),
+    [
+        ({"count": 99}, "size-mismatch"),
+        ({"count": 99, "type": 9}, "size-mismatch"),
+        ({"type": 9}, "dtype-mismatch"),
+        ({"op": "AllGather", "count": 99}, "op-mismatch"),
+    ],
+)
+@pytest.mark.parametrize(("size", "heard", "odd"), [(4, 4, 2), (6, 6, 0), (8, 8, 7), (8, 6, 3)])
+def test_one_line_of_each_rank_shows_who_differs_from_most(
+    other: dict[str, Any], cause: str, size: int, heard: int, odd: int
+) -> None:
+    ruling = read({"nccl.log": pasted(size, range(heard), odd, **other)})
+    assert verdict(ruling) == (cause, str(odd), "low"), str(ruling)
+    ruling = read({f"rank_{r}.log": pasted(size, [r], odd, **other) for r in range(heard)})
+    assert verdict(ruling) == (cause, str(odd), "low"), str(ruling)
+
+
+def test_one_line_of_each_rank_names_nobody_where_no_majority_or_no_communicator_stands() -> None:
+    pages = (
+        pasted(4, range(4)),
+        pasted(2, range(2), 1, count=99),
+        pasted(8, range(4), 1, count=99),
+        pasted(4, [0, 1, 2, 7], 7, count=99),
+    )
+    for page in pages:
+        assert read({"nccl.log": page}).blamed == set(), page

@@ -53,6 +53,9 @@ def test_without_init_lines_only_a_communicator_of_all_that_were_heard_is_joined
     whole = [call(rank, f"0xa{rank}", 5, nranks=2) for rank in range(2)]
     assert list(calls_by_communicator([], whole)) == ["of 2 ranks"]
     assert not calls_by_communicator([], [call(rank, f"0xa{rank}", 5, nranks=4) for rank in range(2)])
+    most = [call(rank, f"0xa{rank}", 5, nranks=4) for rank in (0, 1, 3)]
+    assert list(calls_by_communicator([], most)) == ["of 4 ranks"], "more than half of the lowest four"
+    assert not calls_by_communicator([], [*most, call(7, "0xd", 5, nranks=4)]), "rank 7 is of another four"
     assert not calls_by_communicator([], [*whole, call(0, "0xc", 5, nranks=2), call(1, "0xd", 5, nranks=2)])
 
 
