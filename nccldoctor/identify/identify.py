@@ -13,6 +13,7 @@ from nccldoctor.events import (
     BlockingWaitTimeout,
     CollectiveTimeout,
     Events,
+    FrAnalysis,
     MonitoredBarrier,
     RasStatus,
     StoreError,
@@ -175,7 +176,8 @@ def _nccl_counters(batch: Batch, who: Attributed, world_size: int | None) -> tup
 def _has_sequence_numbers(batch: Batch, events: Events) -> bool:
     """True when PyTorch's own sequence numbers show the progress of ranks; NCCL's counts then only confirm them."""
     lines = events.of_kind(BlockingWaitTimeout, CollectiveTimeout, WorkStatus)
-    return bool(lines) or any(d.entries or d.status for d in batch.dumps)
+    is_compared = any(e.what == "ranks-missing" and e.seq is not None for e in events.of_kind(FrAnalysis))
+    return bool(lines) or is_compared or any(d.entries or d.status for d in batch.dumps)
 
 
 def _version(events: Events, of: str) -> str | None:

@@ -31,6 +31,7 @@ from builders.jobs.nccl_job import (
 from builders.jobs.verdicts import Ruling, gave_up, read, step_line, taken_down
 
 import nccldoctor
+from nccldoctor.model.ranks import Ranks
 
 FIRST, SECOND = "2026-01-11 10:05:00", "2026-01-11 10:06:00"
 """Two moments in the stall of :func:`waiting`, whose calls began at 10:00."""
@@ -461,6 +462,30 @@ def test_coverage_tells_whose_calls_were_counted() -> None:
 
 def test_wait_is_part_of_the_program() -> None:
     assert job(late([5])).ranks[0].todo[job(late([5])).ranks[0].at] == WAIT, "the others wait, and launch nothing more"
+
+
+def analysis(*missing: int, size: int) -> str:
+    """What PyTorch's analyser prints of a call that ranks miss."""
+    return (
+        f"Not all ranks joining collective, sequence number: 27\ninternal record id: 26\ngroup info: 0:default_pg\n"
+        f"collective: nccl:all_reduce\nmissing ranks: {set(missing)}\ninput sizes: [[4096]]\noutput sizes: [[4096]]\n"
+        f"world size: {size}\nexpected ranks: {set(range(size))}\ncollective state: scheduled\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("who", "size", "step"), [([5], 8, plain), ([11], 16, plain), ([5, 6], 8, plain), ([2], 8, in_pairs)]
+)
+def test_ras_beside_the_analyser_confirms_what_it_says(
+    who: list[int], size: int, step: Callable[[int], Callable[[int], list[Item]]]
+) -> None:
+    """The analyser has PyTorch's own numbers, and RAS counts fewer calls of the same rank."""
+    ras, trace = ras_text(Job(size, step(size), fault=late(who, after=0)).run()), analysis(*who, size=size)
+    alone, both = read({"trace.txt": trace}), read({"trace.txt": trace, "ras.txt": ras})
+    assert (alone.cause, both.cause) == ("not-arrived", "not-arrived")
+    assert alone.ranks == both.ranks == str(Ranks(who)), str(both)
+    assert both.sure > alone.sure
+    assert both.verdict["stalled"]["seq"] == 27
 
 
 # --- one call of each rank, as people paste them ------------------------------------------------------------------
