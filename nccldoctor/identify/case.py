@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from nccldoctor.events import CallTimeout, Event, Events, Note, ProcessExit
 from nccldoctor.identify.groups import Groups
-from nccldoctor.identify.launcher_tables import LauncherTable, Reporter, launcher_tables
+from nccldoctor.identify.launcher_tables import LauncherTable, Reporter, launcher_tables, left_out
 from nccldoctor.identify.nccl_counters import NcclCounters
 from nccldoctor.identify.pods import Pods
 from nccldoctor.model import Gap, Group, Source, Unexplained
@@ -159,6 +159,11 @@ class Case(Struct, frozen=True, dict=True):
             if event.seq is not None:
                 out.setdefault(event.seq, []).append(event)
         return out
+
+    @cached_property
+    def left_out(self) -> Mapping[int, list[ProcessExit]]:
+        """The ranks that torchrun's table of their node leaves out, with its rows: they had ended with 0."""
+        return left_out(self.events, self.rank_host, self.world_size)
 
     @cached_property
     def _launchers(self) -> Mapping[Reporter, LauncherTable]:

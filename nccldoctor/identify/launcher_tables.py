@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
 from msgspec import Struct
 
-from nccldoctor.events import ProcessExit
+from nccldoctor.events import Events, ProcessExit, TearDown
 
 Reporter = tuple[int, str]
 """The source that holds a table, and the kind of launcher."""
@@ -45,6 +45,29 @@ def launcher_tables(exits: Iterable[ProcessExit]) -> dict[Reporter, LauncherTabl
     for table in tables.values():
         table.closed.sort()
     return dict(tables)
+
+
+def left_out(events: Events, hosts: Mapping[int, str], size: int | None) -> dict[int, list[ProcessExit]]:
+    """The ranks that torchrun's table of their node leaves out, each with the rows of that table.
+
+    Torchrun lists all ranks of a node but those that ended with 0: of a node whose ranks begin at 4 it lists 4, 5 and 7, and 6 is left
+    out. What was still there when it closed the node may end with 0, too: then a process was told to stop that is in no row.
+    """
+    tables: dict[tuple[int, str | None], list[ProcessExit]] = defaultdict(list)
+    for end in events.of_kind(ProcessExit):
+        if end.reporter == "torchrun" and end.rank is not None and end.local_rank is not None:
+            tables[end.place.source, end.host].append(end)
+    found: dict[int, list[ProcessExit]] = {}
+    for (source, host), rows in tables.items():
+        ranks = {end.rank or 0 for end in rows}
+        bases = {(end.rank or 0) - (end.local_rank or 0) for end in rows}
+        told = {e.pid for e in events.of_kind(TearDown) if e.what == "closing-signal" and e.place.source == source}
+        if len(rows) < 2 or len(bases) > 1 or told - {end.pid for end in rows}:
+            continue
+        gone = {*range(min(bases), max(ranks)), *(r for r, name in hosts.items() if name == host)} - ranks
+        last = {size - 1} - ranks if size is not None and len(tables) == 1 and ranks == set(range(size - 1)) else set()
+        found |= dict.fromkeys(gone | last if len(gone | last) < len(rows) else (), rows)
+    return found
 
 
 def seconds(time: datetime) -> float:

@@ -59,7 +59,10 @@ def find_quiet_ranks(facts: Facts, stall: Stall) -> QuietRanks | None:
     complaints = {e.rank: e for e in reversed([*case.of(SocketError), *case.of(ExceptionRaised)]) if _is_complaint(e)}
     quiet = case.world - Ranks(r for r in complaints if r is not None)
     is_few = 0 < 3 * len(quiet) <= len(case.world) or facts.hosts.is_whole(quiet)
-    if not is_few or not frozenset(quiet) <= liveness.logged | liveness.exited | _ranks_of_empty_logs(case):
+    if (
+        not is_few
+        or not frozenset(quiet) <= liveness.logged | liveness.exited | _ranks_of_empty_logs(case) | case.left_out
+    ):
         return None
     if not any(is_gloo_timeout(e) or _is_broken(e) for e in complaints.values()) or any(case.of(CollectiveMismatch)):
         return None

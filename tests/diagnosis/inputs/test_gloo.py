@@ -65,6 +65,30 @@ def test_a_rank_whose_log_stays_empty_is_quiet_like_one_that_writes() -> None:
     assert (ruling.cause, ruling.ranks, ruling.verdict["confidence"]) == ("died", "2", "medium"), str(ruling)
 
 
+def left_out(rank: int, launcher: str) -> Ruling:
+    """Three of four ranks lost connections; nothing but the number of the fourth is read, and the launcher's lines."""
+    texts = {r: inside(r, "all_reduce", f"RuntimeError: {CLOSED}") for r in range(4) if r != rank}
+    return read({"train.log": "".join(texts.values()), "launcher.log": launcher})
+
+
+def test_a_rank_that_the_launchers_table_leaves_out_ended_with_0() -> None:
+    ruling = left_out(2, torchrun(3, 1, {0: -15, 1: 1}))
+    assert (ruling.cause, ruling.ranks, ruling.verdict["confidence_in"]["ranks"]) == ("died", "2", "high"), str(ruling)
+    assert ruling.document["remedies"][0]["id"] == "rank-exited-early", str(ruling)
+    assert "lists 3 ranks but not rank 2" in str(ruling.verdict["evidence"])
+
+
+def test_who_ends_with_0_when_it_is_told_to_stop_is_left_out_as_well() -> None:
+    told = "W0101 10:11:01.1 3900 torch/distributed/elastic/multiprocessing/api.py:900] Sending process 4002 closing signal SIGTERM\n"
+    assert left_out(2, told + torchrun(3, 1, {0: -15, 1: 1})).ranks == ""
+
+
+def test_the_last_rank_of_a_node_is_left_out_where_the_size_of_the_job_is_known() -> None:
+    assert left_out(3, torchrun(2, 1, {0: -15, 1: 1})).ranks == "", "there may be three ranks"
+    ready = "[rank0]: 2026-01-01 10:10:00,000 INFO process groups ready world_size=4\n"
+    assert left_out(3, ready + torchrun(2, 1, {0: -15, 1: 1})).ranks == "3"
+
+
 def test_waits_in_vain_are_told_although_the_waiting_ranks_exited() -> None:
     texts = {
         r: steps(r, 3) + (inside(r, "all_reduce", f"RuntimeError: {VAIN}") if r in (1, 2) else "") for r in range(4)

@@ -26,7 +26,7 @@ from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.absence import are_only_ones_left, is_shown_whole
 from nccldoctor.diagnose.signs.log_endings import is_end_of_log
-from nccldoctor.diagnose.signs.silence import show_lost_connections
+from nccldoctor.diagnose.signs.silence import show_kept_connections, show_lost_connections
 from nccldoctor.events import (
     Event,
     ExceptionRaised,
@@ -184,7 +184,12 @@ def _quiet_and_gone(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     gone = stall.quiet
     if gone is None or not gone.connection_broke or any(stall.alive[r] for r in gone.ranks):
         return None
-    return stall.conclude_quiet(gone, "absent.quiet-and-gone")
+    if not frozenset(gone.ranks) <= facts.case.left_out.keys():
+        return stall.conclude_quiet(gone, "absent.quiet-and-gone")
+    found = stall.conclude_quiet(gone, "absent.quiet-and-unlisted")
+    rows = [_row_beside(facts, r) for r in list(gone.ranks)[:2]]
+    doubt = Doubt(say("doubts.inferred-from-table"), Confidence.HIGH, Confidence.MEDIUM)
+    return replace(found, citations=[*rows, *found.citations], doubts=(doubt,))
 
 
 def _nameless_end(facts: Facts, stall: ObservedStall) -> list[Failure]:
@@ -298,19 +303,14 @@ def _left_early(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     }
     gone = (r for r in stall.named if not (own(r).exits or own(r).teardown or own(r).is_alive))
     ranks = Ranks(zeros or gone)
-    if not ranks:
+    is_left_out = frozenset(ranks - zeros) <= facts.case.left_out.keys()
+    has_kept = stall.call is not None and bool(show_kept_connections(facts, stall.call))
+    if not ranks or not is_left_out or (has_kept and not zeros):
         return None
     evidence: list[Citation] = [
         Line(own(r).exits[0], say("ends.exited-by-record", rank=r, code=0), observer="launcher") for r in sorted(zeros)
     ]
-    for rank in ranks - zeros:
-        host = facts.case.rank_host.get(rank)
-        mates = [r for r in sorted(facts.liveness.by_rank) if host is not None and facts.case.rank_host.get(r) == host]
-        listed = [e for r in mates for e in own(r).exits if e.reporter == "torchrun"]
-        if len(listed) < 2:
-            return None
-        says = say("ends.unlisted", host=host, listed=len(listed), rank=rank)
-        evidence += [Line(listed[0], says, observer="launcher"), *_silent_end(facts, rank)]
+    evidence += [citation for r in ranks - zeros for citation in (_row_beside(facts, r), *_silent_end(facts, r))]
     known = Confidence.HIGH if are_only_ones_left(facts, ranks) else Confidence.MEDIUM
     key = "ends.exited-early" if zeros else "ends.exited-unlisted"
     return Hypothesis(
@@ -320,6 +320,13 @@ def _left_early(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         ranks=ranks,
         call=stall.call,
     )
+
+
+def _row_beside(facts: Facts, rank: int) -> Citation:
+    """A row of the launcher's table that leaves this rank out."""
+    rows = facts.case.left_out[rank]
+    said = say("ends.unlisted", host=rows[0].host, listed=len(rows), rank=rank)
+    return Line(rows[0], said, observer="launcher")
 
 
 def _broken_connection(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
