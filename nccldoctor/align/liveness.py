@@ -214,7 +214,7 @@ def _dump_state(dump: DumpHead) -> str:
     """``good`` with entries or counters, ``empty`` where the recorder was off, ``none`` where the file is broken."""
     if dump.entries > 0 or any(s.enqueued > 0 for s in dump.status):
         return "good"
-    return "none" if dump.problem and "recorder off" not in dump.problem else "empty"
+    return "none" if dump.problem and not dump.is_empty else "empty"
 
 
 def _end(case: Case, of: Mapping[int, RankActivity], when: Mapping[int, float]) -> float:

@@ -116,10 +116,20 @@ def _learn_processes(
 
 
 def _without_ranks_of_pids(parsed: Sequence[Parsed]) -> Sequence[Parsed]:
-    """``stack.41.txt`` of process 41, as the stack itself says: the number in the name is no rank."""
+    """``stack.41.txt`` of process 41, as the stack itself says: the number in the name is no rank.
+
+    Unless a file beside it has a stack of another number than its name: ``task_0.txt`` to ``task_3.txt`` are of process 1 in four pods.
+    """
+    told = {
+        one.source.id: [e.pid == one.source.rank for e in one.events if _is_of_stack_tool(e) and e.pid is not None]
+        for one in parsed
+        if one.source.why == FAMILY
+    }
+    folder = {one.source.id: one.source.path.rpartition("/")[0] for one in parsed}
+    of_ranks = {folder[source] for source, fits in told.items() if fits and not any(fits)}
     return [
         replace(one, source=replace(one.source, rank=None, pid=one.source.rank, why=""))
-        if one.source.why == FAMILY and any(_is_of_stack_tool(e) and e.pid == one.source.rank for e in one.events)
+        if any(told.get(one.source.id, ())) and folder[one.source.id] not in of_ranks
         else one
         for one in parsed
     ]

@@ -201,6 +201,11 @@ class DumpHead(Struct, frozen=True):
         """True where calls before the first entry are not known."""
         return self.wrapped or self.unread > 0
 
+    @property
+    def is_empty(self) -> bool:
+        """True where the recorder held no call, and counted none: it was off, or its rank made none."""
+        return "recorder off" in self.problem and not any(s.enqueued > 0 for s in self.status)
+
 
 class Batch(Struct, frozen=True):
     """Some dumps and their calls, with one vocabulary.

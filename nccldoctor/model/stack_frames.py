@@ -37,12 +37,13 @@ def is_user_code(file: str) -> bool:
 
 
 def innermost(frames: tuple[str, ...]) -> str:
-    """The innermost frame of the user's own code, else the innermost one, with the file's name alone.
+    """The innermost frame of the user's own code, else the innermost one with a name, with the file's name alone.
 
     ``frames`` are innermost first. Of ``poll (torch/x.py:3)``, ``step (/job/train.py:40)`` it is ``step (train.py:40)``.
     """
     own = next((f for f in frames if ".py:" in f and not is_library(_file_of(f))), None)
-    frame = own if own is not None else (frames[0] if frames else "")
+    named = (f for f in frames if not f.startswith(("??", "0x")))
+    frame = own or next(named, frames[0] if frames else "")
     name, opening, place = frame.partition(" (")
     return f"{name} ({place.rpartition('/')[2]}" if opening else name
 

@@ -22,6 +22,7 @@ _PYSPY = lazy(
     r"Thread (?P<id>\d{1,10}|0x[0-9A-Fa-f]{1,16}) \((?P<state>idle|active(?:\+gil)?|idle\+gil)\)(?::"
     r" \"(?P<name>[^\"]{0,100})\")?"
 )
+_MODULE = lazy(r"^ {1,8}<module> \(\S{1,300}\.py:\d{1,7}\)$")
 _FAULTHANDLER = lazy(
     r"(?:(?:Current thread|Thread) 0x(?P<id>[0-9a-f]{4,16})(?: \[(?P<name>[^\]]{0,100})\])?|Stack) \(most recent"
     r" call first\):"
@@ -53,6 +54,21 @@ def py_spy(line: Line, hit: re.Match[str]) -> Iterator[Event]:
         state=hit["state"],
         tool="py-spy",
     )
+
+
+@finds(_MODULE, "<module> (")
+def py_spy_without_head(line: Line, hit: re.Match[str]) -> Iterator[Event]:
+    """The frames of ``py-spy dump`` alone, down to the module on which a main thread rests: the head was not copied."""
+    frames, first = [sf.pyspy_frame(line.body)], line
+    for above in line.preceding(sf.MOST_FRAMES):
+        if _PYSPY.search(above.body):
+            return
+        if above.body[:1] != " ":
+            break
+        if frame := sf.pyspy_frame(above.body):
+            frames, first = [frame, *frames], above
+    if len(frames) > 1 and not any(sf.pyspy_frame(below.body) for below in line.following(1)):
+        yield from stacks(first, tuple(filter(None, frames)), "py-spy", main=True)
 
 
 @finds(_FAULTHANDLER, "Current thread 0x", "Thread 0x", "Stack (most recent call first)")

@@ -61,6 +61,9 @@ def build_progress_table(case: Case) -> ProgressTable:
     add_watchdog_lines(case, progress)
     _add_nccl_counters(case, progress)
     dumps = [(r, d) for r, d in zip(case.dump_rank, case.dumps, strict=True) if r is not None]
+    # a recorder without an entry is off, or its rank made no call: where nobody's first call ended, the peers' recorders are on
+    begins = bool(progress) and all(one.completed <= 0 for one in progress.values())
+    idle = frozenset(r for r, d in dumps if begins and d.is_empty)
     return ProgressTable(
         by_group_rank=progress,
         transfers=open_transfers(case, calls, valid & p2p & ~member & ~done, member),
@@ -68,8 +71,8 @@ def build_progress_table(case: Case) -> ProgressTable:
         collective=collective,
         batch_member=member,
         timed_ranks=ranks_with_timing(case, calls) | ranks_counting_starts(case),
-        recorded_ranks=frozenset(r for r, d in dumps if d.entries or any(s.enqueued > 0 for s in d.status)),
-        damaged_ranks=frozenset(r for r, d in dumps if d.problem) | _with_nameless_groups(case, p2p),
+        recorded_ranks=frozenset(r for r, d in dumps if d.entries or any(s.enqueued > 0 for s in d.status)) | idle,
+        damaged_ranks=frozenset(r for r, d in dumps if d.problem) - idle | _with_nameless_groups(case, p2p),
         last_row=last_rows(case),
     )
 

@@ -99,8 +99,8 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis:
     citations += [line for line in open_ones if not is_cited(line, citations)]
     citations += [_unexplained(line) for line in stall.job.health.unexplained[:MOST]]
     odd = known_ranks(odd_ones(facts)[0])
-    shown = sorted((s for s in facts.case.of(Stack) if s.main and s.frames), key=lambda s: s.rank not in odd)[:4]
-    stacks = [] if citations else shown
+    shown = sorted((s for s in facts.case.of(Stack) if s.frames), key=lambda s: (not s.main, s.rank not in odd))[:4]
+    stacks = [] if citations else [s for s in shown if s.main is shown[0].main]
     citations += [
         Line(s, say("stacks.seen", who=_whose_line(s), doing=doing(shown_activity_of(s.frames), innermost(s.frames))))
         for s in stacks

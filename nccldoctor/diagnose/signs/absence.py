@@ -122,7 +122,7 @@ def show_alive(facts: Facts, rank: int) -> list[Citation]:
     """
     activity, liveness = facts.liveness.activity(rank), facts.liveness
     citations: list[Citation] = []
-    if activity.dump == "good" and (rank in facts.progress.last_row or rank in facts.progress.recorded_ranks):
+    if activity.dump != "none" and (rank in facts.progress.last_row or rank in facts.progress.recorded_ranks):
         citations.append(Dump(rank, say("absent.dumped", rank=rank)))
     citations += [Line(e, say("absent.answered-dump-request", rank=rank)) for e in activity.dump_replies[:1]]
     manual = manual_dumps(facts, rank) if activity.dump == "none" else []

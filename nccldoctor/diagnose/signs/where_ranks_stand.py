@@ -180,7 +180,10 @@ def where_they_stand(facts: Facts) -> str:
     """
     stances = list(facts.looks.newest.values())
     if not stances:
-        return say("stacks.no-stacks")
+        other = next(s for s in facts.case.of(Stack) if s.frames)
+        doing = ongoing(shown_activity_of(other.frames)) or f"in {innermost(other.frames)}"
+        thread, pid = other.thread or other.ident, other.pid
+        return say("stacks.only-thread", thread=thread, pid=pid, rank=other.rank, doing=doing)
     waits = {s.call for s in stances if s.posture.is_wait}
     unmoved = len(stances) > 1 and all(facts.looks.has_moved(s.process) is False for s in stances)
     if unmoved or odd_ones(facts)[0] or (len(waits) > 1 and all(s.posture.is_wait for s in stances)):

@@ -317,6 +317,36 @@ def test_the_stack_at_another_line_is_a_suspect_beside_timeouts_of_all(tmp_path:
     assert (verdict.cause, str(verdict.ranks), str(verdict.suspects)) == ("unfinished", "", "5"), verdict.headline
 
 
+def test_a_number_in_a_file_name_that_is_one_pid_by_chance_is_a_rank(tmp_path: Path) -> None:
+    """Four pods, in each of which the rank is process 1."""
+    (tmp_path / "stacks").mkdir()
+    for rank in range(4):
+        (tmp_path / "stacks" / f"task_{rank}.txt").write_text(stack(1, READS if rank == 1 else WAITS))
+    verdict = nccldoctor.analyze(tmp_path).verdict
+    assert (str(verdict.ranks), str(verdict.victims)) == ("1", "0,2-3"), verdict.headline
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            'Thread 4711 (idle): "writer"\n    wait (threading.py:312)\n    write_shard (ckpt.py:20)\n    _bootstrap (threading.py:1002)\n',
+            "Thread writer is in write_shard (ckpt.py:20)",
+        ),
+        (
+            'Thread 12 (Thread 0x7f12 (LWP 4123) "pt_nccl_watchdg"):\n#0  0x00007f18 in ?? () from /usr/lib/libcuda.so.1\n'
+            "#1  0x00007f19 in cudaEventQuery () from /usr/lib/libcudart.so.12\n",
+            "Thread pt_nccl_watchdg is in cudaEventQuery (libcudart.so.12)",
+        ),
+    ],
+)
+def test_a_stack_of_another_thread_alone_is_told(tmp_path: Path, text: str, says: str) -> None:
+    (tmp_path / "bt.txt").write_text(text)
+    verdict = nccldoctor.analyze(tmp_path).verdict
+    assert says in verdict.headline, verdict.headline
+    assert verdict.evidence
+
+
 def test_a_rank_that_never_came_to_a_new_group_is_an_init(tmp_path: Path) -> None:
     look(tmp_path / "stacks", NEW_GROUP, READS, NEW_GROUP)
     assert told(nccldoctor.analyze(tmp_path))[:2] == ("init", "1")

@@ -189,6 +189,17 @@ def test_17_a_dump_without_entries_proves_nothing_about_its_rank() -> None:
     assert sum("recorder off" in p for p in row.problems) == 2
 
 
+def test_17_beside_peers_that_hold_their_first_call_it_proves_that_the_rank_made_none() -> None:
+    recorded_ranks = [RecordedRank(r).call("barrier", done=False) for r in (1, 2, 3)]
+    found = facts(RecordedRank(0).other(entries=[], pg_status={}), *recorded_ranks)
+    (call,) = found.wait_graph.calls.values()
+    assert (call.missing, call.unknown) == (Ranks([0]), Ranks())
+    verdict = diagnose(found).findings[0]
+    assert (verdict.cause, verdict.ranks) == (CauseClass.NOT_ARRIVED, Ranks([0]))
+    counted = RecordedRank(0).other(entries=[], pg_status={"0": {"last_enqueued_collective": 1}})
+    assert not any(call.missing for call in facts(counted, *recorded_ranks).wait_graph.calls.values())
+
+
 def test_17_it_does_prove_that_the_rank_was_alive() -> None:
     recorded_ranks = [RecordedRank(r).calls(2).call(done=False) for r in (0, 1, 2)]
     found = collect_liveness(case(*recorded_ranks, RecordedRank(3).other(entries=[], pg_status={})))
