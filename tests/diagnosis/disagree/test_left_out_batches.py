@@ -69,7 +69,7 @@ def test_a_step_that_an_exception_ended_is_not_the_last_finished_one() -> None:
     assert "step 5" not in str(ranks), ranks
 
 
-def recorded(warning: str) -> Ruling:
+def early_metrics() -> dict[str, str | bytes]:
     """Dumps of gloo: two calls a step, and after three steps one in a group of ranks 0 and 3, which rank 3 makes two calls too early."""
     metrics = Team("1", "metrics", (0, 3))
     files: dict[str, str | bytes] = {}
@@ -83,8 +83,18 @@ def recorded(warning: str) -> Ruling:
         dump.call(done=False) if rank != 3 else dump.call(team=metrics, done=False)
         files[f"dumps/fr_trace_{rank}"] = dump.data()
         files[f"logs/rank_{rank}.log"] = steps(rank, range(3, 4))
-    said = f"[rank3]: 2026-01-01 10:10:04,000 {warning}\n" if warning else ""
+    return files
+
+
+def recorded(warning: str) -> Ruling:
+    files, said = early_metrics(), f"[rank3]: 2026-01-01 10:10:04,000 {warning}\n" if warning else ""
     return read({**files, "logs/rank_3.log": str(files["logs/rank_3.log"]) + said})
+
+
+def test_who_left_its_own_order_is_sure_whether_it_skipped_the_call_or_put_it_off() -> None:
+    ruling = read({name: data for name, data in early_metrics().items() if name.startswith("dumps")})
+    assert (ruling.cause, ruling.ranks) == ("order-inversion", "3"), str(ruling)
+    assert ruling.verdict["confidence_in"] == {"ranks": "high", "class": "medium"}, str(ruling)
 
 
 def test_dumps_beside_the_line_about_the_batch_show_a_skipped_call() -> None:
