@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from msgspec.structs import replace
@@ -17,8 +18,10 @@ from nccldoctor.diagnose.observations import ObservedJob
 from nccldoctor.diagnose.phrases.say import say
 from nccldoctor.diagnose.propose import Proposals, propose
 from nccldoctor.diagnose.signs.silence import has_dumped_while_stalled
-from nccldoctor.diagnose.signs.still_running import has_open_call
+from nccldoctor.diagnose.signs.still_running import has_hidden_transfers, has_open_call
+from nccldoctor.diagnose.signs.where_ranks_stand import BLOCKED, RARE
 from nccldoctor.events import CommInit, DumpNote, Progress
+from nccldoctor.identify.event_times import QUARTER
 from nccldoctor.model import CauseClass, Confidence, Doubt, SourceKind
 from nccldoctor.model.ranks import Ranks
 
@@ -41,18 +44,16 @@ def _stalls_to_judge(facts: Facts) -> Sequence[Stall]:
     """The stalls to judge: those of the wait-for graph, else one crash, else nothing.
 
     While a job goes on, calls are in flight and hosts run ahead of each other. Where no log complains, a stall counts unless later lines
-    show that it passed, and only if a dump holds its call as unfinished; stacks may confirm it against that.
+    show that it passed, and only if a dump holds its call as unfinished, or stacks confirm it.
     """
     stalls: Sequence[Stall] = facts.stalls
     if _has_no_complaint(facts) and _has_trained_at_looks(facts):
         stalls = ()
     elif _has_no_complaint(facts):
-        standing = unpassed_stalls(facts)
         stalls = [
             s
-            for s in facts.stalls
-            if _is_confirmed_by_stacks(facts, s)
-            or (s in standing and has_open_call(facts, s) and not counters_of(facts, s.call))
+            for s in (facts.stalls if facts.looks.quiet_for > 0 else unpassed_stalls(facts))
+            if _is_confirmed_by_stacks(facts, s) or (has_open_call(facts, s) and not counters_of(facts, s.call))
         ]
     if stalls:
         return stalls
@@ -160,10 +161,32 @@ def _with_doubt(facts: Facts, conclusion: Conclusion, doubt: Doubt) -> Conclusio
     if conclusion.cause in (CauseClass.NONE, CauseClass.STRAGGLER):
         return conclusion
     if is_seen and not _can_have_gone_on(facts):
-        if not _is_late_as_ever(facts, conclusion):
+        more = _doubt_of_length(facts, conclusion) or (CAME_LATE if _is_late_as_ever(facts, conclusion) else None)
+        if more is None:
             return conclusion
-        doubt = CAME_LATE
+        doubt = more
     return replace(conclusion, doubts=strongest_first((*conclusion.doubts, doubt)))
+
+
+def _doubt_of_length(facts: Facts, conclusion: Conclusion) -> Doubt | None:
+    """One look shows no hang before the wait is longer than the pauses of the job, and than a third of its limit for rare work.
+
+    NCCL's recorder dumps when a call times out, that of gloo and the like whenever it is asked. Example: a step takes 0.3 s. A look
+    finds rank 0 in its evaluation and ranks 1-3 in a barrier, and no file says how long.
+    """
+    looks, call = facts.looks, conclusion.call
+    named = [looks.newest[rank] for rank in conclusion.ranks if rank in looks.newest]
+    is_known = len(looks.all) > 1 or all(s.posture.is_gone or s.shown in BLOCKED for s in named)
+    if call is None or not named or is_known or not has_hidden_transfers(facts):
+        return None
+    since_call = (looks.last_at - facts.issued_at.get(call.key, math.nan)) % QUARTER
+    lasted = since_call if math.isnan(looks.quiet_for) else looks.quiet_for
+    limit = facts.case.calls.timeout_ms[call.row] / 3e3 if call.row >= 0 else math.inf
+    if math.isnan(lasted):
+        is_new = math.isnan(looks.pause)
+        return replace(GOES_ON, ranks=Confidence.MEDIUM, cause=Confidence.MEDIUM) if is_new else GOES_ON
+    is_long = lasted > limit or (looks.is_quiet and not any(s.words in RARE for s in named))
+    return None if is_long else GOES_ON
 
 
 def _is_late_as_ever(facts: Facts, conclusion: Conclusion) -> bool:

@@ -291,6 +291,55 @@ def test_a_call_issued_after_the_work_was_done_still_hangs() -> None:
     assert stuck.cause != "none", str(stuck)
 
 
+TORCH = "/opt/venv/lib/python3.11/site-packages/torch/"
+BUSY = (("/opt/train/train.py", "evaluate"), ("/opt/train/train.py", "main"))
+WAITING = ((f"{TORCH}distributed/distributed_c10d.py", "barrier"), ("/opt/train/train.py", "main"))
+
+
+def looked_at(done: dict[int, int], made: dict[int, int], last: str, busy: int) -> dict[str, str | bytes]:
+    """Gloo ranks that made and finished so many calls, an undated stack of each, and steps that end at a time of 2026-05-28."""
+    files: dict[str, str | bytes] = {}
+    begin = 1_780_007_200_000_000_000  # 22:26:40
+    for rank, calls in made.items():
+        gloo = {"state": "scheduled", "time_discovered_completed_ns": None}
+        times = {
+            seq: {"time_created_ns": begin + seq * 10**8, "retired": seq <= done[rank]} for seq in range(1, calls + 1)
+        }
+        entries = [entry(seq, "gloo:all_reduce", **gloo, **at) for seq, at in times.items()]
+        files[f"dumps/fr_trace_{rank}"] = dump(*entries, pg_config=WORLD_OF_FOUR, pg_status={})
+        frames = "".join(f'  File "{path}", line 9 in {name}\n' for path, name in (BUSY if rank == busy else WAITING))
+        files[f"stacks/stacks_{rank}.txt"] = f"Current thread 0x00007f6b04aa6b80 (most recent call first):\n{frames}"
+        steps = (f"2026-05-28 {at} INFO [rank {rank}] train: step={n}\n" for n, at in enumerate(_until(last)))
+        files[f"rank_{rank}.log"] = "".join(steps)
+    return files
+
+
+def _until(last: str) -> list[str]:
+    return [
+        at for at in (f"22:26:{second:02d},{tenth}00" for second in range(38, 50) for tenth in (1, 4, 7)) if at <= last
+    ]
+
+
+def test_steps_after_the_dumps_answer_a_stack_without_a_time() -> None:
+    """Rank 2 evaluated when the files were written, and all ranks log steps for seconds behind that."""
+    ruling = read(looked_at(dict.fromkeys(range(4), 7), {0: 8, 1: 8, 2: 7, 3: 8}, "22:26:48,000", busy=2))
+    assert (ruling.cause, ruling.ranks) == ("none", ""), str(ruling)
+
+
+def test_a_look_of_unknown_length_at_an_evaluation_is_no_sure_hang() -> None:
+    """The same, where the logs end with the step before: the job may go on in ten seconds."""
+    ruling = read(looked_at(dict.fromkeys(range(4), 7), {0: 8, 1: 8, 2: 7, 3: 8}, "22:26:40,700", busy=2))
+    assert (ruling.ranks, ruling.verdict["confidence_in"]["ranks"]) == ("2", "low"), str(ruling)
+
+
+def test_dumps_of_other_moments_show_no_rank_absent_and_no_device_stopped() -> None:
+    """Rank 2 finished #8 to #10, for which ranks 0 and 3 are needed: their dumps, which end at #8, are older."""
+    files = looked_at({0: 6, 1: 12, 2: 10, 3: 8}, {0: 8, 1: 12, 2: 12, 3: 8}, "22:26:40,700", busy=3)
+    for kept in (files, {name: data for name, data in files.items() if not name.endswith(".log")}):
+        ruling = read(kept)
+        assert not ruling.blamed and not ruling.verdict["suspects"], str(ruling)
+
+
 def test_a_stack_without_a_frame_tells_nothing() -> None:
     empty = Stack(place=fixtures_conditions.at(), text="Thread 0x00007f (most recent call first):", main=True)
     assert diagnose(facts(logs=[Log("stacks.txt", (empty,))])).findings[0].cause == "undetermined"

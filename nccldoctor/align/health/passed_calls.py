@@ -44,6 +44,11 @@ def has_gone_on(facts: Facts) -> bool:
     return is_seen and not unpassed_stalls(facts)
 
 
+def looks_are_passed(facts: Facts) -> bool:
+    """True when steps follow all calls that dumps show unfinished, and no time says that the stacks are any newer."""
+    return bool(facts.stalls) and not facts.looks.quiet_for > 0 and not unpassed_stalls(facts)
+
+
 def _last_work(facts: Facts) -> Iterator[Event]:
     """The good ends, and the last line of work of each rank by time; writers without one count as one."""
     yield from good_ends(facts.case, facts.liveness)

@@ -34,6 +34,9 @@ from nccldoctor.model.ranks import Ranks
 LEAST = 0.010
 """Seconds of lateness that count at least: ten times what a host wakes up late by."""
 
+OF_HOSTS = 0.050
+"""The same where only hosts are seen: in tiny steps the progress bar and the log lines of rank 0 take some tens of milliseconds."""
+
 APART = 3
 """A late rank is behind by so many times what its peers usually are."""
 
@@ -179,7 +182,7 @@ def _is_behind(times: CallTimes, measure: Measure) -> Mask:
     starts = _starts(times)
     apart = np.abs(times.behind)
     usual = lower_medians(apart, np.diff(np.append(starts, len(times))))
-    least = POLL if measure is Measure.STARTED else LEAST
+    least = {Measure.STARTED: POLL, Measure.ISSUED: OF_HOSTS}.get(measure, LEAST)
     return np.asarray(times.behind >= np.maximum(least, APART * usual)[times.call], dtype=bool)
 
 

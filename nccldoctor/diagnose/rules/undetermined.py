@@ -34,6 +34,7 @@ from nccldoctor.diagnose.signs.framework_reports import (
 )
 from nccldoctor.diagnose.signs.log_endings import closed_by, find_broken_end
 from nccldoctor.diagnose.signs.silence import ranks_without_alarm
+from nccldoctor.diagnose.signs.still_running import is_overtaken
 from nccldoctor.diagnose.signs.traceback_diffs import final_traceback, places_of_waits, ranks_apart
 from nccldoctor.diagnose.signs.where_ranks_stand import known_ranks, odd_ones, where_they_stand
 from nccldoctor.events import (
@@ -124,6 +125,8 @@ def _suspects(facts: Facts, stall: ObservedStall) -> Ranks:
     if stall.kind not in (StallKind.ABSENT, StallKind.HIDDEN):
         return ranks_without_alarm(facts) or devices_not_heard_of(stall.job.open_reports) or ranks_apart(facts) or odd
     is_most = facts.case.world_size is None and 2 * len(stall.ranks) > len(facts.case.world)
+    if is_overtaken(facts):
+        return Ranks()
     return stall.ranks & odd or (Ranks() if is_most else stall.ranks)
 
 
@@ -137,6 +140,8 @@ def _missing_proof(stall: ObservedStall) -> str:
 def _headline(facts: Facts, stall: ObservedStall, trouble: str) -> Headline | str | None:
     """What went wrong, as far as lines and calls tell; None where nothing did."""
     first, troubles = facts.liveness.first_alarm, stall.job.health.troubles
+    if stall.call is not None and is_overtaken(facts):
+        return headline_of("undetermined.other-moments", inside=stall.call.inside, call=stall.what)
     if stall.call is not None:
         return _headline_of_call(facts, stall, stall.call)
     if isinstance(first, DumpSignal):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from nccldoctor.align.divergence.mismatches import rows_at
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import Stall, StallKind
+from nccldoctor.model.operations import NEEDS_ALL, op_type
 from nccldoctor.model.ranks import Ranks
 
 
@@ -12,8 +14,32 @@ def has_hidden_transfers(facts: Facts) -> bool:
     return bool(facts.case.dumps) and all(d.hides_transfers for d in facts.case.dumps)
 
 
+def is_overtaken(facts: Facts) -> bool:
+    """True when nobody complains, and a rank went on behind calls that a member had not issued when it dumped.
+
+    Such dumps are of different moments of a job that ran. Example: the dump of rank 3 ends at ALLREDUCE #81, rank 2 completed #83 and
+    waits in #84.
+    """
+    if facts.liveness.first_alarm is not None or facts.failures:
+        return False
+    words, calls, progress = facts.case.vocabulary, facts.case.calls, facts.progress
+    least: dict[int, int] = {}
+    for (group, rank), own in progress.by_group_rank.items():
+        if own.known_by == "dump" and rank not in progress.damaged_ranks:
+            least[group] = min(own.enqueued, least.get(group, own.enqueued))
+    ahead = [
+        (rank, own)
+        for (group, rank), own in progress.by_group_rank.items()
+        if least.get(group, own.enqueued) + 1 < own.completed < own.enqueued
+    ]
+    rows = (rows_at(facts.case, progress, own.group, own.completed).get(rank) for rank, own in ahead)
+    return any(row is not None and op_type(words.ops[calls.op[row]]) in NEEDS_ALL for row in rows)
+
+
 def is_scattered(facts: Facts) -> bool:
-    """True when the waiting ends in several places without common members, nobody complains, and all ranks there left dumps.
+    """True when dumps are of different moments, or the waiting ends in several places without common members.
+
+    Nobody complains, and all ranks there left dumps.
 
     Example: one pair of 8 ranks waits in a call of its own and another pair in a third one: each would need a cause of its own. Only for
     gloo and the like, because a network that all of them share may stop several NCCL calls at once.
@@ -22,7 +48,8 @@ def is_scattered(facts: Facts) -> bool:
         s.kind is StallKind.FULL or (s.kind is StallKind.ABSENT and s.proven_absent == s.ranks) for s in facts.stalls
     )
     quiet = facts.liveness.first_alarm is None and not facts.failures
-    return has_hidden_transfers(facts) and quiet and is_proven and len(_separate_parts(facts)) > 1
+    is_apart = has_hidden_transfers(facts) and quiet and is_proven and len(_separate_parts(facts)) > 1
+    return is_apart or is_overtaken(facts)
 
 
 def _separate_parts(facts: Facts) -> list[Ranks]:

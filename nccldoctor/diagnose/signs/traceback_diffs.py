@@ -52,10 +52,13 @@ def judge(facts: Facts, stall: Stall, *, other_group: bool) -> Hypothesis | None
     grouped = has_group(theirs.code) and _has_branched_earlier(ours, theirs)
     if grouped is not other_group:
         return None
-    evidence: list[Citation] = [Line(waits[r], _wait_claim(waits[r], r)) for r in list(odd)[:2]]
-    evidence += [Line(waits[r], say("disagree.waited-at", rank=r, frame=own_place(waits[r]))) for r in list(rest)[:3]]
+    here, there = own_place(ours), own_place(theirs)
+    if here == there:
+        here, there = _parting_places([_user_frames(ours), _user_frames(theirs)])
+    evidence: list[Citation] = [Line(waits[r], _wait_claim(waits[r], r, here)) for r in list(odd)[:2]]
+    evidence += [Line(waits[r], say("disagree.waited-at", rank=r, frame=there)) for r in list(rest)[:3]]
     return Hypothesis(
-        headline_of("disagree.apart-in-program", odd=odd, here=own_place(ours), there=own_place(theirs)),
+        headline_of("disagree.apart-in-program", odd=odd, here=here, there=there),
         evidence,
         (Doubt(say("disagree.last-call-not-due-one", odd=odd), cause=Confidence.MEDIUM),),
         ranks=odd,
@@ -95,7 +98,10 @@ def judge_size_complaint(facts: Facts) -> Hypothesis | None:
     return Hypothesis(
         headline,
         [
-            *(Line(waits[r], _wait_claim(waits[r], r)) for r in (min(side) for side, _ in sides[:4])),
+            *(
+                Line(waits[r], _wait_claim(waits[r], r, own_place(waits[r])))
+                for r in (min(side) for side, _ in sides[:4])
+            ),
             *(Line(e, say("disagree.unexpected-size", rank=e.rank)) for e in complaints[:2]),
         ],
         (Doubt.at_most(Confidence.MEDIUM, say("disagree.lines-of-two-groups")),),
@@ -116,9 +122,9 @@ def own_place(event: ExceptionRaised) -> str:
     return innermost((event.frame,)) if event.frame else ""
 
 
-def _wait_claim(event: ExceptionRaised, rank: int) -> str:
+def _wait_claim(event: ExceptionRaised, rank: int, place: str) -> str:
     """``Rank 3 waited at train.py:40, in dist.barrier().``"""
-    return say("disagree.waited-at", rank=rank, frame=own_place(event), code=event.code[:80])
+    return say("disagree.waited-at", rank=rank, frame=place, code=event.code[:80])
 
 
 def _can_be_of_two_groups(waits: Iterable[ExceptionRaised]) -> bool:
@@ -128,13 +134,17 @@ def _can_be_of_two_groups(waits: Iterable[ExceptionRaised]) -> bool:
 
 
 def places_of_waits(facts: Facts) -> dict[str, Ranks]:
-    """Where ranks waited when they gave up, by the own frame of their tracebacks: the place of most ranks first."""
-    places: dict[str, set[int]] = defaultdict(set)
+    """Where ranks waited when they gave up, by the own frame that parts their tracebacks: the place of most ranks first."""
+    paths: dict[tuple[str, ...], set[int]] = defaultdict(set)
     for rank in facts.case.world:
         event = final_traceback(facts, rank)
         if event is not None and event.frame:
-            places[own_place(event)].add(rank)
-    return {place: Ranks(ranks) for place, ranks in sorted(places.items(), key=lambda item: -len(item[1]))}
+            paths[_user_frames(event) or (event.frame,)].add(rank)
+    shown = [innermost((path[-1],)) for path in paths]
+    if len(set(shown)) < len(paths) > 1:
+        shown = _parting_places(list(paths))
+    places = {place: Ranks(ranks) for place, ranks in zip(shown, paths.values(), strict=True)}
+    return dict(sorted(places.items(), key=lambda item: -len(item[1])))
 
 
 def ranks_apart(facts: Facts) -> Ranks:

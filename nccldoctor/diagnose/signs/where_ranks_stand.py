@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, zip_longest
 
 from nccldoctor.align.facts import Facts
+from nccldoctor.align.health.passed_calls import looks_are_passed
 from nccldoctor.align.stack_activity import (
     activity_of,
     hooks_of,
@@ -78,7 +79,7 @@ def has_job_ended(facts: Facts) -> bool:
 
 def _has_no_record(facts: Facts, stall: Stall) -> bool:
     is_open = stall.kind is StallKind.NOTHING and not facts.failures and not _has_ended(facts)
-    return is_open and bool(facts.looks.all)
+    return is_open and bool(facts.looks.all) and not looks_are_passed(facts)
 
 
 def has_stopped(facts: Facts) -> bool:

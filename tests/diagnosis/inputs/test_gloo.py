@@ -117,6 +117,21 @@ def test_two_places_without_a_culprit_are_told() -> None:
     assert read({**of_all}).verdict["suspects"] == "1"
 
 
+def test_tracebacks_that_end_in_one_helper_are_told_apart_by_the_line_that_called_it() -> None:
+    def called_from(line: int, rank: int) -> str:
+        outer = (
+            f'[rank{rank}]:   File "/opt/train/train.py", line {line}, in main\n[rank{rank}]:     reduce_mean(loss)\n'
+        )
+        text = inside(rank, "all_reduce", f"RuntimeError: {VAIN}").replace("exchange(batch)", "dist.all_reduce(x)")
+        head, _, rest = text.partition("\n")
+        return f"{head}\n{outer}{rest}"
+
+    ruling = read(logs({r: steps(r, 3) + called_from(272 if r == 1 else 270, r) for r in range(4)}))
+    assert "1" in (ruling.ranks, ruling.verdict["suspects"]), str(ruling)
+    headline = ruling.verdict["headline"]
+    assert "main (train.py:272)" in headline and "main (train.py:270)" in headline, headline
+
+
 def alone(text: str, error: str = VAIN) -> Ruling:
     """Three of four ranks gave up; ``text`` is what rank 2 wrote behind its steps."""
     texts = {r: steps(r, 5) + raised(r, "RuntimeError", error) for r in (0, 1, 3)}

@@ -39,7 +39,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     call = stall.call
     if stall.kind is not StallKind.FULL or call is None or call.pair is not None or not call.completed:
         return None
-    if len(call.inside) > len(call.completed) or _is_mere_snapshot(facts, call):
+    if len(call.inside) > len(call.completed) or stall.is_scattered or _is_mere_snapshot(facts, call):
         return None
     can_differ = EARLY_ROOT if call.row >= 0 else frozenset((*EARLY_ROOT, *EARLY))
     if stall.details is not None and stall.details.op in can_differ:

@@ -134,6 +134,13 @@ def test_less_than_a_hundredth_of_a_second_is_nobodys_fault(by: float) -> None:
     assert not measured(and_late(2, by, 2, noise(3, 0.00001)), step=0.01).late
 
 
+@pytest.mark.parametrize("rank", [0, 3])
+def test_the_progress_bar_of_one_rank_is_nobodys_fault_in_a_toy_job(rank: int) -> None:
+    """In each step of 80 ms one rank comes 30 ms later, for it writes what all did."""
+    assert not measured(and_late(rank, 0.03, 2, noise(4, 0.0005)), step=0.08).late
+    assert measured(and_late(rank, 0.3, 2, noise(4, 0.0005)), step=0.8).late_ranks == {rank}
+
+
 def test_a_small_share_of_the_time_is_nobodys_fault() -> None:
     assert not measured(and_late(2, 0.2, 2, noise(3, 0.001)), step=10.0).late
 
