@@ -52,6 +52,14 @@ def _file_of(frame: str) -> str:
     return frame.rpartition(" (")[2].rpartition(":")[0]
 
 
+def is_later_line(frame: str, other: str) -> bool | None:
+    """True where a frame is at a later line of one function than another one; None where the functions differ."""
+    one, two = parse_frame(frame), parse_frame(other)
+    if one is None or two is None or one[:2] != two[:2] or one[2] is None or two[2] is None:
+        return None
+    return one[2] > two[2]
+
+
 def parse_frame(text: str) -> tuple[str, str, int | None] | None:
     """Function, file and line of ``function (file:line)``; None where the text has another form."""
     name, opening, place = text[:2000].partition(" (")

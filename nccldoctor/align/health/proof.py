@@ -75,7 +75,7 @@ def observe_health(facts: Facts) -> Health:
     over = ended | (_carried(facts, ends) if ends else Ranks())
     troubles = unanswered_troubles(facts.case, facts.liveness, ends, ended, over)
     seen = facts.liveness.logged | facts.liveness.dumped
-    moved = _has_moved(facts)
+    moved = facts.looks.has_gone_on
     stand = _stuck_ranks(facts, moved)
     stops = _stops_by_person(facts, troubles)
     if stops and _was_at_work(facts, stops):
@@ -163,15 +163,6 @@ def has_flawed_dumps(facts: Facts) -> bool:
     """True where a dump is damaged or odd: what it lacks may be unfinished."""
     dumps = {source.id for source in facts.case.sources if source.kind is SourceKind.RECORDER}
     return any(gap.source in dumps and (gap.lost or gap.odd) for gap in facts.case.gaps)
-
-
-def _has_moved(facts: Facts) -> bool:
-    """True when steps follow the first look, or every wait in it had ended in the newest one."""
-    looks = facts.looks
-    waited = [s for s in looks.all[0].stances.values() if s.posture.is_wait] if len(looks.all) > 1 else []
-    return bool(looks.all) and (
-        bool(looks.later_steps) or (bool(waited) and all(looks.has_left(s.process) for s in waited))
-    )
 
 
 def _stops_by_person(facts: Facts, troubles: tuple[Event, ...]) -> tuple[Event, ...]:

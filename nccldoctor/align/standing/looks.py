@@ -90,6 +90,12 @@ class Looks(Struct, frozen=True, dict=True):
         return seen[-1].posture.is_wait and not seen[0].posture.is_wait and bool(seen[0].path)
 
     @property
+    def has_gone_on(self) -> bool:
+        """True when steps follow the first look, or every wait of that look had ended in the newest."""
+        waited = [s for s in self.all[0].stances.values() if s.posture.is_wait] if len(self.all) > 1 else []
+        return bool(self.later_steps or (waited and all(self.has_left(s.process) for s in waited)))
+
+    @property
     def last_at(self) -> float:
         """When the newest look was taken; NaN where no look has a time."""
         return max((look.at for look in self.all if not math.isnan(look.at)), default=math.nan)

@@ -68,10 +68,15 @@ def _crowd(stances: Iterable[Stance]) -> list[Stance]:
     return [s for s in stances if s.place == place and s.posture is Posture.QUIET]
 
 
+def _receives(stance: Stance) -> bool:
+    return "recv" in stance.op.lower()
+
+
 def _apart(waiting: list[Stance]) -> list[Stance]:
     """The few that wait in a different call from most, or one of two: nobody where half of more is elsewhere.
 
-    A transfer has one other end, so it counts only where all other ranks are in one collective: no rank is left to send or receive.
+    A transfer has one other end, so it counts only where all other ranks are in one collective: no rank is left to send or receive. A chain
+    of receives ends at the one rank that receives nothing.
     """
     known = [s for s in waiting if s.is_comparable]
     if all(s.posture is Posture.SET_UP for s in known):
@@ -81,6 +86,9 @@ def _apart(waiting: list[Stance]) -> list[Stance]:
         return []
     most, count = calls.most_common(1)[0]
     few = [s for s in known if s.call != most]
-    if any(is_transfer(s.op) for s in known) and (len(few) > 1 or is_transfer(most[0]) or len(known) < len(waiting)):
+    transfers, is_whole = [s for s in known if is_transfer(s.op)], len(few) == 1 and len(known) == len(waiting)
+    if transfers and not (
+        is_whole and (transfers == few or (few[0] not in transfers and all(map(_receives, transfers))))
+    ):
         return []
     return few if 2 * len(few) <= count or len(few) == count == 1 else []

@@ -80,7 +80,7 @@ def show_activity(facts: Facts, rank: int) -> tuple[str, list[Citation]]:
         if stack.main and not is_waiting(stack.frames):
             own = user_frame(stack.frames) or (stack.frames[0] if stack.frames else "")
             words, around = shown_activity_of(stack.frames), place_in_framework(stack.frames)
-            short, full = (doing(words, at, around) or NO_PYTHON_FRAME for at in (_short_frame(own), own))
+            short, full = (doing(words, at, around) or NO_PYTHON_FRAME for at in (innermost((own,)), own))
             return short, [Line(stack, say("absent.was-doing", rank=rank, doing=full), observer=f"stack:{rank}")]
     begun = [p for p in activity.phases if not p.detail.startswith("done") and p.what not in NOT_WORK]
     if begun:
@@ -90,10 +90,6 @@ def show_activity(facts: Facts, rank: int) -> tuple[str, list[Citation]]:
             words = ongoing(WORK.get(last.what, last.what))
             return words, [Line(last, say("absent.was-doing", rank=rank, doing=words))]
     return "", []
-
-
-def _short_frame(frame: str) -> str:
-    return innermost((frame,)) if frame else ""
 
 
 def show_open_prompt(facts: Facts, rank: int) -> Line | None:

@@ -21,7 +21,7 @@ from nccldoctor.diagnose.signs.silence import has_connection_broken_first
 from nccldoctor.events import ExceptionRaised
 from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.model.stack_frames import innermost
+from nccldoctor.model.stack_frames import innermost, is_later_line
 from nccldoctor.parsers.event_details import (
     can_end_early,
     has_group,
@@ -178,15 +178,5 @@ def _has_branched_earlier(event: ExceptionRaised, other: ExceptionRaised) -> boo
 
     The rank took another branch. Example: rank 3 waits in line 40 of ``train_step``, and its peers in line 52.
     """
-    for mine, theirs in zip(_user_frames(event), _user_frames(other), strict=False):
-        if mine != theirs:
-            here, line = _function_and_line(mine)
-            there, other_line = _function_and_line(theirs)
-            return here == there and line < other_line
-    return False
-
-
-def _function_and_line(frame: str) -> tuple[str, int]:
-    """The function with its file, and the line; 0 where there is none."""
-    where, _, line = frame.rstrip(")").rpartition(":")
-    return where, int(line) if line.isdigit() else 0
+    pairs = zip(_user_frames(event), _user_frames(other), strict=False)
+    return next((is_later_line(mine, theirs) is False for mine, theirs in pairs if mine != theirs), False)

@@ -17,6 +17,7 @@ from nccldoctor.align.stack_activity import (
     wait_of,
 )
 from nccldoctor.align.stalls import Stall, StallKind
+from nccldoctor.align.standing.outside import Standing, standing_of
 from nccldoctor.align.standing.stances import Posture, Stance, is_transfer
 from nccldoctor.diagnose.citations import Line
 from nccldoctor.diagnose.phrases.doing import NO_PYTHON_FRAME, ongoing
@@ -26,7 +27,7 @@ from nccldoctor.events import ExceptionRaised, Note, Phase, Stack
 from nccldoctor.identify.case import Case
 from nccldoctor.model import CauseClass
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.model.stack_frames import innermost, parse_frame
+from nccldoctor.model.stack_frames import innermost, is_later_line
 
 BLOCKED = frozenset({"is in a debugger", "waits for input", "waits for a file lock", "sleeps"})
 """Activities that hardly ever end by themselves, or not soon."""
@@ -72,6 +73,12 @@ def _has_given_up(facts: Facts) -> bool:
     return alarm is not None and not facts.looks.interrupted and not is_stopped
 
 
+def standing_at_rest(facts: Facts, stall: Stall) -> Standing:
+    """Where the processes stand, where stacks are all there is and show no job that goes on; else nobody stands anywhere."""
+    is_at_rest = is_all_there_is(facts, stall) and not facts.looks.has_gone_on
+    return standing_of(facts.looks, facts.case.world) if is_at_rest else Standing()
+
+
 def has_job_ended(facts: Facts) -> bool:
     """True when an exit is recorded, or a rank gave up after the looks."""
     return bool(facts.liveness.exited) or _has_given_up(facts)
@@ -85,15 +92,6 @@ def _has_no_record(facts: Facts, stall: Stall) -> bool:
 def has_stopped(facts: Facts) -> bool:
     """True where steps stopped long before the newest look, or a rank gave up a wait after it."""
     return bool(facts.looks.is_quiet) or _has_given_up(facts)
-
-
-def has_gone_on_after(facts: Facts) -> bool:
-    """True when steps follow the first look, or every wait of that look had ended in the newest."""
-    looks = facts.looks
-    if looks.later_steps:
-        return True
-    waited = [s for s in looks.all[0].stances.values() if s.posture.is_wait] if len(looks.all) > 1 else []
-    return bool(waited) and all(looks.has_left(s.process) for s in waited)
 
 
 def _has_ended(facts: Facts) -> bool:
@@ -132,7 +130,7 @@ def waits_in(stances: Sequence[Stance], others: Sequence[Stance] = ()) -> str:
     """What most of the waiting ranks are in: ``all_reduce, called in sync_gradients (train.py:79)``."""
     first = in_most_common_call(stances)[0]
     op, place = first.op, _parting(first, others)
-    at = _short_place(place)
+    at = innermost((place,))
     at += _in_framework(first) if at and place == first.place else ""
     if op == "backward":
         return "the backward pass" + (f" of {at}" if at else "")
@@ -152,17 +150,13 @@ def what_it_does(stances: Sequence[Stance]) -> str:
     first = stances[0]
     if first.posture.is_gone:
         return first.words.removeprefix("is ")
-    place = _short_place(first.place) or (innermost(first.event.frames) if isinstance(first.event, Stack) else "")
+    place = innermost((first.place,)) or (innermost(first.event.frames) if isinstance(first.event, Stack) else "")
     at = f"in {place}{_in_framework(first) if first.place else ''}" if place else NO_PYTHON_FRAME
     return f"{at}, {ongoing(first.shown)}" if first.shown and len(stances) == 1 else at
 
 
 def _in_framework(stance: Stance) -> str:
     return place_in_framework(stance.event.frames) if isinstance(stance.event, Stack) else ""
-
-
-def _short_place(place: str) -> str:
-    return innermost((place,)) if place else ""
 
 
 def odd_ones(facts: Facts) -> tuple[list[Stance], list[Stance]]:
@@ -174,39 +168,30 @@ def odd_ones(facts: Facts) -> tuple[list[Stance], list[Stance]]:
 
 
 def where_they_stand(facts: Facts) -> str:
-    """Where the ranks stand that two looks show unmoved, or of which a few are apart; else what the first process does.
+    """Where the ranks stand; that they move or not, where all are at one place and were seen once.
 
-    All that wait in one call are named together: one of them alone would look like the one at fault.
     Example: ``Process 41 is in next_batch (data.py:34), waiting for the data loader, but we can't say if it's moving.``
     """
     stances = list(facts.looks.newest.values())
+    groups: dict[tuple[object, ...], list[Stance]] = {}
+    for stance in stances:
+        groups.setdefault((stance.posture.is_wait, stance.call), []).append(stance)
     if not stances:
         other = next(s for s in facts.case.of(Stack) if s.frames)
         doing = ongoing(shown_activity_of(other.frames)) or f"in {innermost(other.frames)}"
         thread, pid = other.thread or other.ident, other.pid
         return say("stacks.only-thread", thread=thread, pid=pid, rank=other.rank, doing=doing)
-    waits = {s.call for s in stances if s.posture.is_wait}
-    unmoved = len(stances) > 1 and all(facts.looks.has_moved(s.process) is False for s in stances)
-    if unmoved or odd_ones(facts)[0] or (len(waits) > 1 and all(s.posture.is_wait for s in stances)):
-        return _all_places(facts, stances)
-    first = next((s for s in stances if s.posture.is_wait), stances[0])
-    waiting = first.posture.is_wait
-    does = f"waiting in {waits_in([first])}" if waiting else what_it_does([first])
-    call = _call_of_another_thread(facts, first) if first.posture is Posture.BACKWARD else ""
-    same = [s for s in stances if s.posture.is_wait and s.call == first.call] if waiting else [first]
-    is_alone = len(stances) == 1 and waiting
-    return say("stacks.only-place", who=who(facts.case, same), ranks=same, doing=does, thread=call, is_alone=is_alone)
-
-
-def _all_places(facts: Facts, stances: Sequence[Stance]) -> str:
-    """Ranks 0-1 are in barrier, called in step (train.py:9), rank 2 is in load (data.py:7) and 3 more are elsewhere."""
-    groups: dict[tuple[bool, tuple[str, ...]], list[Stance]] = {}
-    for stance in stances:
-        groups.setdefault((stance.posture.is_wait, stance.call), []).append(stance)
+    if len(groups) == 1 and not (stances[1:] and all(facts.looks.has_moved(s.process) is False for s in stances)):
+        first, waiting = stances[0], stances[0].posture.is_wait
+        does = f"waiting in {waits_in([first])}" if waiting else what_it_does([first])
+        call = _call_of_another_thread(facts, first) if first.posture is Posture.BACKWARD else ""
+        named, alone = who(facts.case, stances), waiting and len(stances) == 1
+        return say("stacks.only-place", who=named, ranks=stances, doing=does, thread=call, is_alone=alone)
     shown = sorted(groups.values(), key=len, reverse=True)[:MOST]
-    named = [f"{who(facts.case, s)} {_stand_in(s, shown[s is shown[0]] if shown[1:] else ())}" for s in shown]
-    more = len(stances) - sum(map(len, shown))
-    return say("stacks.several-places", places=[*named, *([say("stacks.more-elsewhere", more=more)] if more else [])])
+    places = [f"{who(facts.case, s)} {_stand_in(s, shown[s is shown[0]] if shown[1:] else ())}" for s in shown]
+    if more := len(stances) - sum(map(len, shown)):
+        places.append(say("stacks.more-elsewhere", more=more))
+    return say("stacks.several-places", places=places)
 
 
 def _stand_in(stances: Sequence[Stance], others: Sequence[Stance]) -> str:
@@ -291,16 +276,14 @@ def mismatch(few: Stance, most: Stance) -> CauseClass:
     One line of one function with another operation is another call at the same place. A later line of it was reached without the
     call of the others, an earlier one by a call that they did not make. A transfer has no other end while all others are in a collective.
     """
-    if is_transfer(few.op):
+    if is_transfer(few.op) or is_transfer(most.op):
         return CauseClass.UNMATCHED_P2P
-    mine, theirs = list(reversed(few.path)), list(reversed(most.path))
-    at = next((i for i, (a, b) in enumerate(zip(mine, theirs, strict=False)) if a != b), None)
-    one, other = (parse_frame(p[at]) if at is not None else None for p in (mine, theirs))
-    if at is None or one is None or other is None or one[:2] != other[:2] or one[2] is None or other[2] is None:
-        return CauseClass.OP_MISMATCH if few.op != most.op else CauseClass.MISSED_CALL
-    if at == len(mine) - 1 == len(theirs) - 1 and few.op != most.op:
+    mine, theirs = few.path[::-1], most.path[::-1]
+    at = next((i for i, (a, b) in enumerate(zip(mine, theirs, strict=False)) if a != b), -1)
+    later = is_later_line(mine[at], theirs[at]) if at >= 0 else None
+    if few.op != most.op and (later is None or at == len(mine) - 1 == len(theirs) - 1):
         return CauseClass.OP_MISMATCH
-    return CauseClass.MISSED_CALL if one[2] > other[2] else CauseClass.EXTRA_CALL
+    return CauseClass.EXTRA_CALL if later is False else CauseClass.MISSED_CALL
 
 
 def hooks_by_rank(facts: Facts, ranks: Ranks) -> Iterator[tuple[int, tuple[str, Stack | ExceptionRaised]]]:

@@ -31,9 +31,7 @@ from nccldoctor.model.ranks import Ranks
 @rule(CauseClass.FROZEN, refuted_by=say("refuted.runs-later"), before=CauseClass.INIT)
 def judge_process(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The processes that are stopped or gone while others wait."""
-    if not where.is_all_there_is(facts, stall) or where.has_gone_on_after(facts):
-        return None
-    standing = standing_of(facts.looks, facts.case.world)
+    standing = where.standing_at_rest(facts, stall)
     gone = tuple(s for s in standing.outside if s.posture.is_gone)
     return _outside(facts, replace(standing, outside=gone)) if gone and standing.waiting else None
 
@@ -41,9 +39,7 @@ def judge_process(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
 @rule(CauseClass.EXTRA_CALL, refuted_by=say("refuted.later-look"), before=CauseClass.INIT)
 def judge_group_of_few(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The few that make a group while most wait in a call: ranks 0-1 in ``new_group``, 2-5 in ``all_reduce``."""
-    if not where.is_all_there_is(facts, stall) or where.has_gone_on_after(facts):
-        return None
-    standing = standing_of(facts.looks, facts.case.world)
+    standing = where.standing_at_rest(facts, stall)
     makes = bool(standing.apart) and all(s.posture is Posture.SET_UP for s in standing.apart)
     return _apart(facts, standing) if makes else None
 
@@ -51,9 +47,7 @@ def judge_group_of_few(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
 @rule(CauseClass.NOT_ARRIVED, refuted_by=say("refuted.later-look"))
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The ranks outside; else those apart, else those without a stack, else nobody where all are in one call."""
-    if not where.is_all_there_is(facts, stall) or where.has_gone_on_after(facts):
-        return None
-    standing = standing_of(facts.looks, facts.case.world)
+    standing = where.standing_at_rest(facts, stall)
     arrived = any(facts.looks.has_arrived(s.process) for s in standing.waiting)
     if not standing.waiting or facts.looks.is_quiet is False or arrived:
         return None
@@ -195,18 +189,11 @@ def _doubts_of_unmoved(facts: Facts, standing: Standing, culprits: Sequence[Stan
 
 def _doubts_of_all(facts: Facts, standing: Standing) -> Iterator[Doubt]:
     """Doubts where every rank that was looked at waits."""
-    lasts = where.has_stopped(facts) or _is_unmoved(facts, standing)
-    if not lasts:
-        yield Doubt.at_most(Confidence.LOW, _why_it_may_end(facts, standing))
+    if not where.has_stopped(facts) and not _is_unmoved(facts, standing):
+        moved = any(facts.looks.has_moved(stance.process) for stance in standing.waiting)
+        several = say("doubts.waits-moved") if moved else say("doubts.looks-incomparable")
+        yield Doubt.at_most(Confidence.LOW, several if len(facts.looks.all) > 1 else say("doubts.wait-may-end"))
     yield Doubt.at_most(Confidence.MEDIUM, say("doubts.no-call-numbers"))
-
-
-def _why_it_may_end(facts: Facts, standing: Standing) -> str:
-    """Why the looks don't show that the wait lasts."""
-    if len(facts.looks.all) < 2:
-        return say("doubts.wait-may-end")
-    moved = any(facts.looks.has_moved(stance.process) for stance in standing.waiting)
-    return say("doubts.waits-moved") if moved else say("doubts.looks-incomparable")
 
 
 def _apart(facts: Facts, standing: Standing) -> Hypothesis:
@@ -307,7 +294,7 @@ def _stalled(waiting: Sequence[Stance], missing: Ranks) -> Stalled | None:
 @rule(CauseClass.NONE, refuted_by=say("refuted.still-waiting"), before=CauseClass.FROZEN)
 def judge_running(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The job goes on: steps follow the first look, or every wait of that look has ended."""
-    if not where.is_all_there_is(facts, stall) or not where.has_gone_on_after(facts):
+    if not where.is_all_there_is(facts, stall) or not facts.looks.has_gone_on:
         return None
     steps = facts.looks.later_steps
     writers = Ranks(e.rank for e in steps if e.rank is not None)

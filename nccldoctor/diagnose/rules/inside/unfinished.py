@@ -46,18 +46,10 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         if whole and not call.completed
         else headline_of("inside.stuck-without-absentee", inside=call.inside, call=stall.what, passed=call.completed)
     )
-    refuted_by = say("refuted.member-elsewhere", call=stall.what)
-    doubts = [*_doubts(facts, stall, call, whole)]
     few, most = where.odd_ones(facts)
-    places = [*where.show(facts, few, most), *where.show(facts, most, few)[:1]]
-    return Hypothesis(
-        headline,
-        [Waiting(call, 4), *places],
-        doubts,
-        suspects=where.known_ranks(few),
-        call=call,
-        refuted_by=refuted_by,
-    )
+    evidence = [Waiting(call, 4), *where.show(facts, few, most), *where.show(facts, most, few)[:1]]
+    doubts, refuted_by = [*_doubts(facts, stall, call, whole)], say("refuted.member-elsewhere", call=stall.what)
+    return Hypothesis(headline, evidence, doubts, suspects=where.known_ranks(few), call=call, refuted_by=refuted_by)
 
 
 def _doubts(facts: Facts, stall: ObservedStall, call: StuckCall, whole: bool) -> Iterator[Doubt]:

@@ -66,7 +66,7 @@ def test_ranks_in_one_helper_are_apart_by_the_line_that_calls_it() -> None:
 def test_of_many_receives_none_is_apart() -> None:
     odd = (RECEIVES[0], "backward (job.py:44)", "main (job.py:90)")
     assert stands(RECEIVES, RECEIVES, odd, RECEIVES).apart == ()
-    assert stands(RECEIVES, RECEIVES, WAITS, RECEIVES).apart == ()
+    assert ranks(stands(RECEIVES, RECEIVES, WAITS, RECEIVES).apart) == [2], "the chain ends where nobody receives"
 
 
 def test_calls_of_mpi_are_told_apart_without_a_python_frame() -> None:
