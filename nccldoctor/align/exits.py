@@ -63,6 +63,8 @@ def can_precede_alarm(liveness: Liveness, event: Event) -> bool:
         complaints = (*activity.alarms, *activity.dump_replies)
         if any((e.place.line or 0) < line for e in complaints if e.place.source == source):
             return False
+    if isinstance(event, ProcessExit) and event.reporter == "process" and liveness.is_after_alarm(event):
+        return False  # the process speaks itself, below the alarm of a rank
     if math.isnan(when) and alarm is not None and alarm.place.source == source:
         early = line <= (alarm.place.line or 0)
         return early or _is_of_lost_peer(liveness, alarm, event) or _is_quoted_error(alarm, event)

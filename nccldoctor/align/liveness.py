@@ -201,11 +201,12 @@ def _own_logs(case: Case) -> _OwnLogs:
 
 
 def _lines_after(case: Case, first: Event | None, alarm: float, when: Mapping[int, float]) -> dict[int, int]:
-    """The first line of each source that was written at the time of the first complaint or later."""
+    """The first line of each source that was written with the first complaint or later: by its time, or as an alarm of its own."""
     lines: dict[int, int] = {}
     for event in case.events:
         line = event.place.line
-        if line is not None and (event is first or when[id(event)] >= alarm):
+        is_late = event is first or when[id(event)] >= alarm or isinstance(event, CollectiveTimeout | DumpSignal)
+        if line is not None and is_late:
             lines[event.place.source] = min(line, lines.get(event.place.source, line))
     return lines
 

@@ -18,6 +18,8 @@ ALARM = re.compile(
     rb"^(?P<front>[^\n]{0,120}?)\[rank(?P<rank>\d+)\]:[^\n]{0,200}(?:Watchdog caught|Received a dump signal)", re.M
 )
 
+_COLLECTED = re.compile(rb"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d")
+
 LINES: dict[str, str] = {
     name: row["text"]
     for name, row in tomllib.loads(Path(__file__).with_name("consequences.toml").read_text(encoding="utf-8")).items()
@@ -60,8 +62,8 @@ def _with(files: Files, lines: str, places: dict[int, tuple[str, bytes, bool]]) 
         times = stamps.dated(content)
         clock = f"{times[-1].month:02}{times[-1]:%d %H:%M:%S}" if times else "0101 00:00:00"
         text = lines.format(r=rank, glog=clock)
-        if times and (hit := stamps.STAMP.search(front)):
-            front = front.replace(hit[0], times[-1].strftime("%Y-%m-%dT%H:%M:%S").encode())
+        if hit := _COLLECTED.search(front):
+            front = front.replace(hit[0], max(_COLLECTED.findall(content)))
         if not alone and not front.strip():  # in a file of many ranks each line says whose it is
             text = "\n".join(row if row.startswith("[rank") else f"[rank{rank}]: {row}" for row in text.split("\n"))
         rows = b"".join(front + row.encode() + b"\n" for row in text.split("\n"))

@@ -12,6 +12,7 @@ from itertools import pairwise
 
 from msgspec import Struct
 
+from nccldoctor.align.exits import can_precede_alarm
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.liveness import is_manual_dump
 from nccldoctor.align.stalls import Stall, StallKind
@@ -95,11 +96,15 @@ def ranks_without_alarm(facts: Facts) -> Ranks:
 def has_connection_broken_first(facts: Facts) -> bool:
     """True when a connection broke before anybody had waited until the limit.
 
-    A rank that gives up and leaves breaks connections, too: only the first complaint counts.
+    A rank that gives up and leaves breaks connections, too: only the first complaint counts, and none behind an alarm.
     """
-    complaints = [e for e in (*facts.case.of(SocketError), *facts.case.of(ExceptionRaised)) if _is_complaint(e)]
-    timed = sorted((e for e in complaints if not math.isnan(facts.liveness.time(e))), key=facts.liveness.time)
-    return _is_broken(timed[0]) if timed else not any(is_gloo_timeout(e) for e in complaints)
+    errors = (*facts.case.of(SocketError), *facts.case.of(ExceptionRaised))
+    complaints = [e for e in errors if _is_complaint(e)]
+    early = [e for e in complaints if can_precede_alarm(facts.liveness, e)]
+    timed = sorted((e for e in early if not math.isnan(facts.liveness.time(e))), key=facts.liveness.time)
+    if timed or (complaints and not early):
+        return bool(timed) and _is_broken(timed[0])
+    return not any(map(is_gloo_timeout, early))
 
 
 def _was_done_first(facts: Facts, rank: int) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from nccldoctor.align.exits import can_precede_alarm
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.failures import Failure
 from nccldoctor.align.stalls import StallKind
@@ -342,7 +343,7 @@ def _broken_connection(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     broken = [
         e
         for e in facts.case.events.of_kind(SocketError, ExceptionRaised)
-        if _is_closed_connection(e) and e.rank not in silent
+        if _is_closed_connection(e) and e.rank not in silent and can_precede_alarm(facts.liveness, e)
     ]
     if not broken or not silent or len(silent) > 1 or not stall.has_connection_broken_first:
         return None
