@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from nccldoctor.align.call_sequences import call_site
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.nccl_counter_evidence import counters_of, stalled_from_counters
+from nccldoctor.align.nccl_counter_evidence import OP_TYPES, counters_of
 from nccldoctor.align.progress.from_lines import group_of
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.align.wait_times import complaints, wait_times
@@ -91,41 +91,36 @@ def _timed_out(facts: Facts, call: StuckCall, began: float) -> list[float]:
 
 
 def _without_times(facts: Facts, call: StuckCall) -> Stalled:
-    """The call by its recorder entry, else by NCCL's counters, else by a timeout line."""
-    group = facts.case.groups[call.group]
-    row = call.row
+    """The call by its recorder entry, else by NCCL's counters, else by a timeout line.
+
+    Else by the line of a member whose call failed in NCCL before its limit was reached, where it names the operation.
+    """
+    group, row, counts = facts.case.groups[call.group].label, call.row, counters_of(facts, call)
+    known = Stalled(None, call.seq, group=group, entered=call.entered, missing=call.missing, unseen=call.unknown)
     if row >= 0:
         calls, words = facts.case.calls, facts.case.vocabulary
         dtypes = words.dtypes[calls.dtypes[row]] if calls.dtypes[row] >= 0 else ((), ())
-        timeout = int(calls.timeout_ms[row])
-        return Stalled(
+        printed = (e.timeout_ms for e in timeouts_of(facts, call) if e.timeout_ms is not None)
+        return replace(
+            known,
             op=op_type(words.ops[calls.op[row]]),
-            seq=call.seq,
             kind="p2p" if call.pair else "collective",
-            group=group.label,
             numel_in=int(calls.numel_in[row]) if calls.numel_in[row] >= 0 else None,
             numel_out=int(calls.numel_out[row]) if calls.numel_out[row] >= 0 else None,
             dtype=next(iter(dtypes[0] or dtypes[1]), None),
-            entered=call.entered,
-            missing=call.missing,
-            unseen=call.unknown,
-            timeout_ms=timeout if timeout > 0 else _printed_limit(facts, call),
+            timeout_ms=timeout if (timeout := int(calls.timeout_ms[row])) > 0 else next(printed, None),
         )
-    counts = counters_of(facts, call)
     if counts is not None:
-        return stalled_from_counters(call, group, counts)
-    line = next(timeouts_of(facts, call), None) or _failed_call(facts, call)
-    return Stalled(
-        op=line.op if line else None,
-        seq=call.seq,
-        group=group.label,
-        numel_in=line.numel_in if line else None,
-        numel_out=line.numel_out if line else None,
-        entered=call.entered,
-        missing=call.missing,
-        unseen=call.unknown,
-        timeout_ms=line.timeout_ms if line else None,
+        launch = counts.call
+        numel, dtype = (launch.numel, launch.dtype) if launch else (None, None)
+        return replace(known, op=OP_TYPES.get(counts.op or ""), numel_in=numel, dtype=dtype)
+    failed = (
+        e for e in facts.case.of(WorkStatus) if e.failed == call.seq and e.op is not None and e.rank in call.entered
     )
+    line = next(timeouts_of(facts, call), None) or next(failed, None)
+    if line is None:
+        return known
+    return replace(known, op=line.op, numel_in=line.numel_in, numel_out=line.numel_out, timeout_ms=line.timeout_ms)
 
 
 def timeouts_of(facts: Facts, call: StuckCall) -> Iterator[CallTimeout]:
@@ -134,16 +129,6 @@ def timeouts_of(facts: Facts, call: StuckCall) -> Iterator[CallTimeout]:
     return (
         e for e in facts.case.timeouts(call.seq) if e.rank in entered and group_of(facts.case, e) in (call.group, None)
     )
-
-
-def _failed_call(facts: Facts, call: StuckCall) -> WorkStatus | None:
-    """The line of a member whose call failed in NCCL before its limit was reached, where it names the operation."""
-    lines = (e for e in facts.case.of(WorkStatus) if e.failed == call.seq and e.op is not None)
-    return next((e for e in lines if e.rank in call.entered), None)
-
-
-def _printed_limit(facts: Facts, call: StuckCall) -> int | None:
-    return next((e.timeout_ms for e in timeouts_of(facts, call) if e.timeout_ms is not None), None)
 
 
 def op_of(facts: Facts, call: StuckCall) -> str | None:

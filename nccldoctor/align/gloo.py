@@ -26,11 +26,6 @@ UNEVEN_END = ("broadcast", "reduce", "gather", "scatter", "send", "recv")
 """Operations that one member may complete while another is still in them."""
 
 
-def can_finish_early(name: str) -> bool:
-    """True when a recorded operation may end on one member before it ends on another."""
-    return plain_op(name).rpartition(":")[2] in UNEVEN_END
-
-
 def last_rows(case: Case) -> dict[int, int]:
     """The newest recorded call of each rank."""
     rank = case.call_rank
@@ -70,7 +65,7 @@ def abandoned_calls(case: Case, done: npt.NDArray[np.bool_]) -> npt.NDArray[np.b
             abandoned[of_group & (calls.seq >= first)] = (
                 True  # what one member never completed failed on the others, too
             )
-        elif not any(can_finish_early(words.ops[calls.op[r]]) for r in rows):
+        elif not any(plain_op(words.ops[calls.op[r]]).rpartition(":")[2] in UNEVEN_END for r in rows):
             unfinished = bool(case.world - dumped) and not done[rows].all()
             abandoned[rows] = unfinished or (waiting and _is_missing_from_dump(case, group, seq))
     return abandoned
@@ -129,17 +124,10 @@ def failed_calls(case: Case) -> npt.NDArray[np.bool_]:
             together[int(group[row])].append(row)
     for rows in together.values():
         unequal = len({_signature(case, row) for row in rows}) > 1
-        failed[[row for row in rows if unequal or _has_frame(case, row, raised.get(int(rank[row])))]] = True
+        for row in rows:  # other exceptions came from a send, or from a later call than the dump holds
+            stack, frame = case.vocabulary.stacks[case.calls.stack[row]], raised.get(int(rank[row]))
+            failed[row] = unequal or any(f"{name} ({file}:{line})" == frame for name, file, line in stack)
     return failed
-
-
-def _has_frame(case: Case, row: int, frame: str | None) -> bool:
-    """True when the call was issued where an exception was raised.
-
-    Other exceptions came from a send, or from a later call than the dump holds.
-    """
-    stack = case.vocabulary.stacks[case.calls.stack[row]]
-    return frame is not None and any(f"{name} ({file}:{line})" == frame for name, file, line in stack)
 
 
 def _signature(case: Case, row: int) -> tuple[object, ...]:

@@ -43,8 +43,8 @@ class RankActivity(Struct, frozen=True):
     ``dump`` is ``good`` (entries or counters), ``empty`` (written while the recorder was off) or ``none``. ``logged`` is true when the
     rank wrote any line or file. ``alarms`` are its complaints about calls, ``dump_replies`` its answers to the dump signal,
     ``own_exceptions`` what its own work raised, ``secondary_errors`` what followed from the trouble of others, and ``exits`` what
-    launchers report of its end. Its ``stacks`` begin with those of the newest look. ``stopped`` is the newest state of its process,
-    where a signal had stopped it. ``steps`` are its lines about training steps and ``step`` is the newest step number. ``last_event``
+    launchers report of its end. Its ``stacks`` begin with those of the newest look. ``states`` are those of its process when it was
+    last looked at. ``steps`` are its lines about training steps and ``step`` is the newest step number. ``last_event``
     is its newest line; of two copies of one line, that in a file of its own. ``first`` and ``last`` are the times of its first and last
     line in seconds on the job's clock (NaN: no line has a time). ``printed`` is the time of its last line that is no stack: a tool takes
     those long after the rank has gone silent.
@@ -59,7 +59,7 @@ class RankActivity(Struct, frozen=True):
     secondary_errors: tuple[Event, ...] = ()
     exits: tuple[ProcessExit, ...] = ()
     stacks: tuple[Stack, ...] = ()
-    stopped: ProcessState | None = None
+    states: tuple[ProcessState, ...] = ()
     phases: tuple[Phase, ...] = ()
     teardown: tuple[TearDown, ...] = ()
     steps: tuple[Event, ...] = ()
@@ -69,6 +69,11 @@ class RankActivity(Struct, frozen=True):
     first: float = math.nan
     last: float = math.nan
     printed: float = math.nan
+
+    @property
+    def stopped(self) -> ProcessState | None:
+        """The state of its process, where a signal had stopped it."""
+        return next((state for state in self.states if state.state == "stopped"), None)
 
     @property
     def is_alive(self) -> bool:
@@ -255,7 +260,7 @@ def _activity(rank: int, events: Events, dump: str, own: _OwnLogs, when: Mapping
         secondary_errors=tuple(e for e in events.of_kind(ExceptionRaised, NcclError, StoreError) if _is_secondary(e)),
         exits=events.of_kind(ProcessExit),
         stacks=tuple(sorted(events.of_kind(Stack), key=lambda stack: -stack.look)),
-        stopped=_stopped(events.of_kind(ProcessState), when),
+        states=lasting_states(events.of_kind(ProcessState), when),
         phases=events.of_kind(Phase),
         teardown=events.of_kind(TearDown),
         steps=tuple(steps),
@@ -283,7 +288,16 @@ def _newest_line(written: Sequence[Event], own: _OwnLogs, when: Mapping[int, flo
     return max(ends.values(), key=lambda e: (newest[e.place.source], e.place.source in own.sources, e.place))
 
 
-def _stopped(states: Sequence[ProcessState], when: Mapping[int, float]) -> ProcessState | None:
-    """The newest state, where it is *stopped*; one without a time is older than all that have one."""
-    newest = max(reversed(states), key=lambda e: -math.inf if math.isnan(when[id(e)]) else when[id(e)], default=None)
-    return newest if newest is not None and newest.state == "stopped" else None
+def lasting_states(states: Sequence[ProcessState], when: Mapping[int, float]) -> tuple[ProcessState, ...]:
+    """The states of a process when it was last looked at: by the time, where there is one, else by the number of the look.
+
+    A process is *traced* for a moment whenever somebody takes its stack: that state counts only where every look shows it.
+    """
+    lasting = [state for state in states if state.state != "traced"] or states
+
+    def moment(state: ProcessState) -> tuple[float, int]:
+        at = when.get(id(state), math.nan)
+        return -math.inf if math.isnan(at) else at, state.look
+
+    newest = max(map(moment, lasting), default=None)
+    return tuple(state for state in lasting if moment(state) == newest)

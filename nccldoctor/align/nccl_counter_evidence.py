@@ -11,7 +11,7 @@ from nccldoctor.align.facts import Facts
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.events import CollCall, CommInit, Event, RasStatus
 from nccldoctor.identify.nccl_counters import NcclCounters, calls_by_communicator
-from nccldoctor.model import Evidence, Group, Stalled
+from nccldoctor.model import Evidence
 from nccldoctor.words.names import ranks_phrase
 from nccldoctor.words.numbers import plural
 
@@ -44,21 +44,6 @@ def steady_queries(facts: Facts, one: NcclCounters) -> tuple[Event, float] | Non
     newest = max(timed, key=facts.liveness.time)
     apart = facts.liveness.time(newest) - min(map(facts.liveness.time, timed))
     return (newest, apart) if apart > 0 else None
-
-
-def stalled_from_counters(call: StuckCall, group: Group, one: NcclCounters) -> Stalled:
-    """The call in the terms of the contract."""
-    line = one.call
-    return Stalled(
-        op=OP_TYPES.get(one.op or ""),
-        seq=call.seq,
-        group=group.label,
-        numel_in=line.numel if line else None,
-        dtype=line.dtype if line else None,
-        entered=call.entered,
-        missing=call.missing,
-        unseen=call.unknown,
-    )
 
 
 def issue_evidence(facts: Facts, call: StuckCall, what: str, most: int) -> list[Evidence]:

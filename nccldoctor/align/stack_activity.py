@@ -76,6 +76,11 @@ def _meaningful(frames: Iterable[str]) -> Iterator[tuple[str, str]]:
             yield function, file
 
 
+def is_neutral(frame: str) -> bool:
+    """True of a lock, a poll or a wrapper, which means nothing alone."""
+    return _match("neutral", *split_frame(frame)) is not None
+
+
 def _wait(frames: Sequence[str]) -> tuple[_Row, str] | None:
     """Row and function of the first meaningful frame, if it waits; of its caller where it is native."""
     named = _meaningful(frames)

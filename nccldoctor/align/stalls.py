@@ -58,14 +58,13 @@ def stalls(graph: WaitGraph, issued_at: Mapping[Key, float], roots: Ranks) -> tu
         proven = Ranks(r for r in ranks if any(r in c.missing for c in calls))
         absent.append(Stall(StallKind.ABSENT, Ranks(ranks), calls[0] if calls else None, tuple(calls), proven))
     full = [graph.calls[key] for key in graph.entered_by_all]
+    # first of a circle come the calls that a rank never issued, since the order was broken there
+    circles = [
+        tuple(sorted((graph.calls[k] for k in keys), key=lambda c: (not c.missing, issued_at.get(c.key, 0.0), c.key)))
+        for keys in graph.cycles
+    ]
     return (
         *absent,
         *(Stall(StallKind.FULL, call.inside, call, (call,)) for call in full),
-        *(_cycle([graph.calls[k] for k in keys], issued_at) for keys in graph.cycles),
+        *(Stall(StallKind.CYCLE, Ranks(r for c in calls for r in c.inside), calls[0], calls) for calls in circles),
     )
-
-
-def _cycle(calls: list[StuckCall], issued_at: Mapping[Key, float]) -> Stall:
-    """A circle of calls; those that a rank never issued come first, since the order was broken there."""
-    calls.sort(key=lambda c: (not c.missing, issued_at.get(c.key, 0.0), c.key))
-    return Stall(StallKind.CYCLE, Ranks(r for c in calls for r in c.inside), calls[0], tuple(calls))

@@ -52,7 +52,9 @@ def find_unrecorded_waits(
     roots = graph.roots
     read = [d for d in case.dumps if d.entries or not d.problem]
     hidden = bool(read) and all(d.hides_transfers for d in read)
-    lost = _ranks_without_entries(case) if hidden else Ranks()
+    # where a dump lost its entries, its counters call the call that the rank waits in completed
+    dumps = zip(case.dump_rank, case.dumps, strict=True)
+    lost = Ranks(r for r, d in dumps if hidden and r is not None and d.problem and d.status)
     waiting = Ranks(r for r in roots if _has_said_it_waits(liveness, r) or r in lost)
     explained = bool(graph.entered_by_all or graph.cycles)
     if roots and not explained and (roots <= lost or (hidden and all(_has_waited_in_vain(liveness, r) for r in roots))):
@@ -83,11 +85,6 @@ def redundant_roots(graph: WaitGraph, roots: Ranks) -> Ranks:
         held |= further
         frontier = list(further)
     return Ranks(r for r in roots - needed if all(c.key in held for c in graph.waiting_for(r)))
-
-
-def _ranks_without_entries(case: Case) -> Ranks:
-    """Ranks whose dump lost its entries: its counters call the call that it waits in completed."""
-    return Ranks(r for r, d in zip(case.dump_rank, case.dumps, strict=True) if r is not None and d.problem and d.status)
 
 
 def _has_waited_in_vain(liveness: Liveness, rank: int) -> bool:

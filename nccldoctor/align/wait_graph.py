@@ -21,7 +21,6 @@ from nccldoctor.align.progress.from_lines import group_of
 from nccldoctor.align.progress.table import ProgressTable
 from nccldoctor.events import CallTimeout
 from nccldoctor.identify.case import Case
-from nccldoctor.model import Group
 from nccldoctor.model.operations import NEEDS_ALL, op_type
 from nccldoctor.model.ranks import Ranks
 
@@ -154,7 +153,10 @@ def _collectives(case: Case, progress: ProgressTable, pending: Mapping[int, Sequ
             if key[0] == "collective":
                 waiting[key].add(rank)
     timeouts = _timeouts(case)
-    silent = _silent_ranks(case, pending) - {rank for rank, _ in timeouts}  # who gives up on any call was waiting
+    # ranks that wait in no known call, unless they are too many: any may belong to a group of which only some members wrote lines
+    silent = set(case.world) - set(pending) if case.world_size is not None else set[int]()
+    silent = silent if len(silent) <= max(1, len(pending) // 3) else set()
+    silent -= {rank for rank, _ in timeouts}  # who gives up on any call was waiting
     wrapped = {r for r, d in zip(case.dump_rank, case.dumps, strict=True) if r is not None and d.has_lost_past}
     calls: dict[Key, StuckCall] = {}
     for key in sorted(waiting):
@@ -164,9 +166,13 @@ def _collectives(case: Case, progress: ProgressTable, pending: Mapping[int, Sequ
         for rank in group.members:
             if rank not in inside:
                 sets[_standing(progress, pending, wrapped, index, seq, rank)].add(rank)
-        if group.learned == "log" or (_has_unknown_members(group) and len(silent) <= FEW_SILENT):
+        # a numbered group of PyTorch 2.2 whose members nobody tells stands for the rank that recorded it
+        is_open = group.learned == "unnamed" or (group.learned == "assumed" and len(group.members) == 1)
+        if group.learned == "log" or (is_open and len(silent) <= FEW_SILENT):
             sets["unknown"] |= silent - inside
-        own = {r for r in sets["missing"] | sets["unknown"] if _has_same_timeout(timeouts, seq, inside, r)}
+        # who gave up on the call of the ranks inside: same group, number, operation and size
+        given_up = {one for r in inside for one in timeouts.get((r, seq), ())}
+        own = {r for r in sets["missing"] | sets["unknown"] if timeouts.get((r, seq), set()) & given_up}
         for name in ("missing", "unknown"):
             sets[name] -= own
         sets["queued"] |= own
@@ -177,11 +183,6 @@ def _collectives(case: Case, progress: ProgressTable, pending: Mapping[int, Sequ
         queued, missing, unknown, done = (Ranks(sets[name]) for name in ("queued", "missing", "unknown", "completed"))
         calls[key] = StuckCall(key, index, seq, Ranks(inside), queued, missing, unknown, done, row)
     return calls
-
-
-def _has_unknown_members(group: Group) -> bool:
-    """True for a numbered group of PyTorch 2.2 whose members nobody tells: it stands for the rank that recorded it."""
-    return group.learned == "unnamed" or (group.learned == "assumed" and len(group.members) == 1)
 
 
 FEW_SILENT = 64
@@ -198,21 +199,6 @@ def _timeouts(case: Case) -> _Timeouts:
         if event.rank is not None and event.seq is not None:
             timeouts[(event.rank, event.seq)].add((group_of(case, event), event.op, event.numel_in))
     return timeouts
-
-
-def _has_same_timeout(timeouts: _Timeouts, seq: int, inside: set[int], rank: int) -> bool:
-    """True when ``rank`` gave up on the call of the ranks inside: same group, number, operation and size."""
-    own = timeouts.get((rank, seq), set())
-    return bool(own) and any(own & timeouts.get((r, seq), set()) for r in inside)
-
-
-def _silent_ranks(case: Case, pending: Mapping[int, Sequence[Key]]) -> set[int]:
-    """Ranks that wait in no known call, unless they are too many.
-
-    Any of them may belong to a group of which only some members wrote lines.
-    """
-    silent = set(case.world) - set(pending) if case.world_size is not None else set()
-    return silent if len(silent) <= max(1, len(pending) // 3) else set()
 
 
 def _standing(

@@ -64,7 +64,8 @@ def wait_times(
     """
     row = _entry_of(facts, rank, call)
     since, start, has_zone = _since(facts, row, said)
-    limit = said.limit_ms or _recorded_limit_ms(facts, row)
+    recorded = int(facts.case.calls.timeout_ms[row]) if row >= 0 else 0
+    limit = said.limit_ms or (recorded if recorded > 0 else None)
     until, end = _until(facts, rank, since if since is not None else began, limit, said)
     printed = next((e.ran_ms for e in said.about if e.ran_ms is not None), None)
     is_measured = since is not None and until is not None and end is not WaitEnd.BEFORE_EXIT
@@ -181,11 +182,6 @@ def _refined(facts: Facts, ended: float, activity: RankActivity) -> float:
     """
     signals = known_times(facts.liveness.time(e) for e in activity.teardown if e.what == "closing-signal")
     return next((at for at in signals if 0 <= at - ended < SECOND), ended)
-
-
-def _recorded_limit_ms(facts: Facts, row: int) -> int | None:
-    limit = int(facts.case.calls.timeout_ms[row]) if row >= 0 else 0
-    return limit if limit > 0 else None
 
 
 def last_issued(facts: Facts, rank: int) -> float:

@@ -57,7 +57,11 @@ def decide(facts: Facts, proposals: Sequence[Proposals]) -> Judgement:
     kept = _without_explained(best)
     verdict = _join_culprits(facts, kept)
     ordered = [verdict, *(c for c in kept if c is not verdict)] if len(kept) > 1 else [verdict]
-    rivals = _rivals(verdict, proposals)
+    # the hypotheses that lost to the verdict over the same stall, or to one of the stalls that it joins
+    own = [
+        p for p in proposals if p.best is verdict or (p.best.cause is verdict.cause and p.best.ranks <= verdict.ranks)
+    ]
+    rivals = [c for p in own for c in p.others if (c.cause, c.ranks) != (verdict.cause, verdict.ranks)]
     findings = tuple(_finding(facts, c, i, rivals if c is verdict else ()) for i, c in enumerate(ordered, 1))
     broken = dict.fromkeys(each for p in proposals for each in p.broken)
     return Judgement(findings, tuple(_fates(facts, proposals, ordered)), tuple(broken))
@@ -70,24 +74,15 @@ def _with_open_stalls(proposals: Sequence[Proposals]) -> list[Proposals]:
     """
     kept = _without_explained([p.best for p in proposals])
     unsure = [c for c in kept if c.confidence_in.ranks not in (Confidence.HIGH, Confidence.MEDIUM)]
-    return [_with_open_stall(p, [c for c in unsure if c is not p.best]) for p in proposals]
-
-
-def _with_open_stall(proposal: Proposals, unsure: Sequence[Conclusion]) -> Proposals:
-    best, *others = proposal.ranked
-    more = Ranks(r for c in unsure for r in c.ranks | c.suspects) - best.ranks
-    if not more:
-        return proposal
-    doubt = Doubt(say("doubts.others-may-be-at-fault", ranks=more), ranks=Confidence.MEDIUM)
-    return replace(proposal, ranked=(replace(best, doubts=strongest_first((*best.doubts, doubt))), *others))
-
-
-def _rivals(verdict: Conclusion, proposals: Sequence[Proposals]) -> tuple[Conclusion, ...]:
-    """The hypotheses that lost to the verdict over the same stall, or to one of the stalls that it joins."""
-    own = [
-        p for p in proposals if p.best is verdict or (p.best.cause is verdict.cause and p.best.ranks <= verdict.ranks)
-    ]
-    return tuple(c for p in own for c in p.others if (c.cause, c.ranks) != (verdict.cause, verdict.ranks))
+    found = []
+    for proposal in proposals:
+        best, *others = proposal.ranked
+        more = Ranks(r for c in unsure if c is not best for r in c.ranks | c.suspects) - best.ranks
+        if more:
+            doubt = Doubt(say("doubts.others-may-be-at-fault", ranks=more), ranks=Confidence.MEDIUM)
+            best = replace(best, doubts=strongest_first((*best.doubts, doubt)))
+        found.append(replace(proposal, ranked=(best, *others)))
+    return found
 
 
 def _fates(facts: Facts, proposals: Sequence[Proposals], findings: Sequence[Conclusion]) -> list[Proposal]:
@@ -95,18 +90,10 @@ def _fates(facts: Facts, proposals: Sequence[Proposals], findings: Sequence[Conc
     if all(conclusion is not findings[0] for _, conclusion, _ in ranked):
         joined = next((n for n, c, _ in ranked if c.cause is findings[0].cause and c.ranks <= findings[0].ranks), 1)
         ranked.insert(0, (joined, findings[0], "verdict"))
+    calls, levels = [describe(facts, c.call) for _, c, _ in ranked], [c.confidence_in for _, c, _ in ranked]
     return [
-        Proposal(
-            n,
-            c.cause,
-            c.ranks,
-            c.suspects,
-            describe(facts, c.call),
-            c.confidence_in,
-            c.headline.said(c.confidence_in),
-            fate,
-        )
-        for n, c, fate in ranked
+        Proposal(n, c.cause, c.ranks, c.suspects, call, level, c.headline.said(level), fate)
+        for (n, c, fate), call, level in zip(ranked, calls, levels, strict=True)
     ]
 
 
@@ -140,24 +127,15 @@ def _join_culprits(facts: Facts, drafts: list[Conclusion]) -> Conclusion:
 
     Example: rank 3 never issued a call of tp 0, rank 12 one of tp 1: both are named.
     """
-    ranked = sorted(
-        drafts,
-        key=lambda d: (
-            not d.ranks,
-            d.confidence.depth,
-            list(CauseClass).index(d.cause),
-            min(d.ranks, default=0),
-        ),
-    )
-    best = ranked[0]
+    order = list(CauseClass)
+    best = min(drafts, key=lambda d: (not d.ranks, d.confidence.depth, order.index(d.cause), min(d.ranks, default=0)))
     alike = [d for d in drafts if d.cause is best.cause and d.ranks and d.call is not None]
     if len(alike) < 2:
         return best
     culprits = Ranks(r for d in alike for r in d.ranks)
-    if 2 * len(culprits) > len(facts.case.world):
-        most = Doubt.at_most(
-            Confidence.LOW, say("undetermined.too-many-culprits", culprits=len(culprits), world=len(facts.case.world))
-        )
+    if 2 * len(culprits) > (size := len(facts.case.world)):
+        says = say("undetermined.too-many-culprits", culprits=len(culprits), world=size)
+        most = Doubt.at_most(Confidence.LOW, says)
         return replace(best, ranks=Ranks(), suspects=culprits, doubts=strongest_first((*best.doubts, most)))
     first = min(alike, key=lambda d: min(d.ranks))
     evidence = tuple(e for d in alike for e in d.evidence[: max(2, MOST_QUOTES // len(alike))])
@@ -259,18 +237,8 @@ def _wait_chain(facts: Facts, draft: Conclusion) -> tuple[Link, ...]:
         # members without a record are not waited for where the fault is inside the call
         absent = call.unknown if draft.cause.family is not Family.INSIDE else Ranks()
         target = (call.blockers & draft.ranks) or call.missing or call.queued or absent
-        links.append(
-            (
-                depth[key],
-                Link(
-                    call.inside - apart,
-                    target,
-                    facts.case.groups[call.group].label,
-                    op_of(facts, call),
-                    call.seq,
-                ),
-            )
-        )
+        group = facts.case.groups[call.group].label
+        links.append((depth[key], Link(call.inside - apart, target, group, op_of(facts, call), call.seq)))
     links.sort(key=lambda pair: (-pair[0], pair[1].seq or 0, str(pair[1].waiting)))
     return tuple(link for _, link in links[-24:]) or _seen_wait(draft)
 

@@ -8,7 +8,7 @@ neighbour, and a process that was killed did not write its last records.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from msgspec.structs import replace
 
@@ -137,9 +137,28 @@ def _compare_counters(facts: Facts, draft: Conclusion) -> Conclusion:
     late, shown = lagging_ranks(facts)
     if not late or draft.cause is CauseClass.NONE:
         return draft
-    if _is_among_unknown(draft, late):
-        return _name_lagging(facts, draft, late, shown)
-    against = tuple(replace(e, supports=not _has_dated_counters(facts)) for e in shown)
+    is_open = draft.cause in OPEN or (draft.cause is CauseClass.FROZEN and not draft.ranks)
+    if is_open and draft.call is not None and late <= draft.call.unknown and draft.call.inside:
+        # these counts single some out of several members that left no record of the call
+        return replace(
+            draft,
+            cause=CauseClass.NOT_ARRIVED,
+            headline=headline_of(
+                "absent.never-reached",
+                who=who(facts.case, late),
+                call=describe(facts, draft.call),
+                doing="NCCL counts fewer calls there",
+            ),
+            evidence=(*shown, *draft.evidence),
+            doubts=(COUNTS_ALONE,),
+            refuted_by=say("refuted.caught-up"),
+            ranks=late,
+            suspects=Ranks(),
+            stalled=None,
+        )
+    # only counts that were certainly taken during the stall contradict
+    is_dated = any(one.is_steady or has_time(facts, one) for one in facts.case.nccl_counters)
+    against = tuple(replace(e, supports=not is_dated) for e in shown)
     if draft.cause in OPEN:
         inside = draft.call is not None and bool(late & draft.call.entered)
         return replace(
@@ -151,35 +170,9 @@ def _compare_counters(facts: Facts, draft: Conclusion) -> Conclusion:
         is_medium = draft.cause is CauseClass.NOT_ARRIVED and draft.confidence is Confidence.MEDIUM
         settled = is_medium and not draft.suspects  # an observer of its own agrees: the doubts of one kind are gone
         return replace(draft, evidence=(*shown, *draft.evidence), doubts=() if settled else draft.doubts)
-    if late & draft.ranks or not _has_dated_counters(facts):
+    if late & draft.ranks or not is_dated:
         return draft
     return replace(draft, evidence=(*draft.evidence[:8], *against))
-
-
-def _is_among_unknown(draft: Conclusion, late: Ranks) -> bool:
-    """True when those behind are among the members of the call that left no record of it."""
-    is_open = draft.cause in OPEN or (draft.cause is CauseClass.FROZEN and not draft.ranks)
-    return is_open and draft.call is not None and late <= draft.call.unknown and bool(draft.call.inside)
-
-
-def _name_lagging(facts: Facts, draft: Conclusion, late: Ranks, shown: Sequence[Evidence]) -> Conclusion:
-    """Names the ranks that these counts single out of several that left nothing else."""
-    return replace(
-        draft,
-        cause=CauseClass.NOT_ARRIVED,
-        headline=headline_of(
-            "absent.never-reached",
-            who=who(facts.case, late),
-            call=describe(facts, draft.call),
-            doing="NCCL counts fewer calls there",
-        ),
-        evidence=(*shown, *draft.evidence),
-        doubts=(COUNTS_ALONE,),
-        refuted_by=say("refuted.caught-up"),
-        ranks=late,
-        suspects=Ranks(),
-        stalled=None,
-    )
 
 
 def lagging_ranks(facts: Facts) -> tuple[Ranks, tuple[Evidence, ...]]:
@@ -207,22 +200,12 @@ def lagging_ranks(facts: Facts) -> tuple[Ranks, tuple[Evidence, ...]]:
     return late, shown[:3]
 
 
-def _has_dated_counters(facts: Facts) -> bool:
-    """True when some counts were certainly taken during the stall: only those contradict."""
-    return any(one.is_steady or has_time(facts, one) for one in facts.case.nccl_counters)
-
-
 # --- leads -------------------------------------------------------------------------------------------------------
 
 
 def _add_leads(facts: Facts, draft: Conclusion) -> Conclusion:
     """Adds silence, proxy dumps and Inspector records: evidence for a culprit, or suspects where there is none."""
-    found = [
-        *_without_ras_answer(facts),
-        *_with_ras_error(facts),
-        *_by_proxy_dumps(facts),
-        *_by_inspector_records(facts),
-    ]
+    found = [*_by_ras(facts), *_by_proxy_dumps(facts), *_by_inspector_records(facts)]
     if draft.cause in OPEN and not draft.ranks:
         named = Ranks(r for ranks, _ in found for r in ranks)
         if not named or 2 * len(named) > len(facts.case.world):
@@ -232,21 +215,19 @@ def _add_leads(facts: Facts, draft: Conclusion) -> Conclusion:
     return replace(draft, evidence=(*draft.evidence[:9], *fitting[:3])) if fitting else draft
 
 
-def _without_ras_answer(facts: Facts) -> Iterator[tuple[Ranks, Evidence]]:
-    """Ranks from which RAS had no answer while the others waited."""
+def _by_ras(facts: Facts) -> Iterator[tuple[Ranks, Evidence]]:
+    """Ranks from which RAS had no answer while the others waited, and those under which NCCL failed by its report.
+
+    A rank that only lost its peer is a victim.
+    """
     lost = Ranks(r for one in facts.case.nccl_counters if is_of_stall(facts, one) for r in one.silent)
     for rank in lost if 2 * len(lost) < len(facts.case.world) else ():
         yield Ranks([rank]), no_ras_answer(facts, rank)[0]
-
-
-def _with_ras_error(facts: Facts) -> Iterator[tuple[Ranks, Evidence]]:
-    """Ranks under which NCCL failed by what RAS reports; a rank that only lost its peer is a victim."""
     own = {e.rank: e for e in facts.case.of(RasStatus) if e.what == "ERROR" and e.rank is not None}
-    for rank, event in own.items():
-        if rank is not None and "Remote process error" not in event.detail:
-            error = event.detail.rpartition("reports ")[2]
-            says = say("counters.ras-error", rank=rank, error=error.rstrip("."))
-            yield Ranks([rank]), quote(event, says, observer="ras")
+    for failed, event in own.items():
+        if failed is not None and "Remote process error" not in event.detail:
+            error = event.detail.rpartition("reports ")[2].rstrip(".")
+            yield Ranks([failed]), quote(event, say("counters.ras-error", rank=failed, error=error), observer="ras")
 
 
 def _by_proxy_dumps(facts: Facts) -> Iterator[tuple[Ranks, Evidence]]:
@@ -263,17 +244,12 @@ def _by_proxy_dumps(facts: Facts) -> Iterator[tuple[Ranks, Evidence]]:
         yield Ranks([rank]), quote(dumps[rank], says, observer=f"proxy:{rank}")
     if any(g.members < facts.case.world for g in facts.case.groups):
         return
+    waiting = {rank for rank, event in dumps.items() if event.what in ("waits-for-peer", "mixed")}
     for rank, event in dumps.items():
-        ends = Ranks(
-            p for p in event.peers if p in facts.case.world and p != rank and not _is_waiting_for_peer(dumps.get(p))
-        )
+        ends = Ranks(p for p in event.peers if p in facts.case.world and p != rank and p not in waiting)
         if event.what == "waits-for-peer" and ends:
             says = say("counters.transfers-wait-for", rank=rank, peers=ends)
             yield ends, quote(event, says, observer=f"proxy:{rank}")
-
-
-def _is_waiting_for_peer(event: ProxyDump | None) -> bool:
-    return event is not None and event.what in ("waits-for-peer", "mixed")
 
 
 def _by_inspector_records(facts: Facts) -> Iterator[tuple[Ranks, Evidence]]:
@@ -286,9 +262,6 @@ def _by_inspector_records(facts: Facts) -> Iterator[tuple[Ranks, Evidence]]:
         most = max(e.op_count or 0 for e in by_rank.values())
         late = Ranks(r for r, e in by_rank.items() if (e.op_count or 0) < most)
         if late and 3 * len(late) <= len(by_rank):
-            yield late, _inspector_evidence(late, most, [by_rank[r] for r in late])
-
-
-def _inspector_evidence(late: Ranks, most: int, events: Sequence[InspectorRecord]) -> Evidence:
-    says = say("counters.last-record", ranks=late, number=events[0].op_count, most=most)
-    return quote(events[0], says, observer="inspector")
+            first = by_rank[min(late)]
+            says = say("counters.last-record", ranks=late, number=first.op_count, most=most)
+            yield late, quote(first, says, observer="inspector")

@@ -138,11 +138,6 @@ class ObservedStall(Stall, frozen=True, kw_only=True, dict=True):
         return absence.nameable_ranks(self.facts, self)
 
     @cached_property
-    def is_accounted(self) -> bool:
-        """True when every member of the call is known to be inside or outside."""
-        return absence.is_every_member_known(self.facts, self)
-
-    @cached_property
     def outside(self) -> Observed[int, list[Citation]]:
         """Citations that show each rank outside the call."""
         return Observed(partial(absence.show_outside, self.facts, self.call))
@@ -189,11 +184,6 @@ class ObservedStall(Stall, frozen=True, kw_only=True, dict=True):
         )
 
     @cached_property
-    def has_connection_broken_first(self) -> bool:
-        """True when a connection broke before anybody had waited until the limit."""
-        return silence.has_connection_broken_first(self.facts)
-
-    @cached_property
     def is_scattered(self) -> bool:
         """True when waiting ends in several unrelated places and nobody complains, as in a running job."""
         return still_running.is_scattered(self.facts)
@@ -238,12 +228,6 @@ class ObservedStall(Stall, frozen=True, kw_only=True, dict=True):
         if any(call.missing for call in self.calls):
             return tuple(call for call in transfers if call.missing)
         return tuple(call for call in transfers if call.queued)
-
-    @cached_property
-    def transfer_breaks(self) -> list[call_order.OrderBreak]:
-        """The places at which ranks left the order of calls by not posting their end of a transfer."""
-        breaks = call_order.find_order_breaks(self.facts, self.one_ended)
-        return [item for item in breaks if item.call.pair is not None]
 
 
 def _newest_line(facts: Facts, rank: int) -> Line | None:

@@ -14,7 +14,7 @@ from nccldoctor.align.facts import Facts
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Citation, written
 from nccldoctor.diagnose.signs.absence import show_activity, show_alive, show_outside
-from nccldoctor.events import Event, ProcessExit
+from nccldoctor.events import Event
 from nccldoctor.model import CauseClass, Place, SourceKind
 from nccldoctor.model.ranks import Ranks
 
@@ -110,17 +110,12 @@ def _exception(facts: Facts, call: StuckCall | None, rank: int) -> Iterator[Obse
 def _end_of_process(facts: Facts, call: StuckCall | None, rank: int) -> Iterator[Observation]:
     exits = facts.liveness.activity(rank).exits
     if exits:
-        yield _at("exit", _kind_of_exit(exits[0]), exits[0], "launcher")
+        kind = "closed" if exits[0].was_closed else "ok" if exits[0].exitcode == 0 else "failed"
+        yield _at("exit", kind, exits[0], "launcher")
         if exits[0].exitcode == 1:
             yield _at("exit-code", "1", exits[0], "launcher")
     else:
         yield Observation("exit", "none" if facts.liveness.exited else UNKNOWN)
-
-
-def _kind_of_exit(event: ProcessExit) -> str:
-    if event.was_closed:
-        return "closed"
-    return "ok" if event.exitcode == 0 else "failed"
 
 
 def _failure(facts: Facts, call: StuckCall | None, rank: int) -> Iterator[Observation]:

@@ -34,18 +34,12 @@ class CauseRow(Struct, frozen=True):
     settled: dict[CauseClass, str]
     read: dict[CauseClass, str]
 
-    def is_moved_by(self, observation: str) -> bool:
-        """True when any value of an observation weighs for or against the class."""
-        return any(key.partition("=")[0] == observation for key in self.weights)
-
-    def is_contradicted(self, observations: Iterable[Observation]) -> bool:
-        """True when an observation weighs as much against the class as :data:`CONTRADICTS`."""
-        return any(self.weights.get(seen.key, 0.0) <= CONTRADICTS for seen in observations)
-
     def is_separated_from(self, other: CauseClass, observations: Iterable[Observation]) -> bool:
         """True when an observation contradicts the other class, or answers what would separate the two."""
         seen = list(observations)
-        return cause_table()[other].is_contradicted(seen) or self.settled.get(other) in {one.key for one in seen}
+        weights = cause_table()[other].weights
+        is_contradicted = any(weights.get(one.key, 0.0) <= CONTRADICTS for one in seen)
+        return is_contradicted or self.settled.get(other) in {one.key for one in seen}
 
     def separated_by(self, other: CauseClass, observations: Iterable[Observation], ranks: Ranks) -> str:
         """What would separate the class from another, for these ranks; "" where nothing is known to."""
@@ -76,13 +70,14 @@ def _by_class(row: dict[str, str]) -> dict[CauseClass, str]:
 def reasons(observed: Iterable[Observation], cause: CauseClass, evidence: Sequence[Evidence]) -> tuple[Reason, ...]:
     """The observations that weigh for a class or against it, the strongest first, then the unknown ones."""
     row = cause_table()[cause]
+    asked = {key.partition("=")[0] for key in row.weights}
     numbers: dict[Place | None, int] = {
         item.where: number for number, item in reversed(list(enumerate(evidence, 1))) if item.where is not None
     }
     rows = [
         Reason(seen.name, seen.value, seen.observer, row.weights.get(seen.key, 0.0), numbers.get(seen.where))
         for seen in observed
-        if row.weights.get(seen.key) or (seen.value == UNKNOWN and row.is_moved_by(seen.name))
+        if row.weights.get(seen.key) or (seen.value == UNKNOWN and seen.name in asked)
     ]
     return tuple(sorted(rows, key=lambda reason: -abs(reason.weight)))
 
@@ -99,7 +94,8 @@ def runner_up(facts: Facts, conclusion: Conclusion, rivals: Sequence[Conclusion]
         if not row.is_separated_from(rival.cause, observe(facts, rival.call, ranks)):
             asked = conclusion.ranks or ranks
             separated = row.separated_by(rival.cause, observe(facts, conclusion.call, asked), _told_apart(facts, asked))
-            return RunnerUp(rival.cause, ranks, separated or _check_whether(conclusion, rival))
+            refuted_by = conclusion.refuted_by or rival.refuted_by
+            return RunnerUp(rival.cause, ranks, separated or f"Check whether {refuted_by}.")
     if conclusion.confidence_in.cause is Confidence.HIGH:
         return None
     ranks = conclusion.ranks or conclusion.suspects
@@ -113,8 +109,3 @@ def runner_up(facts: Facts, conclusion: Conclusion, rivals: Sequence[Conclusion]
 def _told_apart(facts: Facts, ranks: Ranks) -> Ranks:
     """The ranks; none where they are the whole job, which has no other ranks to compare them with."""
     return ranks if facts.case.world - ranks else Ranks()
-
-
-def _check_whether(conclusion: Conclusion, rival: Conclusion) -> str:
-    """What would refute one of the two, as an instruction."""
-    return f"Check whether {conclusion.refuted_by or rival.refuted_by}."

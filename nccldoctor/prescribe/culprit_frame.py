@@ -13,9 +13,9 @@ from nccldoctor.events import ExceptionRaised, Stack
 from nccldoctor.model import CauseClass, Family, Finding
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.stack_frames import parse_frame
-from nccldoctor.prescribe.conditions.motion import is_stopped
 from nccldoctor.prescribe.conditions.stacks import rows_of_stalled
 from nccldoctor.prescribe.conditions.survey import Survey
+from nccldoctor.questions.process import stopped
 
 _NAMED = 8
 """Culprits whose frames are sought; more of them share no line that is worth opening first."""
@@ -42,7 +42,7 @@ def culprit_frame(finding: Finding, survey: Survey) -> CulpritFrame | None:
     A culprit that waits for its data loader stands where the worker does that the finding quotes.
     """
     ranks = tuple(finding.ranks or finding.suspects)[:_NAMED]
-    if finding.cause is CauseClass.FROZEN and is_stopped(ranks, survey):
+    if finding.cause is CauseClass.FROZEN and stopped(survey.facts, ranks).holds:
         return None  # a signal comes at any line
     if finding.cause is CauseClass.RAISED:
         found = _raised_in(ranks, survey)

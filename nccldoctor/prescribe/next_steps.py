@@ -15,7 +15,6 @@ from nccldoctor.model.hosts import host_key
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.steps import JobEnd, JobState, Step, StepKind
 from nccldoctor.prescribe.catalogue.words import as_text, code_span, fill_command, fill_in_words
-from nccldoctor.prescribe.conditions.motion import Motion, is_at_prompt, kernel_wait_of, motion_of
 from nccldoctor.prescribe.conditions.survey import Survey
 from nccldoctor.prescribe.culprit_frame import CulpritFrame, culprit_frame, frames_apart, parting_of
 from nccldoctor.prescribe.missing_files import (
@@ -28,6 +27,8 @@ from nccldoctor.prescribe.missing_files import (
 from nccldoctor.prescribe.remote_commands import on_host, on_spot
 from nccldoctor.prescribe.under_capture import another_look, is_captured, wait_for_look
 from nccldoctor.prescribe.values import placeholder_values
+from nccldoctor.questions.answers import Answer
+from nccldoctor.questions.process import at_prompt, kernel_wait, moving
 from nccldoctor.words.lists import and_list
 from nccldoctor.words.names import ranks_phrase
 from nccldoctor.words.sentences import capitalized, sentence, uncapitalized
@@ -127,7 +128,7 @@ def _steps_for_culprit(scene: _Scene, action: Action, restart: Step) -> tuple[St
         known = [*logs_of_culprits(scene.finding, scene.survey), *exits_of_culprits(scene.finding, scene.survey)]
     if scene.best.is_certain and scene.finding.cause in (CauseClass.DIED, CauseClass.RAISED) and drain is None:
         known = [*fixes, *known]
-    if scene.is_running and is_at_prompt(scene.finding.ranks, scene.survey):
+    if scene.is_running and at_prompt(scene.survey.facts, scene.finding.ranks).holds:
         return (*[*fixes, *known][: MOST - 1], restart)
     if scene.is_running:
         looks = list(_looks_now(scene))
@@ -174,7 +175,7 @@ def _open(scene: _Scene) -> Step | None:
     who = ranks_phrase(scene.finding.ranks or scene.finding.suspects, 4)
     who = who if frame.worker is None else f"worker process {frame.worker}"
     cause = scene.finding.cause
-    if is_at_prompt(scene.finding.ranks, scene.survey):
+    if at_prompt(scene.survey.facts, scene.finding.ranks).holds:
         detail = "Remove the breakpoint or the question there."
     elif cause is CauseClass.RAISED:
         detail = f"{capitalized(who)} crashed there."
@@ -184,14 +185,14 @@ def _open(scene: _Scene) -> Step | None:
         ranks = scene.finding.ranks or scene.finding.suspects
         is_one = len(ranks) == 1 or frame.worker is not None
         seen = _in_kernel(scene) if frame.worker is None else ""
-        detail = seen or capitalized(_what_to_look_for(motion_of(ranks, scene.survey), who, is_one=is_one))
+        detail = seen or capitalized(_what_to_look_for(moving(scene.survey.facts, ranks), who, is_one=is_one))
     return Step(StepKind.OPEN, f"Open {code_span(frame.place)} ({code_span(frame.function)}).", detail)
 
 
 def _in_kernel(scene: _Scene) -> str:
     """What the process of the one culprit waits for in the kernel; "" where no file shows it."""
     ranks = scene.finding.ranks or scene.finding.suspects
-    found = kernel_wait_of(min(ranks), scene.survey) if len(ranks) == 1 else None
+    found = kernel_wait(scene.survey.facts, min(ranks)) if len(ranks) == 1 else None
     if found is None:
         return ""
     what, function = found
@@ -230,12 +231,12 @@ _LATE = (CauseClass.NOT_ARRIVED, CauseClass.FROZEN, CauseClass.STRAGGLER)
 """Classes of a rank that is still there, so that its stack tells more."""
 
 
-def _what_to_look_for(motion: Motion, who: str, *, is_one: bool) -> str:
+def _what_to_look_for(moves: Answer, who: str, *, is_one: bool) -> str:
     """What to look for in the open file, by what the looks at ``who`` show."""
     are, do, compute, make = ("is", "does", "computes", "makes") if is_one else ("are", "do", "compute", "make")
-    if motion is Motion.COMPUTING:
+    if moves.holds:
         return f"{who} {compute} there while other ranks wait. Find why only {who} {do}."
-    if motion is Motion.BLOCKED:
+    if moves.holds is False:
         return f"{who} {are} blocked there. Look for a lock, file or network call that only {who} {make}."
     return f"Look for a lock, file or network call, or a long computation, that only {who} {make}."
 
@@ -322,7 +323,8 @@ def _unseen(ranks: Ranks) -> str:
 def _is_motion_open(scene: _Scene) -> bool:
     """True where nothing shows yet whether the culprits compute, are blocked or wait for a person."""
     ranks = scene.finding.ranks or scene.finding.suspects
-    return motion_of(ranks, scene.survey) is Motion.UNKNOWN and not is_at_prompt(ranks, scene.survey)
+    facts = scene.survey.facts
+    return moving(facts, ranks).holds is None and not at_prompt(facts, ranks).holds
 
 
 def _is_one_look(command: str) -> bool:

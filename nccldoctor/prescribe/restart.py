@@ -32,12 +32,12 @@ from nccldoctor.model.steps import JobState
 from nccldoctor.parsers.event_details import was_evicted_for_node, was_evicted_for_usage
 from nccldoctor.prescribe.catalogue.words import SHOWS_NODE, fill_in_words
 from nccldoctor.prescribe.conditions.findings import has_unknown_end
-from nccldoctor.prescribe.conditions.motion import is_stopped
 from nccldoctor.prescribe.conditions.survey import Survey
 from nccldoctor.prescribe.conditions.work import work_of
 from nccldoctor.prescribe.culprit_frame import culprit_frame, frame_of_rank
 from nccldoctor.prescribe.job_end import job_end
 from nccldoctor.prescribe.values import fault_hosts, placeholder_values
+from nccldoctor.questions.process import at_prompt, stopped
 
 REPEATED = 2
 """Link faults of one host from which the host, and not a passing flap, is taken for the cause."""
@@ -261,7 +261,7 @@ def _has_chosen_to_exit(finding: Finding, survey: Survey) -> bool:
 
 
 def _is_stopped(finding: Finding, survey: Survey) -> bool:
-    return is_stopped(finding.ranks, survey)
+    return stopped(survey.facts, finding.ranks).holds is True
 
 
 def _has_known_host(finding: Finding, survey: Survey) -> bool:
@@ -301,7 +301,7 @@ def _is_end_unknown(finding: Finding, survey: Survey) -> bool:
 
 
 def _is_waiting_for_person(finding: Finding, survey: Survey) -> bool:
-    return any(note.is_prompt for note in survey.events_of(Note))
+    return at_prompt(survey.facts, finding.ranks or finding.suspects).holds is True
 
 
 _SIGNS: dict[str, Callable[[Finding, Survey], bool]] = {

@@ -9,9 +9,9 @@ from nccldoctor.events import CaptureNotice
 from nccldoctor.identify.flaws.owed_looks import owed_look
 from nccldoctor.model import Finding
 from nccldoctor.model.steps import JobState, Step, StepKind
-from nccldoctor.prescribe.conditions.motion import is_stopped
 from nccldoctor.prescribe.conditions.survey import Survey
 from nccldoctor.prescribe.remote_commands import is_this_machine
+from nccldoctor.questions.process import stopped
 from nccldoctor.words.names import ranks_phrase
 from nccldoctor.words.sentences import capitalized
 from nccldoctor.words.times import instant
@@ -40,7 +40,7 @@ def another_look(finding: Finding, survey: Survey) -> Iterator[Step]:
     if owed_look(case.events, case.world) is not None:
         return
     able = [rank for rank in (*finding.victims, *case.world) if rank in case.rank_pid and rank in case.rank_host]
-    rank = next((rank for rank in able if not is_stopped([rank], survey)), None)
+    rank = next((rank for rank in able if not stopped(survey.facts, [rank]).holds), None)
     if rank is None:  # nobody to ask
         return
     host, command = case.rank_host[rank], f"kill -USR1 {case.rank_pid[rank]}"

@@ -7,6 +7,7 @@ header is then taken to own the first exception, so that each exception is told 
 
 from __future__ import annotations
 
+import builtins
 import re
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -152,6 +153,9 @@ _ERROR_NAME = lazy(
 )
 
 
+_TORN = lazy(r"[a-z](?:Er{0,2}|Erro|Ex(?:c(?:e(?:p(?:t(?:io?)?)?)?)?)?)$")
+_BUILT_IN = tuple(name for name, kind in vars(builtins).items() if isinstance(kind, type) and issubclass(kind, BaseException))
+
 NAMED_LINE = lazy(rf"^\s*(?!nccl)[\w.]{{0,1700}}?{_ERROR_NAME.pattern[:-1]}(?::\s|:?\s*$)")
 """What a line looks like that is an exception by its name alone: see :func:`exception_in`."""
 
@@ -174,7 +178,16 @@ def exception_in(text: str) -> re.Match[str] | None:
 def _unusual(text: str) -> re.Match[str] | None:
     """An exception whose name does not tell (``queue.Empty``, ``LossIsNaN: step 5``); believed below a frame alone."""
     match = _EXCEPTION.match(text)
-    return match if match is not None and ("." in match["type"] or match["type"][0].isupper()) else None
+    return match if match is not None and ("." in match["type"] or match["type"][0].isupper()) and not _is_cut(match) else None
+
+
+def _is_cut(match: re.Match[str]) -> bool:
+    """True of a name that a progress bar or the end of the text tore: ``RuntimeErr``, ``torch.OutOfMemoryE``, ``torch.distri``."""
+    path, _, last = match["type"].rpartition(".")
+    if match["message"] or match[0].rstrip().endswith(":"):
+        return False
+    is_module = bool(path) and last[:1].islower()
+    return is_module or bool(_TORN.search(last)) or any(name.startswith(last) for name in _BUILT_IN if not path)
 
 
 def _indent(text: str) -> int:
@@ -284,15 +297,9 @@ def _read_skipping(header: Line, skip: int) -> Raised:
             doubtful = (line, match) if match is not None else None
             inside = False
         last = line if text.strip() else last
-    if doubtful is not None and not _is_cut_name(doubtful[1]):
+    if doubtful is not None:
         return _ended(*doubtful, unwrap, frames, code)
     return Raised(last, "", "", tuple(reversed(frames)), tuple(reversed(code)))
-
-
-def _is_cut_name(match: re.Match[str]) -> bool:
-    """True when the last line of a text is a cut dotted name: a module, and not yet a class."""
-    path, _, last = match["type"].rpartition(".")
-    return bool(path) and not match["message"] and not match[0].rstrip().endswith(":") and last[:1].islower()
 
 
 def _ended(

@@ -75,12 +75,17 @@ def compare_calls(case: Case, group: int, seq: int, rows: Mapping[int, int]) -> 
     """The first aspect in which the members' calls differ: operation, number of elements, then dtype."""
     if len(rows) < 2:
         return None
-    for aspect, values in (
-        ("op", _ops(case, rows)),
+    names = {rank: plain_op(case.vocabulary.ops[case.calls.op[row]]) for rank, row in rows.items()}
+    checked: tuple[tuple[str, Mapping[int, object]], ...] = (
+        (
+            "op",
+            {rank: name for rank, name in names.items() if name},
+        ),  # a name that was not recorded can differ from none
         ("size", _element_counts(case, rows, 0)),
         ("size", _element_counts(case, rows, 1)),
         ("dtype", _dtypes(case, rows)),
-    ):
+    )
+    for aspect, values in checked:
         sides: dict[object, set[int]] = defaultdict(set)
         for rank, value in values.items():
             sides[value].add(rank)
@@ -94,12 +99,6 @@ def _split(group: int, seq: int, aspect: str, sides: Sequence[set[int]], rows: M
     majority = ordered[0] if len(ordered[0]) * 2 > len(rows) else set()
     minority = set(rows) - majority if majority else set()
     return Mismatch(group, seq, aspect, Ranks(minority), Ranks(majority), tuple(Ranks(s) for s in ordered), dict(rows))
-
-
-def _ops(case: Case, rows: Mapping[int, int]) -> dict[int, object]:
-    """The operations; a call whose name was not recorded can differ from none."""
-    names = {rank: plain_op(case.vocabulary.ops[case.calls.op[row]]) for rank, row in rows.items()}
-    return {rank: name for rank, name in names.items() if name}
 
 
 def _element_counts(case: Case, rows: Mapping[int, int], side: int) -> dict[int, object]:

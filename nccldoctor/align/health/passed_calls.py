@@ -68,21 +68,15 @@ def _was_after(facts: Facts, call: StuckCall, line: Event) -> bool:
     It is a step of a rank inside, or the end of a rank that the call does not wait for. The end of a rank that it may wait for counts
     where all ranks inside are as far by their steps.
     """
-    aside = line.rank is None or (
-        is_end(line) and (line.rank not in call.blockers or _are_level(facts, call, line.rank))
-    )
+    step, own = facts.liveness.activity(line.rank or 0).step, [facts.liveness.activity(rank) for rank in call.inside]
+    are_level = line.rank in call.unknown and all(has_reached(inside, step) for inside in own)
+    aside = line.rank is None or (is_end(line) and (line.rank not in call.blockers or are_level))
     if call.row < 0 or not (aside or line.rank in call.inside):
         return False
     behind = facts.liveness.time(line) - facts.issued_at.get(call.key, math.nan)
     if is_end(line):
         return not (behind + WHOLE) % QUARTER > QUARTER / 2  # an end without a time counts
     return MARGIN < behind % QUARTER < QUARTER / 2
-
-
-def _are_level(facts: Facts, call: StuckCall, rank: int) -> bool:
-    """True when the ranks inside have done as many steps as a rank without a record of the call."""
-    step = facts.liveness.activity(rank).step
-    return rank in call.unknown and all(has_reached(facts.liveness.activity(inside), step) for inside in call.inside)
 
 
 def _at_work_since_dump(facts: Facts) -> set[int | None]:

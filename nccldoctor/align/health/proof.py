@@ -114,14 +114,11 @@ def _carried(facts: Facts, ends: tuple[Event, ...]) -> Ranks:
     found = []
     for rank, own in facts.liveness.by_rank.items():
         late = [e for e in own.steps if facts.liveness.time(e) > end + LATER]
-        if not late and not _has_fallen_short(own, last) and not _is_hurt(facts.liveness, own):
+        # it reports steps, and never came as far as the one that ended
+        is_short = last is not None and bool(reported_steps(own)) and not has_reached(own, last)
+        if not late and not is_short and not _is_hurt(facts.liveness, own):
             found.append(rank)
     return Ranks(found)
-
-
-def _has_fallen_short(own: RankActivity, last: int | None) -> bool:
-    """True where a rank reports steps, and never came as far as the one that ended."""
-    return last is not None and bool(reported_steps(own)) and not has_reached(own, last)
 
 
 def _stuck_ranks(facts: Facts, moved: bool) -> Ranks:

@@ -48,8 +48,10 @@ def _add_line(
     if known is not None and known.known_by in ("dump", "status"):
         return
     issued = max(v for v in (failed, enqueued, known.enqueued if known else None, -1) if v is not None)
-    if isinstance(event, CallTimeout) and known is not None and _is_queued(event, known):
-        failed = known.pending  # some watchdogs give up on what queues behind the first call as well
+    queued_behind = known.pending if known is not None and isinstance(known.event, CallTimeout) else None
+    is_timeout = isinstance(event, CallTimeout)
+    if is_timeout and failed is not None and queued_behind is not None and 0 < failed - queued_behind <= QUEUED:
+        failed = queued_behind  # some watchdogs give up on what queues behind the first call as well
     finished = completed if completed is not None else (failed - 1 if failed is not None else -1)
     if known is not None:
         finished = max(finished, known.completed)
@@ -62,12 +64,6 @@ def _add_line(
     progress[group, event.rank] = GroupProgress(
         group, event.rank, issued, finished, pending, known_by="log", event=first
     )
-
-
-def _is_queued(event: CallTimeout, known: GroupProgress) -> bool:
-    """True of a call that was issued right behind the one that its rank waits in."""
-    is_near = event.seq is not None and known.pending is not None and 0 < event.seq - known.pending <= QUEUED
-    return is_near and isinstance(known.event, CallTimeout)
 
 
 def _is_garbage(counter: int | None) -> bool:

@@ -64,6 +64,8 @@ def build_progress_table(case: Case) -> ProgressTable:
     # a recorder without an entry is off, or its rank made no call: where nobody's first call ended, the peers' recorders are on
     begins = bool(progress) and all(one.completed <= 0 for one in progress.values())
     idle = frozenset(r for r, d in dumps if begins and d.is_empty)
+    # a collective without the name of its group may be the call that a group misses
+    nameless = (case.call_rank >= 0) & (case.call_group < 0) & ~p2p
     return ProgressTable(
         by_group_rank=progress,
         transfers=open_transfers(case, calls, valid & p2p & ~member & ~done, member),
@@ -72,15 +74,9 @@ def build_progress_table(case: Case) -> ProgressTable:
         batch_member=member,
         timed_ranks=ranks_with_timing(case, calls) | ranks_counting_starts(case),
         recorded_ranks=frozenset(r for r, d in dumps if d.entries or any(s.enqueued > 0 for s in d.status)) | idle,
-        damaged_ranks=frozenset(r for r, d in dumps if d.problem) - idle | _with_nameless_groups(case, p2p),
+        damaged_ranks=(frozenset(r for r, d in dumps if d.problem) - idle) | {*np.unique(case.call_rank[nameless]).tolist()},
         last_row=last_rows(case),
     )
-
-
-def _with_nameless_groups(case: Case, p2p: Mask) -> frozenset[int]:
-    """The ranks that recorded collectives without naming their group: each may be the call that a group misses."""
-    nameless = (case.call_rank >= 0) & (case.call_group < 0) & ~p2p
-    return frozenset(np.unique(case.call_rank[nameless]).tolist())
 
 
 def _add_nccl_counters(case: Case, progress: dict[tuple[int, int], GroupProgress]) -> None:

@@ -79,17 +79,13 @@ def _named_calls(case: Case) -> dict[LineKey, int]:
     named: dict[LineKey, int] = {}
     for event in (*case.of(CallTimeout), *case.of(WorkStatus), *case.of(DumpSignal)):
         group, key = case.naming.find(event.group, event.rank), line_key(event)
-        if isinstance(event, DumpSignal) and event.rank is not None and _has_open_call(event):
-            key = (event.rank, (event.last_completed or 0) + 1, None, None)
+        if isinstance(event, DumpSignal) and event.rank is not None:
+            issued, done = event.last_enqueued, event.last_completed
+            if issued is not None and done is not None and issued > done:
+                key = (event.rank, done + 1, None, None)
         if group is not None and key is not None:
             named.setdefault(key, group)
     return named
-
-
-def _has_open_call(event: DumpSignal) -> bool:
-    return None not in (event.last_enqueued, event.last_completed) and (event.last_enqueued or 0) > (
-        event.last_completed or 0
-    )
 
 
 def _by_own_records(case: Case, named: Mapping[LineKey, int], keys: Sequence[LineKey]) -> dict[LineKey, int]:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from nccldoctor.align.liveness import Liveness
 from nccldoctor.align.standing.interrupts import interrupted_stacks
-from nccldoctor.align.standing.stances import Posture, Stance, stance_of
+from nccldoctor.align.standing.stances import Posture, Stance, python_frames, stance_of
 from nccldoctor.events import Event, Heartbeat, ProcessState, Progress, Stack
 from nccldoctor.identify.case import Case
 
@@ -67,9 +67,10 @@ class Looks(Struct, frozen=True, dict=True):
         return [look.stances[process] for look in self.all if process in look.stances]
 
     def has_moved(self, process: Hashable) -> bool | None:
-        """True when its own frames changed between two looks; None with fewer than two looks that show any."""
-        paths = [stance.path for stance in self.seen(process) if stance.path]
-        return paths[0] != paths[-1] if len(paths) > 1 else None
+        """True when its Python frames changed between two looks; None with fewer than two looks that show any."""
+        shown = (s.event.frames for s in self.seen(process) if isinstance(s.event, Stack))
+        paths = [path for path in map(python_frames, shown) if path]
+        return len(set(paths)) > 1 if len(paths) > 1 else None
 
     def is_stopped_throughout(self, process: Hashable) -> bool:
         """True when a signal had stopped the process in all of its looks, and there are two or more."""

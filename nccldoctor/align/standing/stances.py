@@ -20,6 +20,7 @@ from nccldoctor.align.stack_activity import (
     as_any_tool_prints,
     find_activity,
     first_meaningful,
+    is_neutral,
     split_frame,
     user_frames,
     wait_of,
@@ -164,6 +165,12 @@ def _read(frames: tuple[str, ...], state: str) -> tuple[Posture, str, str, tuple
         if not words:
             return Posture.QUIET, "", "", path
     return Posture.OWN, "", words, path
+
+
+@lru_cache(maxsize=65536)
+def python_frames(frames: tuple[str, ...]) -> tuple[str, ...]:
+    """The Python frames that mean something alone, as any tool prints them. What waits in a lock polls it, and doesn't move."""
+    return tuple(as_any_tool_prints(frame) for frame in frames if ".py:" in frame and not is_neutral(frame))
 
 
 def _is_special(function: str) -> bool:

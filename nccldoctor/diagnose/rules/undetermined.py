@@ -9,7 +9,7 @@ What would refute it: the dumps or logs that the coverage table lists as missing
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from textwrap import shorten
 
 from nccldoctor.align.descriptions import timeouts_of
@@ -54,7 +54,7 @@ from nccldoctor.events import (
     Version,
     WorkStatus,
 )
-from nccldoctor.model import CauseClass, Confidence, Doubt, Evidence, Place, SourceKind, Stalled, Unexplained
+from nccldoctor.model import CauseClass, Confidence, Doubt, Evidence, Place, SourceKind, Stalled
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.stack_frames import innermost
 from nccldoctor.parsers.event_details import is_gloo_timeout
@@ -80,12 +80,17 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis:
     exits = list(facts.case.of(ProcessExit))[:2]
     failed = [e for e in stall.job.health.troubles if e is not first]
     headline = _headline(facts, stall, trouble)
+    unknown = "undetermined.cause-unknown" if stall.job.health.troubles else "undetermined.health-unknown"
+    lacks = say("undetermined.member-unknown" if call is not None else unknown)
     is_about_trouble = headline == headline_of("undetermined.failed-unexplained", what=sentence(trouble))
     citations: list[Citation] = [*written(facts, [Waiting(call)])]
     citations += lines if is_about_trouble else []
     if first is not None:
         citations.append(Line(first, say("undetermined.first-problem", who=rank_or_process(first.rank))))
-    citations += _waits_apart(facts)
+    places = list(places_of_waits(facts).items())[:MOST]
+    for place, ranks in places if len(places) > 1 else ():
+        if (event := final_traceback(facts, min(ranks))) is not None:
+            citations.append(Line(event, say("disagree.waited-at", rank=min(ranks), frame=place)))
     citations += [
         Line(e, say("undetermined.exited-with", who=process_name(e), code=e.exitcode), observer="launcher")
         for e in exits
@@ -97,8 +102,10 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis:
     citations += [Line(e, say("undetermined.closed-connection")) for e in closed_by(facts)[1][:MOST] if not lines]
     citations += [Line(e, say("undetermined.stopped-here")) for e in stall.job.health.stops[:MOST]]
     open_ones = [Line(e, say("undetermined.unresolved", who=_whose_line(e))) for e in failed[:MOST]]
-    citations += [line for line in open_ones if not is_cited(line, citations)]
-    citations += [_unexplained(line) for line in stall.job.health.unexplained[:MOST]]
+    citations += [one for one in open_ones if not is_cited(one, citations)]
+    for line in stall.job.health.unexplained[:MOST]:
+        observer = f"log:{line.rank}" if line.rank is not None else f"file:{line.place.path}"
+        citations.append(Evidence(line.place, line.text, say("undetermined.looks-like-failure"), True, observer))
     odd = known_ranks(odd_ones(facts)[0])
     shown = sorted((s for s in facts.case.of(Stack) if s.frames), key=lambda s: (not s.main, s.rank not in odd))[:4]
     stacks = [] if citations else [s for s in shown if s.main is shown[0].main]
@@ -109,7 +116,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis:
     return Hypothesis(
         headline if headline is not None else where_they_stand(facts) if stacks else _not_enough(facts),
         citations or [_what_was_read(facts)],
-        (Doubt.at_most(Confidence.CANNOT_TELL, _missing_proof(stall)),),
+        (Doubt.at_most(Confidence.CANNOT_TELL, lacks),),
         suspects=_suspects(facts, stall),
         call=call,
         stalled=None if call is not None else stalled_line(facts),
@@ -130,13 +137,6 @@ def _suspects(facts: Facts, stall: ObservedStall) -> Ranks:
     return stall.ranks & odd or (Ranks() if is_most else stall.ranks)
 
 
-def _missing_proof(stall: ObservedStall) -> str:
-    """The proof that no file gives: of the missing member, of the cause, or of the health."""
-    if stall.call is not None:
-        return say("undetermined.member-unknown")
-    return say("undetermined.cause-unknown") if stall.job.health.troubles else say("undetermined.health-unknown")
-
-
 def _headline(facts: Facts, stall: ObservedStall, trouble: str) -> Headline | str | None:
     """What went wrong, as far as lines and calls tell; None where nothing did."""
     first, troubles = facts.liveness.first_alarm, stall.job.health.troubles
@@ -145,7 +145,9 @@ def _headline(facts: Facts, stall: ObservedStall, trouble: str) -> Headline | st
     if stall.call is not None:
         return _headline_of_call(facts, stall, stall.call)
     if isinstance(first, DumpSignal):
-        return headline_of("undetermined.timed-out-in-unnamed", who=_whose_watchdog(first))
+        rank = first.rank if first.from_rank is None else first.from_rank
+        named = f"Rank {rank}" if rank is not None and rank >= 0 else "A rank"
+        return headline_of("undetermined.timed-out-in-unnamed", who=named)
     if waited := _waited_apart(facts, troubles):
         return waited
     if waits := (peer_headline(facts) or open_report_headline(stall.job.open_reports, facts.case.world)):
@@ -221,7 +223,14 @@ def _headline_of_timeouts(facts: Facts, first: CallTimeout) -> Headline:
             ranks[call] = ranks.get(call, Ranks()) | Ranks([event.rank])
     (call, inside), *others = ranks.items()
     if len(inside) < 2:
-        return _waited_for_unknown(facts, _timed_out_in(oldest), many=False)
+        told = say(
+            "undetermined.timed-out-in",
+            rank=oldest.rank,
+            group_rank=oldest.group_rank,
+            group=oldest.group,
+            call=call_title(oldest.op, oldest.seq),
+        )
+        return _waited_for_unknown(facts, told, many=False)
     other, apart = next(((c, r) for c, r in others if not r & inside), ("", Ranks()))
     told = say("undetermined.timed-out-apart", inside=inside, call=call, others=apart, other=other)
     return _waited_for_unknown(facts, told, many=True)
@@ -250,14 +259,6 @@ def _has_other_cause(troubles: Sequence[Event], waited: Ranks) -> bool:
     return any(not (isinstance(e, ProcessExit) and e.rank in waited) for e in own)
 
 
-def _waits_apart(facts: Facts) -> Iterator[Line]:
-    """The traceback of one rank of each place, where ranks waited at several."""
-    places = list(places_of_waits(facts).items())[:MOST]
-    for place, ranks in places if len(places) > 1 else ():
-        if (event := final_traceback(facts, min(ranks))) is not None:
-            yield Line(event, say("disagree.waited-at", rank=min(ranks), frame=place))
-
-
 def _waited_for_peers(troubles: Sequence[Event]) -> Headline | None:
     """The first rank whose wait for a peer timed out, and its place.
 
@@ -275,28 +276,18 @@ def _first_errors(troubles: Sequence[Event]) -> Headline:
     """What the first troubles say, each once; ranks that say the same stand together."""
     by_phrase: dict[str, list[Event]] = defaultdict(list)
     for event in sorted(troubles, key=lambda event: event.consequence is not None):
-        if event is troubles[0] or not _is_nameless_echo(event):
+        # an echo does not say what failed: a launcher's traceback, cut before its exception, or a result code on its way through NCCL
+        is_cut = isinstance(event, ExceptionRaised) and not event.type and event.origin == "echo"
+        is_echo = is_cut or (isinstance(event, Note) and event.what == "nccl-trail")
+        if event is troubles[0] or not is_echo:
             by_phrase[shorten(event.phrase(), LONGEST, placeholder=" …")].append(event)
-    errors = [
-        say("undetermined.first-error", who=_whose_lines(events), what=phrase) for phrase, events in by_phrase.items()
-    ]
+    errors = []
+    for phrase, events in by_phrase.items():
+        ranks = Ranks(e.rank for e in events if e.rank is not None)
+        named = ranks_phrase(ranks) if ranks else _whose_line(events[0])
+        errors.append(say("undetermined.first-error", who=named, what=phrase))
     more = [say("undetermined.more", count=len(errors[MOST:]))] if errors[MOST:] else []
     return headline_of("undetermined.first-errors", errors=[*errors[:MOST], *more])
-
-
-def _whose_lines(events: Sequence[Event]) -> str:
-    """Who events of one kind are about: their ranks, or the first of them."""
-    ranks = Ranks(e.rank for e in events if e.rank is not None)
-    return ranks_phrase(ranks) if ranks else _whose_line(events[0])
-
-
-def _is_nameless_echo(event: Event) -> bool:
-    """True of an echo that does not say what failed.
-
-    It is the traceback of a launcher, cut before its exception, or the way of a result code through NCCL.
-    """
-    is_cut = isinstance(event, ExceptionRaised) and not event.type and event.origin == "echo"
-    return is_cut or (isinstance(event, Note) and event.what == "nccl-trail")
 
 
 def _whose_line(event: Event) -> str:
@@ -330,11 +321,6 @@ def _places_at(stops: Sequence[Event]) -> list[str]:
     ]
 
 
-def _unexplained(line: Unexplained) -> Evidence:
-    observer = f"log:{line.rank}" if line.rank is not None else f"file:{line.place.path}"
-    return Evidence(line.place, line.text, say("undetermined.looks-like-failure"), True, observer)
-
-
 def _not_enough(facts: Facts) -> Headline:
     """Says what was looked for and not found."""
     case = facts.case
@@ -349,17 +335,6 @@ def _not_enough(facts: Facts) -> Headline:
     notes = [*named, *([say("undetermined.partly-unreadable", lost=lost)] if lost else [])]
     lacks, told = [kind for kind, is_there in kinds.items() if not is_there], " ".join(map(sentence, notes))
     return headline_of("undetermined.not-enough", has_logs=has_logs, lacks=lacks, notes=told)
-
-
-def _whose_watchdog(signal: DumpSignal) -> str:
-    rank = signal.rank if signal.from_rank is None else signal.from_rank
-    return f"Rank {rank}" if rank is not None and rank >= 0 else "A rank"
-
-
-def _timed_out_in(event: CallTimeout) -> str:
-    """The rank that timed out and its call, where the group of the call is unknown."""
-    call, own = call_title(event.op, event.seq), event.group_rank
-    return say("undetermined.timed-out-in", rank=event.rank, group_rank=own, group=event.group, call=call)
 
 
 def stalled_line(facts: Facts) -> Stalled | None:

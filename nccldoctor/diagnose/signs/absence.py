@@ -23,6 +23,7 @@ from nccldoctor.diagnose.phrases.say import say
 from nccldoctor.events import DesyncReport, DumpNote, ExceptionRaised, MonitoredBarrier, Note, Stack
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.stack_frames import innermost
+from nccldoctor.questions.process import at_prompt
 
 RANKS_PER_SILENT = 8
 """Ranks of the job for each one that may be silent together with others and be named all the same."""
@@ -94,10 +95,8 @@ def show_activity(facts: Facts, rank: int) -> tuple[str, list[Citation]]:
 
 def show_open_prompt(facts: Facts, rank: int) -> Line | None:
     """The prompt that a rank waits at, where nothing of the rank follows it."""
-    last = facts.liveness.activity(rank).last_event
-    if isinstance(last, Note) and last.is_prompt:
-        return Line(last, say("absent.waits-for-input", rank=rank))
-    return None
+    shown = at_prompt(facts, [rank]).shown_by
+    return Line(shown, say("absent.waits-for-input", rank=rank)) if isinstance(shown, Note) else None
 
 
 def show_inside_function(facts: Facts, rank: int, functions: Collection[str]) -> Line | None:
@@ -143,12 +142,6 @@ def manual_dumps(facts: Facts, rank: int) -> list[DumpNote]:
     return [e for e in facts.case.of(DumpNote, rank) if is_manual_dump(e)]
 
 
-def is_every_member_known(facts: Facts, stall: Stall) -> bool:
-    """True when every member of the stalled call is known to be in it or proven to be outside."""
-    call = stall.call
-    return call is not None and not call.unknown and facts.case.groups[call.group].learned not in ("assumed", "log")
-
-
 def are_only_ones_left(facts: Facts, ranks: Ranks) -> bool:
     """True when every other rank of a job of known size is proven to wait.
 
@@ -164,25 +157,17 @@ def nameable_ranks(facts: Facts, stall: Stall) -> Ranks:
     where it may have waited as well: NCCL reported a lost peer to it, its own watchdog took it down, or it aborted as the others did. A
     dump or a log that was not collected shows neither.
     """
-    return stall.proven_absent or _last_ones_left(facts, stall) - facts.ledger.waiting
-
-
-def _last_ones_left(facts: Facts, stall: Stall) -> Ranks:
-    """Returns the ranks of the stall when all others are known to wait.
-
-    Empty where another rank may be the missing one.
-    """
     call, case, left = stall.call, facts.case, facts.ledger.open
-    if call is None:
-        return Ranks()
+    if stall.proven_absent or call is None:
+        return stall.proven_absent
     if left <= stall.ranks and ((len(left) == 1 and _is_size_sure(facts, left)) or _are_few_silent(facts, left)):
-        return left
+        return left - facts.ledger.waiting
     if len(call.unknown) != 1 or call.missing or not call.entered:
         return Ranks()
     group = case.groups[call.group]
     sized = case.world_size is not None and (group.learned != "assumed" or bool(facts.liveness.dumped))
     whole = group.learned in ("config", "entries") or (group.desc == "default_pg" and sized)
-    return call.unknown if whole else Ranks()
+    return call.unknown - facts.ledger.waiting if whole else Ranks()
 
 
 def _is_size_sure(facts: Facts, left: Ranks) -> bool:

@@ -7,7 +7,6 @@ calls, also in sister groups of one role). One peer's word against another's nam
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
 from nccldoctor.align.call_sequences import KIND_MASK, call_chain, call_site
@@ -17,7 +16,7 @@ from nccldoctor.align.facts import Facts
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Entry
 from nccldoctor.diagnose.phrases.say import say
-from nccldoctor.events import Note
+from nccldoctor.events import Event, Note
 from nccldoctor.model import Group
 from nccldoctor.model.ranks import Ranks
 
@@ -84,14 +83,14 @@ def left_out_batches(facts: Facts) -> list[Note]:
 
     Example: ``batch of step 30 skipped: KeyError('caption')``, logged by an ``except`` that goes on with the next batch.
     """
-    own = facts.liveness.activity
-    gave_up = [(r, e.place.source, e.place.line or 0) for r in facts.liveness.by_rank for e in own(r).secondary_errors]
-    return [
-        e
-        for e in facts.case.of(Note)
-        if e.what == "batch-skipped" and not facts.liveness.is_after_alarm(e)
-        if not any((r, s) == (e.rank, e.place.source) and line < (e.place.line or 0) for r, s, line in gave_up)
-    ]
+    notes = (e for e in facts.case.of(Note) if e.what == "batch-skipped" and not facts.liveness.is_after_alarm(e))
+    own = [(note, facts.liveness.activity(-1 if note.rank is None else note.rank)) for note in notes]
+    return [note for note, activity in own if not any(_is_below(note, error) for error in activity.secondary_errors)]
+
+
+def _is_below(note: Event, error: Event) -> bool:
+    """True where a line stands below another one of its file."""
+    return error.place.source == note.place.source and (error.place.line or 0) < (note.place.line or 0)
 
 
 def show_order_break(facts: Facts, item: OrderBreak) -> list[Entry]:
@@ -169,20 +168,10 @@ def ranks_one_call_ahead(facts: Facts, calls: tuple[StuckCall, ...]) -> list[tup
     for call in calls:
         if call.pair is None and 3 * len(call.inside) <= len(facts.case.groups[call.group].members):
             rows = ((rank, pending_row(facts, call, rank)) for rank in call.inside)
-            ahead += [
-                (rank, row, call)
-                for rank, row in rows
-                if row >= 0 and _is_always_one(_count_differences(facts, call, rank, row))
-            ]
+            counted = [(r, row, _count_differences(facts, call, r, row)) for r, row in rows if row >= 0]
+            # a surplus that stays: had the call only been moved, its peers would issue theirs later, and it would vanish
+            ahead += [(r, row, call) for r, row, counts in counted if len(counts) > 1 and set(counts) == {1}]
     return ahead
-
-
-def _is_always_one(counts: list[int]) -> bool:
-    """True when a surplus of one call stays one at each later shared call.
-
-    Had the call only been moved, its peers would issue theirs later, and the surplus would vanish.
-    """
-    return len(counts) > 1 and set(counts) == {1}
 
 
 def _calls_before(facts: Facts, group: int, rank: int, before: int) -> int:
@@ -207,18 +196,14 @@ def _norm_from_past(facts: Facts, call: StuckCall, rank: int, at: int) -> int | 
 
     None where the call that the rank issued instead has followed them before, too.
     """
-    rows = facts.sequences.rows(rank)
+    rows, labels = facts.sequences.rows(rank), facts.sequences.labels
     outcomes = facts.sequences.outcomes(rank, at)
-    if not outcomes or int(facts.sequences.labels[rows[at]]) in outcomes:
+    if not outcomes or int(labels[rows[at]]) in outcomes:
         return None
-    return next(
-        (
-            int(rows[p])
-            for p in outcomes.values()
-            if _is_same_call_kind(facts, call, int(rows[p])) and _is_missed_kind(facts, call, int(rows[p]))
-        ),
-        None,
-    )
+    due = [int(rows[p]) for p in outcomes.values() if _is_same_call_kind(facts, call, int(rows[p]))]
+    if call.pair is None and call.row >= 0:  # another call of the same group does not count
+        due = [row for row in due if (labels[row] ^ labels[call.row]) & KIND_MASK == 0]
+    return next(iter(due), None)
 
 
 def _is_same_call_kind(facts: Facts, call: StuckCall, row: int) -> bool:
@@ -235,18 +220,6 @@ def _is_same_call_kind(facts: Facts, call: StuckCall, row: int) -> bool:
     wanted = "send" if rank == call.pair[0] else "recv"
     names = facts.sequences.batches.get(row) or {facts.case.vocabulary.ops[calls.op[row]]}
     return any(name.startswith(wanted) for name in names)
-
-
-def _is_missed_kind(facts: Facts, call: StuckCall, row: int) -> bool:
-    """True when the call that always came there is the kind that the others wait in.
-
-    Another call of the same group does not count.
-    """
-    return (
-        call.pair is not None
-        or call.row < 0
-        or bool((facts.sequences.labels[row] ^ facts.sequences.labels[call.row]) & KIND_MASK == 0)
-    )
 
 
 def _has_passed_next(facts: Facts, rank: int, at: int, expected: int | None) -> bool:
@@ -336,16 +309,13 @@ def places_by_peers(facts: Facts, call: StuckCall, rank: int, start: int, stop: 
                 equal += 1
             if equal > best:
                 best, where = equal, at
-        if peer in sisters and not _is_same_stage(mine[:where], theirs[:place]):
+        width = min(where, place, WINDOW)
+        before, others = mine[:where][-width:], theirs[:place][-width:]
+        if peer in sisters and (width < WINDOW // 4 or float(np.mean(before == others)) < SAME_STAGE):
             continue
         if where >= 0 and mine[where] != theirs[place]:
             out[peer] = where
     return out
-
-
-def _is_same_stage(mine: npt.NDArray[np.int64], theirs: npt.NDArray[np.int64]) -> bool:
-    width = min(len(mine), len(theirs), WINDOW)
-    return width >= WINDOW // 4 and float(np.mean(mine[-width:] == theirs[-width:])) >= SAME_STAGE
 
 
 def _sister_rows(facts: Facts, call: StuckCall) -> dict[int, int]:

@@ -59,15 +59,18 @@ def find_broken_end(facts: Facts) -> tuple[str, list[Citation]]:
     """
     if has_clean_end(facts):
         return "", []
+    ended = [t for t in facts.case.of(TearDown) if t.what in ABORTS]
+    had_workers = any(t.what == "closing-signal" for t in facts.case.of(TearDown))  # none at the end of a good job
+    lost = [t for t in ended if LOST_PEER in t.detail]
     for says, found in (
-        (say("trouble.aborted"), _without_lost_peers(facts, [t for t in facts.case.of(TearDown) if t.what in ABORTS])),
+        (say("trouble.aborted"), _without_lost_peers(facts, ended)),
         (say("trouble.rendezvous-closed"), closed_after_an_attempt(facts)),
         (say("trouble.exception-cut"), _without_lost_peers(facts, _cut_tracebacks(facts))),
         (say("trouble.agent-lost"), [e for e in facts.case.of(RendezvousError) if e.what == "store-lost"]),
         _outside_signal(facts),
-        (say("trouble.rendezvous-lost"), _rendezvous_errors(facts)),
+        (say("trouble.rendezvous-lost"), list(facts.case.of(RendezvousError)) if had_workers else []),
         (_broken_connection(facts), _unexplained_breaks(facts)),
-        _lost_peer(facts),
+        (say("trouble.peer-lost", ranks=Ranks(t.rank for t in lost if t.rank is not None)), lost),
         (say("trouble.cancelled"), [e for e in facts.case.of(SchedulerEvent) if e.what == "cancelled"]),
         (say("trouble.job-failed"), [e for e in facts.case.of(SchedulerEvent) if e.what == "failed"]),
         (
@@ -126,12 +129,6 @@ def _without_lost_peers(facts: Facts, ends: Sequence[_E]) -> list[_E]:
     return [event for event in ends if not is_of_lost_peer(event)]
 
 
-def _lost_peer(facts: Facts) -> tuple[str, list[TearDown]]:
-    """What to say of ranks that a lost peer ended, with their lines."""
-    ended = [t for t in facts.case.of(TearDown) if t.what in ABORTS and LOST_PEER in t.detail]
-    return say("trouble.peer-lost", ranks=Ranks(t.rank for t in ended if t.rank is not None)), ended
-
-
 def _broken_connection(facts: Facts) -> str:
     host, _ = closed_by(facts)
     if host:
@@ -156,15 +153,6 @@ def closed_after_an_attempt(facts: Facts) -> list[RendezvousError]:
     """Returns what says that the rendezvous was closed, where an earlier attempt had run behind it."""
     had_run = any(gap.is_of_other_run for gap in facts.case.gaps)
     return [e for e in facts.case.of(RendezvousError) if e.what == "closed"] if had_run else []
-
-
-def _rendezvous_errors(facts: Facts) -> list[RendezvousError]:
-    """Returns errors of the rendezvous from a job whose launcher closed its workers.
-
-    At the end of a good job there are no workers to close.
-    """
-    closed = any(t.what == "closing-signal" for t in facts.case.of(TearDown))
-    return list(facts.case.of(RendezvousError)) if closed else []
 
 
 def _cut_tracebacks(facts: Facts) -> list[ExceptionRaised]:

@@ -19,11 +19,9 @@ from nccldoctor.align.nccl_counter_evidence import (
     OP_TYPES,
     counter_evidence,
     counters_of,
-    expected_count,
     issue_evidence,
 )
 from nccldoctor.align.stalls import Stall, StallKind
-from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Line
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.phrases.headline import Headline
@@ -87,22 +85,24 @@ def by_shift(facts: Facts, shift: int) -> Hypothesis | None:
 def find_skip(facts: Facts, stall: Stall) -> Hypothesis | None:
     """Concludes that one rank skipped a call and went on in another communicator.
 
-    Only the counts of NCCL's own observers show it.
+    Only the counts of NCCL's own observers show it, in two queries.
 
     Example: ranks 0-6 issued 18 calls of communicator a, rank 7 issued 17 and went on in communicator b. Launches do not wait, so that a
     mere swap of two calls leaves equal counts.
     """
-    if stall.kind is StallKind.CYCLE:
-        skips = [skip for call in stall.calls for skip in _skips_of_circle(facts, stall, call)]
-    elif stall.kind is StallKind.ABSENT and stall.call is not None:
-        skips = [(stall.call, rank) for rank in stall.proven_absent if _has_advanced_elsewhere(facts, stall.call, rank)]
-    else:
+    call = stall.call
+    counters = counters_of(facts, call) if stall.kind is StallKind.ABSENT else None
+    if call is None or counters is None:
         return None
-    if len({rank for _, rank in skips}) != 1 or has_unlike_calls(facts):
+    others = [one for one in facts.case.nccl_counters if one.group != call.group]
+    skips = {r for r in stall.proven_absent - counters.advanced for one in others if r in one.advanced}
+    if len(skips) != 1 or any(not found.shift for found in differences(facts)) or any(_odd_kinds(facts)):
         return None
-    call, rank = skips[0]
-    counters, other = counters_of(facts, call), _counters_ahead(facts, call, rank)
-    if counters is None or other is None or rank not in counters.lines:
+    rank = skips.pop()
+    other = next(
+        (o for o in others if rank in o.lines and (rank in o.advanced or (o.lagging and rank not in o.lagging))), None
+    )
+    if other is None or rank not in counters.lines:
         return None
     what = describe(facts, call)
     issued_here = say("counters.last-call-was", rank=rank, number=counters.last[rank], instead_of=what)
@@ -118,48 +118,6 @@ def find_skip(facts: Facts, stall: Stall) -> Hypothesis | None:
         ranks=Ranks([rank]),
         call=call,
     )
-
-
-def _skips_of_circle(facts: Facts, stall: Stall, call: StuckCall) -> list[tuple[StuckCall, int]]:
-    """The rank that went past a call which most other members are in, with the call that it skipped.
-
-    Either the rank missing from the call, or the one that it waits for itself in a pair. Both look alike: the counts of other
-    communicators of that size show which of the two is out of step.
-    """
-    if counters_of(facts, call) is None or len(call.inside) < 2 or len(call.inside) <= len(call.missing):
-        return []
-    skips = []
-    for rank in call.missing:
-        held = next((other for other in stall.calls if other is not call and rank in other.inside), None)
-        if held is None:
-            continue
-        pair = counters_of(facts, held)
-        usual = expected_count(facts, pair) if pair is not None else None
-        totals = pair.totals if pair is not None else {}
-        inside, missing = ([totals[r] for r in side if r in totals] for side in (held.inside, held.missing))
-        if len(held.missing) > len(held.inside) or (usual is not None and min(inside, default=0) > usual):
-            skips.append((call, rank))
-        elif usual is not None and len(held.missing) == 1 and max(missing, default=usual) < usual:
-            skips.append((held, min(held.missing)))
-    return skips
-
-
-def _has_advanced_elsewhere(facts: Facts, call: StuckCall, rank: int) -> bool:
-    counters = counters_of(facts, call)
-    if counters is None or rank in counters.advanced:
-        return False
-    return any(rank in other.advanced for other in facts.case.nccl_counters)
-
-
-def _counters_ahead(facts: Facts, call: StuckCall, rank: int) -> NcclCounters | None:
-    """The other communicator in which the rank is ahead, or was seen to go on."""
-    others = [o for o in facts.case.nccl_counters if o.group != call.group and rank in o.lines]
-    return next((o for o in others if rank in o.advanced or (o.lagging and rank not in o.lagging)), None)
-
-
-def has_unlike_calls(facts: Facts) -> bool:
-    """True when members of some communicator issued other calls than their peers, and not merely fewer."""
-    return any(not found.shift for found in differences(facts)) or any(_odd_kinds(facts))
 
 
 def differences(facts: Facts) -> Iterator[Difference]:
@@ -304,17 +262,6 @@ def _call_words(call: CollCall) -> str:
     return f"{call.op or 'a call'} of {call.numel:,} {dtype_name(call.dtype or 'element')}"
 
 
-def _by_kinds(facts: Facts) -> Hypothesis | None:
-    """Members that launched as many calls as the others, and not of the same operations."""
-    for one, odd, rest in _odd_kinds(facts):
-        mine, theirs = one.by_op[min(odd)], one.by_op[min(rest)]
-        less = [op for op in theirs if mine.get(op, 0) < theirs[op]]
-        more = [op for op in mine if theirs.get(op, 0) < mine[op]]
-        if len(less) == len(more) == 1:
-            return _kinds_hypothesis(facts, one, (odd, rest), (more[0], less[0]))
-    return None
-
-
 def _odd_kinds(facts: Facts) -> Iterator[tuple[NcclCounters, Ranks, Ranks]]:
     """Communicators in which the members that came furthest launched unlike operations: the fewer, and the others."""
     for one in facts.case.nccl_counters:
@@ -327,29 +274,33 @@ def _odd_kinds(facts: Facts) -> Iterator[tuple[NcclCounters, Ranks, Ranks]]:
             yield one, Ranks(odd), Ranks(rest)
 
 
-def _launched_kinds(ranks: Ranks, one: NcclCounters) -> str:
-    counts = [f"{count:,} {op}" for op, count in sorted(one.by_op[min(ranks)].items()) if count]
-    return say("counters.launched-kinds", ranks=ranks, counts=counts)
-
-
-def _kinds_hypothesis(facts: Facts, one: NcclCounters, sides: tuple[Ranks, Ranks], ops: tuple[str, str]) -> Hypothesis:
-    odd, rest = sides
+def _by_kinds(facts: Facts) -> Hypothesis | None:
+    """Members that launched as many calls as the others, and one operation instead of another."""
+    for one, odd, rest in _odd_kinds(facts):
+        mine, theirs = one.by_op[min(odd)], one.by_op[min(rest)]
+        less = [op for op in theirs if mine.get(op, 0) < theirs[op]]
+        more = [op for op in mine if theirs.get(op, 0) < mine[op]]
+        if len(less) == len(more) == 1:
+            break
+    else:
+        return None
     clear = len(rest) >= MAJORITY and 2 * len(odd) < len(rest)
-    number = one.by_op[min(rest)][ops[1]]
+    number = theirs[less[0]]
+    counts = {side: [f"{n:,} {op}" for op, n in sorted(one.by_op[min(side)].items()) if n] for side in (odd, rest)}
     stands = one.is_steady or facts.liveness.first_alarm is not None
     return Hypothesis(
         headline_of(
             "disagree.op-mismatch",
             number=f"call #{number} of communicator {one.comm}",
-            sides=each_side([(odd, ops[0]), (rest, ops[1])], "called"),
+            sides=each_side([(odd, more[0]), (rest, less[0])], "called"),
         ),
-        (
-            counter_evidence(one.lines[min(odd)], one, _launched_kinds(odd, one)),
-            counter_evidence(one.lines[min(rest)], one, _launched_kinds(rest, one)),
-        ),
+        [
+            counter_evidence(one.lines[min(side)], one, say("counters.launched-kinds", ranks=side, counts=told))
+            for side, told in counts.items()
+        ],
         (COUNTS_ALONE if stands and clear else MAY_FIT_OTHERS,),
         ranks=odd if clear else Ranks(),
         suspects=Ranks() if clear else odd | rest,
-        stalled=Stalled(OP_TYPES.get(ops[1]), number, group=f"communicator ({one.comm})", entered=odd | rest),
+        stalled=Stalled(OP_TYPES.get(less[0]), number, group=f"communicator ({one.comm})", entered=odd | rest),
         refuted_by=say("refuted.equal-counts"),
     )

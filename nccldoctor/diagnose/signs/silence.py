@@ -20,7 +20,6 @@ from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Citation, Line
 from nccldoctor.diagnose.phrases.say import say
 from nccldoctor.events import CollectiveMismatch, DumpNote, Event, ExceptionRaised, SocketError
-from nccldoctor.identify.case import Case
 from nccldoctor.model import SourceKind
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.event_details import is_gloo_timeout, is_lost_connection
@@ -60,10 +59,9 @@ def find_quiet_ranks(facts: Facts, stall: Stall) -> QuietRanks | None:
     complaints = {e.rank: e for e in reversed([*case.of(SocketError), *case.of(ExceptionRaised)]) if _is_complaint(e)}
     quiet = case.world - Ranks(r for r in complaints if r is not None)
     is_few = 0 < 3 * len(quiet) <= len(case.world) or facts.hosts.is_whole(quiet)
-    if (
-        not is_few
-        or not frozenset(quiet) <= liveness.logged | liveness.exited | _ranks_of_empty_logs(case) | case.left_out
-    ):
+    opened = (s.rank for s in case.sources if s.kind is SourceKind.EMPTY)  # logs into which a rank wrote nothing
+    told = liveness.logged | liveness.exited | case.left_out | {r for r in opened if r is not None}
+    if not is_few or not frozenset(quiet) <= told:
         return None
     if not any(is_gloo_timeout(e) or _is_broken(e) for e in complaints.values()) or any(case.of(CollectiveMismatch)):
         return None
@@ -74,11 +72,6 @@ def find_quiet_ranks(facts: Facts, stall: Stall) -> QuietRanks | None:
         return None
     ordered = sorted(complaints.values(), key=lambda e: e.rank or 0)
     return QuietRanks(quiet, tuple(ordered), was_closed, has_connection_broken_first(facts))
-
-
-def _ranks_of_empty_logs(case: Case) -> Ranks:
-    """The ranks that wrote nothing into the logs which their launcher opened for them."""
-    return Ranks(s.rank for s in case.sources if s.kind is SourceKind.EMPTY and s.rank is not None)
 
 
 def ranks_without_alarm(facts: Facts) -> Ranks:

@@ -7,7 +7,6 @@ Gloo's lines name neither call nor group; the traceback quotes the line of code.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 
 from nccldoctor.align.facts import Facts
@@ -80,7 +79,10 @@ def judge_size_complaint(facts: Facts) -> Hypothesis | None:
     paths: dict[tuple[str, ...], set[int]] = defaultdict(set)
     for rank, event in waits.items():
         paths[_user_frames(event)].add(rank)
-    if len(paths) < 2 or not all(paths) or _can_be_of_two_groups(waits.values()):
+    codes = [event.code for event in waits.values()]
+    if len(paths) < 2 or not all(paths) or any(map(has_group, codes)):
+        return None  # the lines may belong to two groups, or to a call that some ranks leave early
+    if not any(is_call_of_all_ranks(code) and not can_end_early(code) for code in codes):
         return None
     sides = sorted(
         ((Ranks(ranks), path) for path, ranks in paths.items()), key=lambda side: (len(side[0]), min(side[0]))
@@ -89,7 +91,10 @@ def judge_size_complaint(facts: Facts) -> Hypothesis | None:
     is_minority = len(sides) == 2 and 3 * len(few) <= len(waits) and len(waits) + 1 >= len(facts.case.world)
     is_one_line = len({own_place(event) for event in waits.values()}) == 1
     if is_one_line:
-        places = _parting_places([path for _, path in sides])
+        shared = next(
+            n for n, frames in enumerate(zip_longest(*paths)) if len(set(frames)) > 1
+        )  # up to where they part
+        places = [innermost((path[min(shared, len(path) - 1)],)) for _, path in sides]
         parts = [say("disagree.from-place", ranks=s, place=at) for (s, _), at in zip(sides, places, strict=True)][:MOST]
         headline = headline_of("disagree.one-line-from-places", few=few, place=places[0], others=parts[1:])
     else:
@@ -111,12 +116,6 @@ def judge_size_complaint(facts: Facts) -> Hypothesis | None:
     )
 
 
-def _parting_places(paths: Sequence[tuple[str, ...]]) -> list[str]:
-    """Of each path of frames, outermost first, the frame at which they part: ``step (train.py:241)``."""
-    shared = next(n for n, frames in enumerate(zip_longest(*paths)) if len(set(frames)) > 1)
-    return [innermost((path[min(shared, len(path) - 1)],)) for path in paths]
-
-
 def own_place(event: ExceptionRaised) -> str:
     """The frame of the program in which a rank waited: ``evaluate (train.py:21)``."""
     return innermost((event.frame,)) if event.frame else ""
@@ -125,12 +124,6 @@ def own_place(event: ExceptionRaised) -> str:
 def _wait_claim(event: ExceptionRaised, rank: int, place: str) -> str:
     """``Rank 3 waited at train.py:40, in dist.barrier().``"""
     return say("disagree.waited-at", rank=rank, frame=place, code=event.code[:80])
-
-
-def _can_be_of_two_groups(waits: Iterable[ExceptionRaised]) -> bool:
-    """True when the lines may belong to two groups, or to a call that some ranks leave early."""
-    codes = [event.code for event in waits]
-    return any(map(has_group, codes)) or not any(is_call_of_all_ranks(c) and not can_end_early(c) for c in codes)
 
 
 def places_of_waits(facts: Facts) -> dict[str, Ranks]:
@@ -157,15 +150,8 @@ def ranks_apart(facts: Facts) -> Ranks:
 
 def final_traceback(facts: Facts, rank: int) -> ExceptionRaised | None:
     """The traceback with which a rank gave up, where it names the place."""
-    said = facts.liveness.activity(rank).secondary_errors
-    return next(
-        (
-            e
-            for e in said
-            if isinstance(e, ExceptionRaised) and e.code and (is_gloo_timeout(e) or is_lost_connection(e))
-        ),
-        None,
-    )
+    said = (e for e in facts.liveness.activity(rank).secondary_errors if isinstance(e, ExceptionRaised) and e.code)
+    return next((e for e in said if is_gloo_timeout(e) or is_lost_connection(e)), None)
 
 
 def _user_frames(event: ExceptionRaised) -> tuple[str, ...]:

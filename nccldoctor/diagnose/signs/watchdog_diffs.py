@@ -84,7 +84,11 @@ def _from_fingerprints(facts: Facts, aspect: str) -> Hypothesis | None:
 
 def _from_analyser(facts: Facts, aspect: str) -> Hypothesis | None:
     """Output of PyTorch's own analyser. Its *culprit rank* merely differs from the first rank: that names no culprit."""
-    found = [e for e in facts.case.of(FrAnalysis) if e.what == "mismatch" and _aspect_of(e) == aspect]
+    errors = [e for e in facts.case.of(FrAnalysis) if e.what == "mismatch"]
+    told = [
+        (e, [of for word, of in ANALYSER.items() if f"{word}_" in e.detail or f"_{word}" in e.detail]) for e in errors
+    ]
+    found = [e for e, aspects in told if next(iter(aspects), "op") == aspect]
     if not found:
         return None
     first = found[0]
@@ -93,12 +97,6 @@ def _from_analyser(facts: Facts, aspect: str) -> Hypothesis | None:
         tuple(Line(e, say("disagree.analyzer-says", seq=e.seq)) for e in found[:4]),
         (Doubt.at_most(Confidence.LOW, say("disagree.analyzer-compares-with-first")),),
         stalled=Stalled(op=first.op, seq=first.seq, group=_group_name(facts, first)),
-    )
-
-
-def _aspect_of(event: FrAnalysis) -> str:
-    return next(
-        (aspect for word, aspect in ANALYSER.items() if f"{word}_" in event.detail or f"_{word}" in event.detail), "op"
     )
 
 
@@ -127,13 +125,8 @@ def _same_number(facts: Facts) -> Iterator[tuple[int, list[CollectiveTimeout]]]:
     lines: dict[tuple[int, int], list[CollectiveTimeout]] = defaultdict(list)
     for event in facts.case.of(CollectiveTimeout):
         group = group_of(facts.case, event)
-        if (
-            event.seq is not None
-            and event.op not in (None, "SEND", "RECV")
-            and event.rank is not None
-            and group is not None
-        ):
-            lines[event.seq, group].append(event)
+        if None not in (event.seq, event.rank, group) and event.op not in (None, "SEND", "RECV"):
+            lines[event.seq or 0, group or 0].append(event)
     yield from ((seq, lines[seq, group]) for seq, group in sorted(lines))
 
 

@@ -227,10 +227,10 @@ def _after(case: Case, keep: list[int], ended: float) -> list[int]:
 class _Attempt(Struct):
     """The ranks of one attempt while its events are read in order.
 
-    ``heard`` is the latest time of any line, ``resumed`` the place of the first line after the longest silence and ``silence`` its length. ``gone`` is the place at which each
-    rank ended, ``ended`` the time, and ``raised`` are those whose end is an exception, which a program may have caught. ``step`` is the
-    highest step by (rank, label, epoch), ``spoke`` are the ranks that wrote lines, and ``closed`` is the place at which each agent of torchrun
-    had closed all of its workers.
+    ``heard`` is the latest time of any line, ``resumed`` the place of the first line after the longest silence and ``silence`` its
+    length. ``gone`` is the place at which each rank ended, ``ended`` the time, and ``raised`` are those whose end is an exception, which a
+    program may have caught. ``step`` is the highest step by (rank, label, epoch), ``spoke`` are the ranks that wrote lines, and ``closed``
+    is the place at which each agent of torchrun had closed all of its workers.
     """
 
     heard: float = -math.inf
@@ -255,7 +255,8 @@ class _Attempt(Struct):
         if isinstance(event, Progress):
             is_back = event.step is not None and event.step < self.step.get((event.rank, event.label, event.epoch), -1)
             is_late = event.is_step and self.resumed > self.gone[event.rank]
-            return (is_back and event.rank not in self.raised) or (is_late and (is_back or self.silence > SILENCE))
+            is_rerun = is_late and (is_back or self.silence > SILENCE)
+            return is_rerun or (is_back and event.rank not in self.raised)
         return event.rank in self.spoke and _is_start(event)
 
     def closed_before(self, event: Event) -> float | None:

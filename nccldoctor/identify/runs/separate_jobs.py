@@ -223,7 +223,7 @@ class _Run(Struct):
     def likeness(self, unit: _Unit) -> int:
         """How far the paths of a unit and of the run are alike."""
         own = unit.sources[0].path
-        return max(len(commonprefix([own, one.sources[0].path])) for one in self.units[:_LOOKED_AT])
+        return max(len(commonprefix([own, one.sources[0].path])) for one in self.units[:_LOOKED_AT])  # noqa: RUF071
 
 
 def _one_of_logs(read: Ingested) -> Ingested:

@@ -8,9 +8,9 @@ from nccldoctor.events import DumpNote, DumpSignal, ProcessExit, TearDown
 from nccldoctor.model import CauseClass, Confidence, Evidence, Family, Finding
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.prescribe.conditions.base import Context, OneOf, listed, predicate
-from nccldoctor.prescribe.conditions.motion import is_stopped
 from nccldoctor.prescribe.conditions.survey import Survey
 from nccldoctor.questions.answers import Answer, Met, NotCheckable, Unmet, excerpt, quoted
+from nccldoctor.questions.process import stopped
 from nccldoctor.words.lists import and_list
 from nccldoctor.words.names import call_title, op_name, ranks_phrase, verb
 from nccldoctor.words.numbers import plural
@@ -31,7 +31,7 @@ def has_unknown_end(finding: Finding, survey: Survey) -> bool:
     """
     surest = {CauseClass.FROZEN: Confidence.MEDIUM, CauseClass.NOT_ARRIVED: Confidence.LOW}.get(finding.cause)
     is_silent = surest is not None and finding.confidence_in.cause.depth >= surest.depth
-    if not is_silent or not finding.ranks or is_stopped(finding.ranks, survey):
+    if not is_silent or not finding.ranks or stopped(survey.facts, finding.ranks).holds:
         return False
     if survey.events_of(ProcessExit) or any(end.is_by_launcher for end in survey.events_of(TearDown)):
         return False

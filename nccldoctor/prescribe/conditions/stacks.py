@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
@@ -13,11 +13,11 @@ from nccldoctor.align.stack_activity import find_activity, is_by_name, is_waitin
 from nccldoctor.events import ExceptionRaised, FailedStack, ProcessExit, ProcessState, Stack
 from nccldoctor.identify.case import Case
 from nccldoctor.model import CauseClass, Finding, Group
-from nccldoctor.prescribe.conditions.base import Context, Who, listed, predicate
+from nccldoctor.prescribe.conditions.base import Context, OneOf, Who, listed, predicate
 from nccldoctor.prescribe.conditions.findings import operation
-from nccldoctor.prescribe.conditions.motion import lasting_states
 from nccldoctor.prescribe.conditions.survey import Survey
 from nccldoctor.questions.answers import Answer, Met, NotCheckable, Unmet, excerpt, quoted
+from nccldoctor.questions.process import moving
 
 DEPTH = 40
 """Innermost frames that are looked at: a program's own work stands there, its launcher below."""
@@ -165,13 +165,38 @@ def process_state(context: Context, *, state: tuple[str, ...], of: Who = "culpri
     """The process of such a rank is in one of these states, by ``ps`` or a stack tool."""
     asked = f"the process of {context.in_words(of)} is {listed(state)}"
     ranks = context.ranks_of(of)
-    seen = lasting_states(e for e in context.survey.events_of(ProcessState) if of == "anyone" or e.rank in ranks)
+    known = context.survey.facts.liveness.by_rank
+    seen = [state for rank in (known if of == "anyone" else ranks) if rank in known for state in known[rank].states]
+    seen += [e for e in context.survey.events_of(ProcessState) if of == "anyone" and e.rank is None]
     for event in seen:
         if event.state in state:
             return Met(asked, quoted(event), str(event.place))
     if not seen:
         return NotCheckable(asked, "the state of the process (ps -o pid,stat,wchan,cmd, taken while it hangs)")
     return Unmet(asked, f"the process is {seen[0].state}")
+
+
+_MOTIONS: dict[str, type[Answer]] = {"computing": Met, "blocked": Unmet, "unknown": NotCheckable}
+"""The answers to whether a rank moves: *computing* also where it is slow, *blocked* where two looks show the same idle frame."""
+
+_ASKED_MOTION = {
+    "computing": "computed",
+    "blocked": "made no progress",
+    "unknown": "may have computed or been blocked",
+}
+
+
+@predicate(weight=0.4)
+def motion(context: Context, *, is_: tuple[Annotated[str, OneOf(tuple(_MOTIONS))], ...], of: Who = "culprit") -> Answer:
+    """Such a rank computes, is blocked, or neither is known.
+
+    Two looks at its stack, or the state of its thread or process, tell.
+    """
+    asked = f"{context.in_words(of)} {listed(_ASKED_MOTION[each] for each in is_)}"
+    seen = moving(context.survey.facts, context.ranks_of(of))
+    if any(isinstance(seen, _MOTIONS[each]) for each in is_):
+        return Met(asked, seen.says)
+    return NotCheckable(asked, seen.says) if seen.holds is None else Unmet(asked, seen.says)
 
 
 @predicate(weight=0.6)

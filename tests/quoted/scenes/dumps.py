@@ -83,7 +83,7 @@ def ras_counts_a_skip(rng: Random) -> Quoted:
     )
 
 
-@scene("signs/nccl_counter_diffs._kinds_hypothesis: disagree.op-mismatch")
+@scene("signs/nccl_counter_diffs._by_kinds: disagree.op-mismatch")
 def ras_counts_other_kinds(rng: Random) -> Quoted:
     """RAS: as many calls as all others, and one of another kind."""
     rank = rng.randrange(8)

@@ -34,7 +34,6 @@ from nccldoctor.prescribe.conditions import PREDICATES, Context, Met, NotCheckab
 from nccldoctor.prescribe.conditions.base import catalogue_name, listed, predicate
 from nccldoctor.prescribe.conditions.environment import version_tuple
 from nccldoctor.prescribe.conditions.findings import operation
-from nccldoctor.prescribe.conditions.motion import Motion, motion_of
 from nccldoctor.prescribe.conditions.stacks import is_frame_of
 
 
@@ -567,17 +566,3 @@ def test_the_library_of_a_job_is_read_from_its_lines_and_dumps():
     assert isinstance(backend(nccl), Met)
     assert isinstance(backend(batch=dumped), Unmet)
     assert isinstance(backend(nccl, batch=dumped), Met)
-
-
-def test_a_thread_that_two_tools_show_at_one_line_is_blocked():
-    """py-spy prints the class of a method and no folders, faulthandler the folders and no class."""
-    spy = fixtures_conditions.stack(5, "Shards.read (shards.py:8)", "main (train.py:12)")
-    own = fixtures_conditions.stack(5, "read (/opt/job/shards.py:8)", "main (/opt/job/train.py:12)")
-    later = fixtures_conditions.stack(5, "read (/opt/job/shards.py:9)", "main (/opt/job/train.py:12)")
-
-    def motion(*stacks):
-        looks = [replace(stack, look=number) for number, stack in enumerate(stacks, 1)]
-        return motion_of([5], fixtures_conditions.survey(fixtures_conditions.case(looks)))
-
-    assert motion(own, spy) is Motion.BLOCKED
-    assert motion(spy, later) is Motion.COMPUTING

@@ -27,7 +27,11 @@ from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.absence import are_only_ones_left, is_shown_whole
 from nccldoctor.diagnose.signs.log_endings import is_end_of_log
-from nccldoctor.diagnose.signs.silence import show_kept_connections, show_lost_connections
+from nccldoctor.diagnose.signs.silence import (
+    has_connection_broken_first,
+    show_kept_connections,
+    show_lost_connections,
+)
 from nccldoctor.events import (
     Event,
     ExceptionRaised,
@@ -345,7 +349,7 @@ def _broken_connection(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         for e in facts.case.events.of_kind(SocketError, ExceptionRaised)
         if _is_closed_connection(e) and e.rank not in silent and can_precede_alarm(facts.liveness, e)
     ]
-    if not broken or not silent or len(silent) > 1 or not stall.has_connection_broken_first:
+    if not broken or not silent or len(silent) > 1 or not has_connection_broken_first(facts):
         return None
     evidence: list[Citation] = [Line(e, say("ends.connection-broke", rank=e.rank)) for e in broken[:3]]
     evidence += [Waiting(stall.call), *(e for r in silent for e in _silent_end(facts, r))]

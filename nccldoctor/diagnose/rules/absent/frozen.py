@@ -56,7 +56,12 @@ def _without_life(facts: Facts, stall: ObservedStall, call: StuckCall, ranks: Ra
     spoke = Ranks(r for r in facts.case.world - ranks if liveness.activity(r).is_alive)
     is_cut = is_cut_short(facts)
     has_records = bool(exits or stopped) or has_log
-    if not has_records and (_can_be_uncollected(facts, spoke) or is_cut or not _is_only_stall(facts, call)):
+    # in a merged log, and where all other ranks left a dump, silence means something; lines of one rank alone are no merged log
+    is_merged = len(spoke) > 1 or bool(spoke & liveness.dumped)
+    is_uncollected = liveness.per_rank_logs or not is_merged or 2 * len(spoke) < len(facts.case.world) - 1
+    # dumps of a running job show calls in flight elsewhere too
+    is_only_stall = bool(liveness.logged) or (len(facts.stalls) == 1 and not call.completed)
+    if not has_records and (is_uncollected or is_cut or not is_only_stall):
         return None  # the files of the ranks may not have been collected: their absence shows nothing
     doubts = [*doubts_of_silence(facts, stall, ranks)]
     if not (has_records and len(spoke) >= 2 and (exits or connected or stopped)):
@@ -168,18 +173,3 @@ def _was_still_running(facts: Facts, rank: int) -> bool:
     if activity.exits:
         return all(e.exitcode in (None, -9, 137) for e in activity.exits)
     return any(t.what in ("forced-kill", "closing-signal") for t in activity.teardown)
-
-
-def _can_be_uncollected(facts: Facts, spoke: Ranks) -> bool:
-    """True when the silent rank's files may simply be missing from the input.
-
-    That is so where logs are one file a rank, or where too few other ranks left anything. In a merged log, and where
-    all other ranks left a dump, silence means something; lines of one rank alone are no merged log.
-    """
-    is_merged = len(spoke) > 1 or bool(spoke & facts.liveness.dumped)
-    return facts.liveness.per_rank_logs or not is_merged or 2 * len(spoke) < len(facts.case.world) - 1
-
-
-def _is_only_stall(facts: Facts, call: StuckCall) -> bool:
-    """True when everything that waits leads to this rank: dumps of a running job show calls in flight elsewhere too."""
-    return bool(facts.liveness.logged) or (len(facts.stalls) == 1 and not call.completed)

@@ -75,8 +75,11 @@ def _never_issued(facts: Facts, stall: ObservedStall, alive: Ranks, more_doubts:
         citations += [citation for citation in stall.alive[rank] if not is_cited(citation, citations)]
     can_wait = _can_wait_unrecorded(facts, stall, alive)
     doubtful = can_wait and (_is_split_evenly(facts, stall, alive) or _has_doubtful_group(facts, alive))
-    unrecorded = stall.call.unknown if stall.call is not None else Ranks()
-    unknown = Ranks() if stall.is_accounted else (stall.ranks | unrecorded) - alive
+    call = stall.call
+    learned = facts.case.groups[call.group].learned if call is not None else "assumed"
+    unknown = (stall.ranks | (call.unknown if call is not None else Ranks())) - alive
+    if call is not None and not call.unknown and learned not in ("assumed", "log"):
+        unknown = Ranks()  # every member is known to be inside, or proven to be outside
     doubts = [*more_doubts]
     if stall.inferred:
         doubts.append(Doubt.at_most(Confidence.LOW, say("doubts.order-of-steps")))

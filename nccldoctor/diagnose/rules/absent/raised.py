@@ -26,7 +26,7 @@ from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.absence import are_only_ones_left
 from nccldoctor.diagnose.signs.silence import ranks_without_alarm, show_lost_connections
-from nccldoctor.events import Event, ExceptionRaised, OutOfMemory
+from nccldoctor.events import ExceptionRaised, OutOfMemory
 from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import Ranks
 
@@ -48,8 +48,12 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     if only_left:
         failures = [replace(failures[0], ranks=only_left, certain=False)]
     first = failures[0]
-    if stall.kind is StallKind.CRASH:
-        failures = [f for f in failures if _is_same_failure(f, first)]
+    if (
+        stall.kind is StallKind.CRASH
+    ):  # what ranks met together: at one time, at an unknown one, or one error a few seconds apart
+        error = ends.exception_words(first.events[0])
+        soon = [f for f in failures if f.when - first.when <= SLACK and ends.exception_words(f.events[0]) == error]
+        failures = [f for f in failures if f.when == first.when or f.when != f.when or f in soon]
     return _failed(facts, stall, failures, is_inferred=bool(only_left))
 
 
@@ -78,7 +82,8 @@ def _failed(facts: Facts, stall: ObservedStall, failures: Sequence[Failure], *, 
         if own.lingering_stack is not None:
             citations.append(Line(own.lingering_stack, ends.still_there(own.lingering_stack), observer=f"stack:{rank}"))
         citations += stall.outside[rank]
-    was_last = all(_was_silent_after(facts, f) for f in failures)
+    own_lines = [(f, facts.liveness.activity(r)) for f in failures for r in f.ranks]
+    was_last = all(own.last_event in (*f.events, *own.own_exceptions) for f, own in own_lines)
     lost = show_lost_connections(facts, ranks) if was_last else []
     error = failures[0].events[0]
     named = who(facts.case, ranks) if ranks else "a rank"
@@ -107,7 +112,9 @@ def _doubts_of_failure(
         yield Doubt.at_most(Confidence.MEDIUM, say("doubts.mpi-peer"))
     elif isinstance(first.events[0], OutOfMemory):
         yield Doubt.at_most(Confidence.LOW, say("doubts.memory-line"))
-    elif is_inferred and _is_one_line(first.events[0]):
+    elif (
+        is_inferred and isinstance(first.events[0], ExceptionRaised) and not first.events[0].frames
+    ):  # caught, and printed
         yield Doubt.at_most(Confidence.LOW, say("doubts.exception-line"))
     elif is_inferred:
         failed = all(any(e.exitcode == 1 for e in facts.liveness.activity(r).exits) for r in first.ranks)
@@ -122,28 +129,6 @@ def _doubts_of_failure(
         yield Doubt.at_most(Confidence.MEDIUM, say("doubts.caught-unmissed"))
 
 
-def _is_one_line(event: Event) -> bool:
-    """True of an exception without its traceback: the program may have caught it, and printed what it was."""
-    return isinstance(event, ExceptionRaised) and not event.frames
-
-
 def _is_only_logged(facts: Facts, failure: Failure) -> bool:
     """True when code caught the exception, and no exit or abort of its rank is on record."""
     return not failure.certain and not all(has_ended_badly(facts.liveness.activity(r)) for r in failure.ranks)
-
-
-def _was_silent_after(facts: Facts, failure: Failure) -> bool:
-    """True when the ranks of a failure wrote nothing after it but its traceback."""
-    return all(
-        facts.liveness.activity(r).last_event in (*failure.events, *facts.liveness.activity(r).own_exceptions)
-        for r in failure.ranks
-    )
-
-
-def _is_same_failure(failure: Failure, first: Failure) -> bool:
-    """True when two ranks failed together.
-
-    They did so at the same time, at an unknown time, or with one error a few seconds apart.
-    """
-    same = ends.exception_words(failure.events[0]) == ends.exception_words(first.events[0])
-    return failure.when == first.when or failure.when != failure.when or (same and failure.when - first.when <= SLACK)

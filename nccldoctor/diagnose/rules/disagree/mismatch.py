@@ -9,7 +9,7 @@ What would refute it: the same entry on every member, or calls that match after 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import islice
 
 from msgspec.structs import replace
@@ -128,7 +128,9 @@ def _from_dumps(facts: Facts, stall: ObservedStall, found: Mismatch) -> Hypothes
         return None  # calls were missed or added: this one differs because of that
     minority = found.minority
     shown = [*list(minority)[:3], *list(found.majority)[:2]] if minority else [min(s) for s in found.sides[:3]]
-    frames = _frames_apart(facts, found)
+    frames = call_frames(case, found.rows)
+    if not is_of_several_functions(frames.values()):
+        frames = {}  # told only where the functions differ
     evidence: list[Citation] = [Entry(found.rows[r], _entry_words(facts, r, found, frames)) for r in shown]
     backing = {r for side in found.sides[:1] for r in side} - set(found.rows)
     evidence += [
@@ -155,14 +157,19 @@ def _from_dumps(facts: Facts, stall: ObservedStall, found: Mismatch) -> Hypothes
     unsure = say("disagree.sizes-may-differ", op=op_name(stalled.op)) if free else say("disagree.not-all-compared")
     if group.learned == "assumed":
         unsure = say("waiting.members-assumed")
+    doubts = [*departure_doubts(departures), *([] if whole else [Doubt.at_most(Confidence.MEDIUM, unsure)])]
+    if len(found.majority) < 2:
+        doubts.append(Doubt.at_most(Confidence.MEDIUM, say("disagree.one-against-one")))
+    # others also wait for the differing ranks in a call of another group: one that they skipped there may have brought them here
+    elsewhere = [
+        call for call in facts.wait_graph.calls.values() if call.group != found.group and call.missing & minority
+    ]
+    if found.aspect == "op" and any(call.inside - minority for call in elsewhere):
+        doubts.append(Doubt(say("disagree.awaited-elsewhere", ranks=minority), cause=Confidence.MEDIUM))
     return Hypothesis(
         _each_side(facts, found, stalled, frames),
         evidence,
-        [
-            *departure_doubts(departures),
-            *([] if whole else [Doubt.at_most(Confidence.MEDIUM, unsure)]),
-            *_doubts_of_place(facts, found),
-        ],
+        doubts,
         ranks=minority,
         stalled=stalled,
         refuted_by=refuted_by,
@@ -185,29 +192,6 @@ def _each_side(facts: Facts, found: Mismatch, stalled: Stalled, frames: Mapping[
     told = [(side, counts[min(side)]) for side in sides]
     sent = sized_sides(told, did, [frames.get(min(side), "") for side in sides])
     return headline_of("disagree.size-mismatch", call=call, sides=sent)
-
-
-def _frames_apart(facts: Facts, found: Mismatch) -> Mapping[int, str]:
-    """The frames in which ranks made the call; empty unless they are of different functions."""
-    frames = call_frames(facts.case, found.rows)
-    return frames if is_of_several_functions(frames.values()) else {}
-
-
-def _doubts_of_place(facts: Facts, found: Mismatch) -> Iterator[Doubt]:
-    """Doubts that the members are compared in the right place."""
-    if len(found.majority) < 2:
-        yield Doubt.at_most(Confidence.MEDIUM, say("disagree.one-against-one"))
-    if found.aspect == "op" and _are_missed_elsewhere(facts, found):
-        yield Doubt(say("disagree.awaited-elsewhere", ranks=found.minority), cause=Confidence.MEDIUM)
-
-
-def _are_missed_elsewhere(facts: Facts, found: Mismatch) -> bool:
-    """True when others also wait for the differing ranks in a call of another group.
-
-    The call that they skipped there may have brought them here.
-    """
-    calls = facts.wait_graph.calls.values()
-    return any(c.group != found.group and c.missing & found.minority and c.inside - found.minority for c in calls)
 
 
 def _stalled(facts: Facts, found: Mismatch, row: int) -> Stalled:

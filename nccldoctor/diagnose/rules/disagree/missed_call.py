@@ -20,7 +20,6 @@ from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Citation, Dump, Entry, Line, Waiting, row_of_number
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
-from nccldoctor.diagnose.phrases.headline import Headline
 from nccldoctor.diagnose.phrases.say import headline_of, say
 from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.registry import rule
@@ -67,23 +66,27 @@ def moved_calls(facts: Facts, stall: ObservedStall, way: Way) -> Hypothesis | No
     ranks = Ranks(item.rank for item in found)
     citations: list[Citation] = []
     for item in found[:3]:
-        call = describe_entry(facts, item.row)
-        length = item.length or None
-        says = say("disagree.fits-when-shifted", rank=item.rank, call=call, count=item.count, length=length)
+        own, length = describe_entry(facts, item.row), item.length or None
+        says = say("disagree.fits-when-shifted", rank=item.rank, call=own, count=item.count, length=length)
         citations.append(Entry(item.row, says))
         citations.append(Entry(item.peer_row, say("disagree.peers-called", call=describe_entry(facts, item.peer_row))))
     whole = (
         len(stall.mismatch.rows) >= len(facts.case.groups[first.group].members) and len(stall.mismatch.majority) >= 2
     )
+    kinds = {(item.group, item.seq, item.count) for item in found}
+    has_missed = way is Way.MISSED  # then its peers recorded the call, else it alone
+    call = describe_row(facts, first.peer_row if has_missed else first.row)
+    key = "disagree.skipped" if has_missed else "disagree.added"
+    refuted = "refuted.peer-recorded-it" if has_missed else "refuted.peer-made-it-too"
     return Hypothesis(
-        _departure_headline(facts, ranks, found),
-        citations + [Waiting(call, 2) for call in stall.calls[:1]],
+        headline_of(key, who=who(facts.case, ranks), ranks=ranks, call=call, several=len(kinds) > 1, count=first.count),
+        citations + [Waiting(stuck, 2) for stuck in stall.calls[:1]],
         [
             *departure_doubts(found),
             *([] if whole else [Doubt.at_most(Confidence.MEDIUM, say("disagree.not-all-compared"))]),
         ],
         ranks=ranks,
-        refuted_by=_refuted_by(facts, ranks, first),
+        refuted_by=say(refuted, ranks=ranks, call=call),
         stalled=stalled_of(facts, _first_pending(facts, first)),
     )
 
@@ -104,26 +107,6 @@ def departure_doubts(found: Sequence[Departure]) -> list[Doubt]:
         says = say(_ALSO[way], ranks=Ranks(item.rank for item in items), number=number)
         doubts.append(Doubt(says, cause=Confidence.MEDIUM))
     return doubts
-
-
-def _departure_headline(facts: Facts, ranks: Ranks, found: Sequence[Departure]) -> Headline:
-    """What ranks did; where several ways fit, the likeliest."""
-    first = min(found, key=lambda item: (item.seq, item.rank))
-    is_one = len({(item.group, item.seq, item.count) for item in found}) == 1
-    key, call = "disagree.skipped" if first.way is Way.MISSED else "disagree.added", _departed_call(facts, first)
-    return headline_of(key, who=who(facts.case, ranks), ranks=ranks, call=call, several=not is_one, count=first.count)
-
-
-def _departed_call(facts: Facts, item: Departure) -> str:
-    """The call that a rank skipped, which its peers recorded, or the one that it added."""
-    return describe_row(facts, item.peer_row if item.way is Way.MISSED else item.row)
-
-
-def _refuted_by(facts: Facts, ranks: Ranks, first: Departure) -> str:
-    call = _departed_call(facts, first)
-    return say(
-        "refuted.peer-recorded-it" if first.way is Way.MISSED else "refuted.peer-made-it-too", ranks=ranks, call=call
-    )
 
 
 def _first_pending(facts: Facts, found: Departure) -> StuckCall:
@@ -203,16 +186,10 @@ def _one_call_fewer(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     ((rank, call),) = short.items()
     count = facts.progress.by_group_rank[call.group, rank].enqueued
     group = describe_group(facts, call.group)
+    says = say("disagree.had-called", rank=rank, count=count, group=group, peers=count + 1)
     return Hypothesis(
         headline_of("disagree.one-call-fewer", who=who(facts.case, Ranks([rank])), group=group),
-        [
-            Dump(
-                rank,
-                say("disagree.had-called", rank=rank, count=count, group=group, peers=count + 1),
-                row_of_number(facts, call.group, rank, count),
-            ),
-            Waiting(call),
-        ],
+        [Dump(rank, says, row_of_number(facts, call.group, rank, count)), Waiting(call)],
         (Doubt.at_most(Confidence.MEDIUM, say("disagree.only-the-count", rank=rank)),),
         ranks=Ranks([rank]),
         call=call,
@@ -226,12 +203,11 @@ def _unusual_call(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         return None
     if len(call.inside) >= len(call.completed):
         return None
-    unusual = {rank: find_unusual_call(facts, call, rank) for rank in call.inside}
-    if None in unusual.values():
+    unusual = {rank: places for rank in call.inside if (places := find_unusual_call(facts, call, rank)) is not None}
+    if len(unusual) < len(call.inside):
         return None
     citations: list[Citation] = []
-    for rank, places in list(unusual.items())[:3]:
-        row, due = places or (-1, -1)
+    for rank, (row, due) in list(unusual.items())[:3]:
         citations.append(Entry(row, say("disagree.no-peer-called", rank=rank, call=describe_entry(facts, row))))
         citations.append(Entry(due, say("disagree.called-earlier", rank=rank, call=describe_entry(facts, due))))
     peer, ranks = min(call.completed), Ranks(unusual)
@@ -245,11 +221,9 @@ def _unusual_call(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     )
 
 
-def _candidates(stall: ObservedStall) -> Ranks:
+def _outside(stall: ObservedStall) -> Ranks:
     """Ranks outside the call, or in another one under its number."""
-    if stall.kind is StallKind.ABSENT:
-        return stall.named
-    return stall.mismatch.minority if stall.kind is StallKind.FULL and stall.mismatch is not None else Ranks()
+    return stall.named if stall.kind is StallKind.ABSENT else stall.mismatch.minority if stall.mismatch else Ranks()
 
 
 def _one_step_ahead(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
@@ -259,10 +233,16 @@ def _one_step_ahead(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """
     if stall.kind is StallKind.CYCLE:
         return None
-    candidates = _candidates(stall) if stall.kind in (StallKind.ABSENT, StallKind.FULL) else facts.case.world
+    candidates = _outside(stall) if stall.kind in (StallKind.ABSENT, StallKind.FULL) else facts.case.world
     for counts in comparable_counts(facts.liveness.by_rank):
         rank = only_rank_ahead(counts)
-        if rank in candidates and rank is not None and _has_complained(facts, rank):
+        own = facts.liveness.activity(rank) if rank is not None and rank in candidates else None
+        # it gave up on a call, or a library aborted it over a wrong size
+        if (
+            rank is not None
+            and own
+            and (own.secondary_errors or own.alarms or any(facts.case.of(CollectiveMismatch, rank)))
+        ):
             return _step_ahead(facts, stall, rank, counts)
     return None
 
@@ -271,20 +251,16 @@ def _step_ahead(facts: Facts, stall: ObservedStall, rank: int, counts: Mapping[i
     own, peer = counts[rank].newest, min(r for r in counts if r != rank)
     behind = counts[peer].newest
     is_every_step = counts[rank].cadence == 1 or counts[peer].cadence == 1
-    done, last = (
-        ("disagree.finished-step", "disagree.only-finished-step")
-        if is_every_step
-        else ("disagree.logged-step", "disagree.last-logged-step")
-    )
+    done = "disagree.finished-step" if is_every_step else "disagree.logged-step"
+    last = "disagree.only-finished-step" if is_every_step else "disagree.last-logged-step"
     citations: list[Citation] = [
         Line(own, say(done, rank=rank, step=own.step)),
         Line(behind, say(last, rank=peer, step=behind.step)),
     ]
-    batches = [e for e in left_out_batches(facts) if e.rank == rank][:1]
-    left_out = [Line(e, say("disagree.skipped-batch", rank=rank)) for e in batches]
+    left_out = [e for e in left_out_batches(facts) if e.rank == rank][:1]
     activity = facts.liveness.activity(rank)
     complaints = (activity.secondary_errors + activity.alarms)[:1] if not left_out else ()
-    citations += left_out
+    citations += [Line(e, say("disagree.skipped-batch", rank=rank)) for e in left_out]
     citations += [Line(e, say("disagree.stuck-later", rank=rank, step=own.step)) for e in complaints]
     unknown = Doubt.at_most(Confidence.MEDIUM, say("disagree.skipped-call-unnamed"))
     steps, name = ((own.step or 0), (behind.step or 0)), who(facts.case, Ranks([rank]))
@@ -303,12 +279,6 @@ def _step_ahead(facts: Facts, stall: ObservedStall, rank: int, counts: Mapping[i
     )
 
 
-def _has_complained(facts: Facts, rank: int) -> bool:
-    """True when a rank gave up on a call, or a library aborted the rank over a wrong size."""
-    activity = facts.liveness.activity(rank)
-    return bool(activity.secondary_errors or activity.alarms) or any(facts.case.of(CollectiveMismatch, rank))
-
-
 def _left_the_loop(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """Concludes that ranks left the loop early: they report its end while the others wait for them.
 
@@ -317,10 +287,14 @@ def _left_the_loop(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     if stall.kind not in (StallKind.ABSENT, StallKind.FULL):
         return None
     done = ranks_past_loop(facts.liveness.by_rank)
-    ranks = Ranks(rank for rank in _candidates(stall) if rank in done)
+    ranks = Ranks(rank for rank in _outside(stall) if rank in done)
     if not ranks or Ranks(done) - ranks:
         return None
-    alone = all(done[r].what == "epoch-end" and _has_printed_alone(facts, r, done) for r in ranks)
+    # where no other rank ever reported the end of an epoch, the others may merely print none
+    printed = {phase.rank for phase in facts.case.of(Phase) if phase.what == "epoch-end"}
+    alone = all(done[r].what == "epoch-end" for r in ranks) and printed <= {
+        r for r in done if done[r].what == "epoch-end"
+    }
     citations: list[Citation] = [Line(done[r], say("disagree.reported-end-of-loop", rank=r)) for r in ranks]
     citations += [citation for rank in list(ranks)[:2] for citation in stall.outside[rank]]
     return Hypothesis(
@@ -330,12 +304,6 @@ def _left_the_loop(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         ranks=ranks,
         call=stall.call,
     )
-
-
-def _has_printed_alone(facts: Facts, rank: int, done: Mapping[int, Phase]) -> bool:
-    """True when no rank but these ever reported the end of an epoch: the others may merely print none."""
-    own = Ranks(r for r in done if done[r].what == done[rank].what)
-    return not any(p.rank not in own for p in facts.case.of(Phase) if p.what == done[rank].what)
 
 
 def _left_out_a_batch(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
@@ -352,12 +320,11 @@ def _left_out_a_batch(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     if not is_by_lines or len(ranks) != 1 or any(e.rank is None for e in skipped) or not has_waited or facts.failures:
         return None
     others = [e for r in facts.case.world - ranks for e in facts.liveness.activity(r).secondary_errors[:1]]
+    citations = [Line(e, say("disagree.skipped-batch", rank=e.rank)) for e in skipped[:2]]
+    citations += [Line(e, say("disagree.failed-in-call", rank=e.rank)) for e in others[:3]]
     return Hypothesis(
         headline_of("disagree.left-out-batch", who=who(facts.case, ranks)),
-        [
-            *(Line(e, say("disagree.skipped-batch", rank=e.rank)) for e in skipped[:2]),
-            *(Line(e, say("disagree.failed-in-call", rank=e.rank)) for e in others[:3]),
-        ],
+        citations,
         (Doubt.at_most(Confidence.MEDIUM, say("disagree.next-call-unnamed")),),
         ranks=ranks,
         refuted_by=say("refuted.same-after-batch"),

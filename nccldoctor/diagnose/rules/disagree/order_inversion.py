@@ -91,7 +91,8 @@ def _against_majority(facts: Facts, stall: ObservedStall) -> tuple[Ranks, StuckC
     Sister groups of one role count alike. Example: 7 of 8 ranks issued ALLREDUCE of dp before BROADCAST of tp, rank 3
     the other way round: rank 3 delayed the ALLREDUCE.
     """
-    complete = [rank for rank in facts.case.world if _has_finished_calls(facts, rank)]
+    states = facts.case.calls.state  # a dump of active calls alone does not show the order of all that was issued
+    complete = [rank for rank in facts.case.world if (states[facts.sequences.rows(rank)] == COMPLETED).any()]
     for first in stall.calls:
         for second in stall.calls:
             if first.key >= second.key:
@@ -102,14 +103,6 @@ def _against_majority(facts: Facts, stall: ObservedStall) -> tuple[Ranks, StuckC
                 if few and 3 * len(few) <= len(orders) and few & stall.ranks:
                     return few & stall.ranks, put_off, other
     return Ranks(), stall.calls[0], stall.calls[0]
-
-
-def _has_finished_calls(facts: Facts, rank: int) -> bool:
-    """True when the rank's dump holds finished calls.
-
-    A dump of active calls alone does not show the order of all that was issued.
-    """
-    return bool((facts.case.calls.state[facts.sequences.rows(rank)] == COMPLETED).any())
 
 
 def _is_first(facts: Facts, first: StuckCall, second: StuckCall, rank: int) -> bool | None:

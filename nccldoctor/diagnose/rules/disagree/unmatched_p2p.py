@@ -21,7 +21,7 @@ from nccldoctor.diagnose.phrases.say import headline_of, say
 from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.absence import show_inside_function
-from nccldoctor.diagnose.signs.call_order import OrderBreak, has_one_transfer_fewer, show_order_break
+from nccldoctor.diagnose.signs.call_order import OrderBreak, find_order_breaks, has_one_transfer_fewer, show_order_break
 from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.words.names import ranks_phrase
@@ -41,7 +41,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     one_ended = stall.one_ended if stall.kind is StallKind.CYCLE else ()
     if not one_ended:
         return None
-    breaks = stall.transfer_breaks
+    breaks = [item for item in find_order_breaks(facts, one_ended) if item.call.pair is not None]
     short = {
         rank: call
         for call in one_ended

@@ -45,7 +45,8 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     if stall.details is not None and stall.details.op in can_differ:
         return None
     stopped = Ranks(rank for rank in call.inside if _has_issued_more(facts, call, rank))
-    if not stopped or not (_has_complaint(facts) or _is_holding_up_peers(facts, call, stopped)):
+    # where nobody gave up, a few calls in flight are what every running job shows
+    if not stopped or (facts.liveness.first_alarm is None and not _is_holding_up_peers(facts, call, stopped)):
         return None
     progress = {rank: facts.progress.by_group_rank[call.group, rank] for rank in stopped}
     waiting = _calls_waiting_for(facts, call)
@@ -53,6 +54,12 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         Entry(p.row, say("inside.queued-but-unfinished", rank=r, queued=p.enqueued, number=call.seq))
         for r, p in list(progress.items())[:3]
         if p.row >= 0
+    ]
+    peers = [(r, facts.progress.by_group_rank.get((call.group, r))) for r in list(call.completed)[:2]]
+    done = [
+        Entry(front.row, say("inside.finished-on-peer", rank=r, number=front.completed))
+        for r, front in peers
+        if front is not None and front.row >= 0
     ]
     is_recorded = all(p.row >= 0 for p in progress.values())
     doubts = [] if waiting else [Doubt.at_most(Confidence.MEDIUM, say("inside.no-peer-waits", ranks=stopped))]
@@ -62,7 +69,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         doubts.append(Doubt.at_most(Confidence.MEDIUM, say("waiting.members-assumed")))
     return Hypothesis(
         headline_of("inside.gpu-stopped", who=who(facts.case, stopped), ranks=stopped, call=stall.what),
-        [*own, *_completed_on_peers(facts, call), *(Waiting(other, 1) for other in waiting[:2])],
+        [*own, *done, *(Waiting(other, 1) for other in waiting[:2])],
         doubts,
         ranks=stopped,
         call=_root(facts, call, stopped) if call.row >= 0 else call,
@@ -90,11 +97,6 @@ def _is_mere_snapshot(facts: Facts, call: StuckCall) -> bool:
     ]
     together = call.inside.union(*behind)
     return bool(together - call.inside) and 4 * len(together) > len(facts.case.world)
-
-
-def _has_complaint(facts: Facts) -> bool:
-    """True when anybody gave up: without that, a few calls in flight are what every running job shows."""
-    return facts.liveness.first_alarm is not None
 
 
 def _is_holding_up_peers(facts: Facts, call: StuckCall, stopped: Ranks) -> bool:
@@ -155,12 +157,3 @@ def _root(facts: Facts, call: StuckCall, ranks: Ranks) -> StuckCall:
     waiting = [c for c in _calls_waiting_for(facts, call) if c.blockers & ranks and c.pair is None]
     same = [c for c in waiting if c.group == call.group]
     return (same or waiting or [call])[0]
-
-
-def _completed_on_peers(facts: Facts, call: StuckCall) -> list[Entry]:
-    out = []
-    for rank in list(call.completed)[:2]:
-        front = facts.progress.by_group_rank.get((call.group, rank))
-        if front is not None and front.row >= 0:
-            out.append(Entry(front.row, say("inside.finished-on-peer", rank=rank, number=front.completed)))
-    return out

@@ -35,7 +35,7 @@ FITS = 900.0
 @rule(CAUSE, refuted_by=say("refuted.same-error-elsewhere", board="GPU"))
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The board that failed first, if it fits the stall."""
-    found = [f for f in facts.failures if f.cause is CAUSE and _is_near_onset(facts, f)]
+    found = [f for f in facts.failures if f.cause is CAUSE and not f.when < facts.liveness.began - FITS]
     if not found:
         return None
     named = [f for f in found if f.ranks]
@@ -92,11 +92,6 @@ def _doubts_about_owner(ranks: Ranks, is_left: bool, is_derived: bool, kind: str
         return []
     says = say("inside.several-boards") if ranks else say("inside.owner-unknown", board=kind)
     return [Doubt.at_most(Confidence.MEDIUM, says)]
-
-
-def _is_near_onset(facts: Facts, failure: Failure) -> bool:
-    when, began = failure.when, facts.liveness.began
-    return when != when or began != began or when >= began - FITS
 
 
 def _nameless_boards(first: Event, found: Sequence[Failure]) -> str:

@@ -47,7 +47,8 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     ended = [
         f
         for f in facts.failures
-        if (f.cause in (CauseClass.DIED, CauseClass.RAISED) and f.ranks and f.certain) or _is_node_failure(f)
+        if (f.cause in (CauseClass.DIED, CauseClass.RAISED) and f.ranks and f.certain)
+        or any(isinstance(e, SchedulerEvent) and e.what == "node-failure" for e in f.events)
     ]
     if not found or (ended and not any(isinstance(e, IbError) and e.is_of_own_end for e in found[0].events)):
         return None
@@ -87,7 +88,8 @@ def _failed_end(facts: Facts, stall: ObservedStall, failure: Failure, ports: Seq
         return headline_of("inside.own-end-failed", part=_part(ports[0], len(ranks)), who=named, call=call, error=what)
     reporting = dict.fromkeys(facts.case.rank_host.get(rank, "") for rank in ranks)
     hosts = sorted(reporting, key=host_order)
-    if len(hosts) == 2 and all(hosts) and all(_is_about_a_peer(e) for e in failure.events):
+    are_of_peers = all(isinstance(e, IbError | SocketError) and e.peer is not None for e in failure.events)
+    if len(hosts) == 2 and all(hosts) and are_of_peers:
         error = _error_alone(failure.events[0])
         return headline_of("inside.link-failed", one=hosts[0], other=hosts[1], call=call, error=error)
     return headline_of("inside.connection-failed", who=named, many=len(ranks) > 1, call=call, error=what)
@@ -101,10 +103,6 @@ def _part(event: Event, ranks: int) -> str:
     if isinstance(event, IbError) and event.what == "adapter":
         return f"the network adapter{several}"
     return f"the network port{several}"
-
-
-def _is_about_a_peer(event: Event) -> bool:
-    return isinstance(event, IbError | SocketError) and event.peer is not None
 
 
 def _common_peer(events: Sequence[Event]) -> str | None:
@@ -155,10 +153,6 @@ def _is_local_error(event: IbError) -> bool:
     if event.what == "completion":
         return not event.is_flush and event.status not in (None, UNANSWERED)
     return event.what in ("fabric", "setup", "refused") and not is_unresponsive_peer(event.message)
-
-
-def _is_node_failure(failure: Failure) -> bool:
-    return any(isinstance(e, SchedulerEvent) and e.what == "node-failure" for e in failure.events)
 
 
 def _what(event: Event) -> str:

@@ -64,20 +64,16 @@ def _doubts(facts: Facts, stall: ObservedStall, call: StuckCall, whole: bool) ->
         yield Doubt.at_most(Confidence.LOW, say("inside.may-end"))
     if _is_one_of_several(facts, call):
         yield Doubt.at_most(Confidence.LOW, say("inside.order-of-timeouts"))
-    if _is_not_comparable(facts, call) or _has_no_dtypes(facts, call) or group.learned == "listed":
+    dtypes = facts.case.calls.dtypes[call.row] if call.row >= 0 else -1
+    has_none = dtypes >= 0 and not any(facts.case.vocabulary.dtypes[dtypes])
+    if has_none or group.learned == "listed" or _is_not_comparable(facts, call):
         yield Doubt.at_most(Confidence.MEDIUM, say("inside.not-comparable"))
     if call.row < 0:
         yield Doubt(say("inside.only-lines"), cause=Confidence.MEDIUM)
     if is_silent:
         yield Doubt(say("inside.no-timeout"), cause=Confidence.MEDIUM)
-    if _has_unread_rank(facts):
+    if not frozenset(facts.case.world) <= facts.liveness.dumped | facts.liveness.logged:  # it may wait in another call
         yield Doubt.at_most(Confidence.MEDIUM, say("inside.may-queue-behind"))
-
-
-def _has_no_dtypes(facts: Facts, call: StuckCall) -> bool:
-    """True when the recorder entry of the call names no dtype."""
-    dtypes = facts.case.calls.dtypes[call.row] if call.row >= 0 else -1
-    return dtypes >= 0 and not any(facts.case.vocabulary.dtypes[dtypes])
 
 
 def _is_not_comparable(facts: Facts, call: StuckCall) -> bool:
@@ -88,11 +84,6 @@ def _is_not_comparable(facts: Facts, call: StuckCall) -> bool:
     fronts = [facts.progress.by_group_rank.get((call.group, r)) for r in call.entered]
     by = {f.known_by for f in fronts if f is not None}
     return "status" in by or (call.row >= 0 and "log" in by)
-
-
-def _has_unread_rank(facts: Facts) -> bool:
-    """True when some ranks of the job left nothing: a call may queue behind another one that waits for them."""
-    return not frozenset(facts.case.world) <= facts.liveness.dumped | facts.liveness.logged
 
 
 def _is_one_of_several(facts: Facts, call: StuckCall) -> bool:

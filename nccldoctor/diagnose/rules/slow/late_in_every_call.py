@@ -53,7 +53,9 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     went_on = has_gone_on(facts)
     if not went_on and (has_dumped_while_stalled(facts) or any(facts.liveness.activity(r).stacks for r in stall.ranks)):
         return None
-    if stall.kind is StallKind.ABSENT and not all(_is_expected(facts, rank, went_on) for rank in stall.ranks):
+    # a look at any moment must most likely find the others waiting for these ranks
+    expected = {one.rank for one in late if went_on or one.share >= MOSTLY}
+    if stall.kind is StallKind.ABSENT and not frozenset(stall.ranks) <= expected:
         return None
     return Hypothesis(
         _told_late(facts, late),
@@ -68,12 +70,6 @@ def _is_troubled(facts: Facts) -> bool:
     """True when somebody gave up, failed or ended badly: then lateness is not what the job suffers from."""
     ended_badly = any(e.exitcode not in (0, None) for e in facts.case.of(ProcessExit))
     return facts.liveness.first_alarm is not None or bool(facts.failures) or ended_badly
-
-
-def _is_expected(facts: Facts, rank: int, went_on: bool) -> bool:
-    """True when a look at any moment would most likely find the others waiting for this rank."""
-    late = facts.lateness.late.get(rank)
-    return late is not None and (went_on or late.share >= MOSTLY)
 
 
 def _doubts_of_lateness(facts: Facts, late: list[LateRank], is_moving: bool) -> Iterator[Doubt]:
