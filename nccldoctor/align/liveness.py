@@ -15,6 +15,7 @@ from msgspec import Struct
 from nccldoctor.align.lingering import is_behind_exception
 from nccldoctor.align.stack_activity import is_waiting
 from nccldoctor.events import (
+    AbortStuck,
     CollectiveTimeout,
     DumpNote,
     DumpSignal,
@@ -118,7 +119,7 @@ class RankActivity(Struct, frozen=True):
 class Liveness(Struct, frozen=True):
     """What all ranks left behind, and when the trouble began.
 
-    ``alarm`` is when the first complaint was printed and ``began`` when the first call that timed out was issued, in seconds on the
+    ``alarm`` is when the first complaint was printed and ``began`` when the first call or abort that ran out was begun, in seconds on the
     job's clock (NaN: not known). ``first_alarm`` is that complaint. ``dumped`` ranks left a good dump, ``logged`` ranks wrote lines,
     ``exited`` ranks have an end that a launcher reported. ``per_rank_logs``: at least two ranks have a log file of their own.
     ``alarmed`` is the first line of each source that was written after the alarm.
@@ -175,7 +176,7 @@ def collect_liveness(case: Case) -> Liveness:
     first = alarms[min(timed)[1]] if timed else (alarms[0] if alarms else None)
     begins = [
         when[id(e)] - (e.ran_ms or 0) / 1e3
-        for e in case.of(CollectiveTimeout)
+        for e in case.events.of_kind(AbortStuck, CollectiveTimeout)
         if not math.isnan(when[id(e)]) and e.ran_ms is not None
     ]
     alarm = min(timed)[0] if timed else math.nan

@@ -79,6 +79,13 @@ class HeartbeatStuck(Event):
     seconds: int | None = None
 
 
+@kind("abort-stuck", wording="its abort of the process group did not end", symbol="timeout", is_reaction=True)
+class AbortStuck(Event):
+    """A rank began to abort its process group ``ran_ms`` before this line, and the abort has not come to an end."""
+
+    ran_ms: int | None = None
+
+
 @kind("dump-signal", wording="was asked to dump its flight recorder", symbol="dump", is_reaction=True)
 class DumpSignal(Event):
     """A rank was told to dump its flight recorder. Printed by the default group, with that group's counters even if another group

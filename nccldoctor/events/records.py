@@ -143,10 +143,11 @@ class Version(Event):
 
 @kind("fr-analysis", wording="an analysis of flight recorder dumps")
 class FrAnalysis(Event):
-    """Output of PyTorch's own flight-recorder analyser found in the input; ``expected`` counts the members of the call."""
+    """Output of PyTorch's own flight-recorder analyser found in the input; ``expected`` counts the ``members`` of the call."""
 
     what: str = ""
     missing: Ranks = Ranks()
+    members: Ranks = Ranks()
     expected: int | None = None
     op: str | None = None
     seq: int | None = None

@@ -18,6 +18,7 @@ from nccldoctor.events import (
     DumpSignal,
     Event,
     Events,
+    FrAnalysis,
     InspectorRecord,
     NcclError,
     Note,
@@ -64,6 +65,7 @@ def _sizes_of_the_job(events: Events) -> Iterator[int]:
     for event in events.of_kind(Note):
         if event.what == "group-options" and _is_default(event):
             yield from filter(None, [group_size(event.detail)])
+    yield from (e.expected for e in events.of_kind(FrAnalysis) if e.expected and _is_default(e))
     yield from _noted(events, "job-size")
     yield from _stored_sizes(events)
     settings = [e for e in events.of_kind(Setting) if e.name == "WORLD_SIZE" and e.value.isdigit()]

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from nccldoctor.events import FrAnalysis, GroupRef
+from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.base import Line, common, ranks_in
 from nccldoctor.parsers.rows import for_rows, is_read_by
 from nccldoctor.patterns import lazy
@@ -36,6 +37,7 @@ def call_of_analyser(line: Line, hit: re.Match[str]) -> dict[str, Any]:
         rank=None,
         group=GroupRef(None, uid.strip()[:120], desc.strip()[:120] or None) if uid or desc else None,
         missing=ranks_in(told.get("missing ranks", "")),
+        members=Ranks() if expected.isdecimal() else ranks_in(expected),
         expected=int(expected) if expected.isdecimal() else len(ranks_in(expected)) or None,
         op=told.get("collective", "").rpartition(":")[2].strip()[:60] or None,
         detail=(told.get("error msg") or hit[0])[:300],

@@ -154,7 +154,9 @@ _ERROR_NAME = lazy(
 
 
 _TORN = lazy(r"[a-z](?:Er{0,2}|Erro|Ex(?:c(?:e(?:p(?:t(?:io?)?)?)?)?)?)$")
-_BUILT_IN = tuple(name for name, kind in vars(builtins).items() if isinstance(kind, type) and issubclass(kind, BaseException))
+_BUILT_IN = tuple(
+    name for name, kind in vars(builtins).items() if isinstance(kind, type) and issubclass(kind, BaseException)
+)
 
 NAMED_LINE = lazy(rf"^\s*(?!nccl)[\w.]{{0,1700}}?{_ERROR_NAME.pattern[:-1]}(?::\s|:?\s*$)")
 """What a line looks like that is an exception by its name alone: see :func:`exception_in`."""
@@ -178,7 +180,11 @@ def exception_in(text: str) -> re.Match[str] | None:
 def _unusual(text: str) -> re.Match[str] | None:
     """An exception whose name does not tell (``queue.Empty``, ``LossIsNaN: step 5``); believed below a frame alone."""
     match = _EXCEPTION.match(text)
-    return match if match is not None and ("." in match["type"] or match["type"][0].isupper()) and not _is_cut(match) else None
+    return (
+        match
+        if match is not None and ("." in match["type"] or match["type"][0].isupper()) and not _is_cut(match)
+        else None
+    )
 
 
 def _is_cut(match: re.Match[str]) -> bool:

@@ -17,7 +17,7 @@ from nccldoctor.words.sentences import sentence
 def arrived(diagnosis: Diagnosis, call: Stalled) -> str:
     """Writes how many ranks arrived in a call: ``3 of 4 ranks arrived``.
 
-    Without the 4 where the group's size is unknown; "" where it has no known member.
+    Without the 4 where the group's size is unknown; "" where it has no known member, or nobody there is known to have arrived.
     """
     members, job = call.members, diagnosis.job
     if not members:
@@ -28,7 +28,7 @@ def arrived(diagnosis: Diagnosis, call: Stalled) -> str:
         return f"at least {len(call.entered):,} of {world(job)} arrived"
     is_whole_job = call.group in (None, NOT_NAMED) and len(members) == job.world_size
     if learned == "log" or (call.group in (None, NOT_NAMED) and not is_whole_job) or is_open:
-        return f"{numbers.plural(len(call.entered), 'rank')} arrived (group size unknown)"
+        return f"{numbers.plural(len(call.entered), 'rank')} arrived (group size unknown)" if call.entered else ""
     guessed = job.world_guessed and len(members) == job.world_size
     noun = "known rank" if guessed else "rank"
     least = "at least " if call.unseen else ""

@@ -74,7 +74,8 @@ def build_progress_table(case: Case) -> ProgressTable:
         batch_member=member,
         timed_ranks=ranks_with_timing(case, calls) | ranks_counting_starts(case),
         recorded_ranks=frozenset(r for r, d in dumps if d.entries or any(s.enqueued > 0 for s in d.status)) | idle,
-        damaged_ranks=(frozenset(r for r, d in dumps if d.problem) - idle) | {*np.unique(case.call_rank[nameless]).tolist()},
+        damaged_ranks=(frozenset(r for r, d in dumps if d.problem) - idle)
+        | {*np.unique(case.call_rank[nameless]).tolist()},
         last_row=last_rows(case),
     )
 

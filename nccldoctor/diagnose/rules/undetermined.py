@@ -51,6 +51,7 @@ from nccldoctor.events import (
     SchedulerEvent,
     Setting,
     Stack,
+    TearDown,
     Version,
     WorkStatus,
 )
@@ -165,10 +166,12 @@ def _headline(facts: Facts, stall: ObservedStall, trouble: str) -> Headline | st
         return headline_of("undetermined.failed-unexplained", what=sentence(trouble))
     if waited:
         return waited
-    if troubles:
-        if all(isinstance(e, Note) and e.is_prompt for e in troubles):
+    if own := [e for e in troubles if not (isinstance(e, TearDown) and e.is_by_launcher)]:
+        if all(isinstance(e, Note) and e.is_prompt for e in own):
             return headline_of("undetermined.prompt")
-        return _first_errors(troubles)
+        return _first_errors(own)
+    if troubles:
+        return headline_of("undetermined.launcher-ended")
     if uneven := [e for e in facts.case.of(RasStatus) if e.what == "MISMATCH" and e.comm_id is not None]:
         return _members_differ(uneven[-1])
     if stall.job.health.unexplained:

@@ -15,6 +15,7 @@ from nccldoctor.diagnose.citations import Citation, Line
 from nccldoctor.diagnose.phrases.say import say
 from nccldoctor.diagnose.signs.silence import has_connection_broken_first
 from nccldoctor.events import (
+    AbortStuck,
     CommInit,
     Event,
     ExceptionRaised,
@@ -57,12 +58,14 @@ def find_broken_end(facts: Facts) -> tuple[str, list[Citation]]:
 
     There is none either when the job ended well all the same.
     """
-    if has_clean_end(facts):
+    stuck = list(facts.case.of(AbortStuck))
+    if has_clean_end(facts) and not stuck:
         return "", []
     ended = [t for t in facts.case.of(TearDown) if t.what in ABORTS]
     had_workers = any(t.what == "closing-signal" for t in facts.case.of(TearDown))  # none at the end of a good job
     lost = [t for t in ended if LOST_PEER in t.detail]
     for says, found in (
+        (say("trouble.abort-stuck", ranks=Ranks(e.rank for e in stuck if e.rank is not None)), stuck),
         (say("trouble.aborted"), _without_lost_peers(facts, ended)),
         (say("trouble.rendezvous-closed"), closed_after_an_attempt(facts)),
         (say("trouble.exception-cut"), _without_lost_peers(facts, _cut_tracebacks(facts))),

@@ -7,6 +7,7 @@ Gloo's lines name neither call nor group; the traceback quotes the line of code.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from itertools import zip_longest
 
 from nccldoctor.align.facts import Facts
@@ -91,10 +92,7 @@ def judge_size_complaint(facts: Facts) -> Hypothesis | None:
     is_minority = len(sides) == 2 and 3 * len(few) <= len(waits) and len(waits) + 1 >= len(facts.case.world)
     is_one_line = len({own_place(event) for event in waits.values()}) == 1
     if is_one_line:
-        shared = next(
-            n for n, frames in enumerate(zip_longest(*paths)) if len(set(frames)) > 1
-        )  # up to where they part
-        places = [innermost((path[min(shared, len(path) - 1)],)) for _, path in sides]
+        places = _parting_places([path for _, path in sides])
         parts = [say("disagree.from-place", ranks=s, place=at) for (s, _), at in zip(sides, places, strict=True)][:MOST]
         headline = headline_of("disagree.one-line-from-places", few=few, place=places[0], others=parts[1:])
     else:
@@ -114,6 +112,12 @@ def judge_size_complaint(facts: Facts) -> Hypothesis | None:
         suspects=Ranks() if is_minority else facts.case.world,
         cause=CauseClass.SIZE_MISMATCH if is_one_line else CauseClass.OP_MISMATCH,
     )
+
+
+def _parting_places(paths: Sequence[tuple[str, ...]]) -> list[str]:
+    """Of each path of frames, outermost first, the frame at which they part: ``step (train.py:241)``."""
+    shared = next(n for n, frames in enumerate(zip_longest(*paths)) if len(set(frames)) > 1)
+    return [innermost((path[min(shared, len(path) - 1)],)) for path in paths]
 
 
 def own_place(event: ExceptionRaised) -> str:

@@ -369,3 +369,21 @@ def test_exits_behind_the_word_of_slurm_that_it_cancels_are_its_consequences() -
     exited = "srun: error: n17: task 3: Exited with exit code 1\n"
     assert read({"job.log": exited + CANCELLED + KILLED}).ranks == "3"
     assert not read({"job.log": CANCELLED + exited + KILLED}).ranks
+
+
+def test_what_the_launcher_ends_is_no_first_error() -> None:
+    agent = "W0804 10:1{}:01.100000 1201 torch/distributed/elastic/multiprocessing/api.py:900] "
+    closed = agent.format(2) + "Sending process 2210 closing signal SIGTERM\n"
+    killed = (
+        agent.format(3)
+        + "Unable to shutdown process 2210 via Signals.SIGTERM, forcefully exiting via Signals.SIGKILL\n"
+    )
+    headline = read({"train.log": closed + killed}).verdict["headline"]
+    assert "launcher ended the job" in headline
+    assert "First errors" not in headline
+    exits = "[2026-08-04 10:14:31,915] [ERROR] [launch.py:322:sigkill_handler] ['/usr/bin/python3', 'a.py'] exits with return code = 1\n"
+    assert (
+        read({"train.log": closed + killed + exits})
+        .verdict["headline"]
+        .endswith("First errors: a process (exited with code 1).")
+    )

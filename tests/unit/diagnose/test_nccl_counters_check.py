@@ -488,6 +488,18 @@ def test_ras_beside_the_analyser_confirms_what_it_says(
     assert both.verdict["stalled"]["seq"] == 27
 
 
+def test_the_analyser_tells_who_arrived_and_the_size_of_the_job(tmp_path: Path) -> None:
+    ruling = read({"trace.txt": analysis(1, size=2)})
+    stalled = ruling.verdict["stalled"]
+    assert (stalled["entered"], stalled["missing"], ruling.document["job"]["world_size"]) == ("0", "1", 2)
+    (tmp_path / "trace.txt").write_text(
+        analysis(6, size=8).replace("0:default_pg", "3:tp").replace("{0, 1, 2, 3, ", "{")
+    )
+    found = nccldoctor.analyze(str(tmp_path)).verdict.stalled
+    assert found is not None
+    assert (found.group, found.entered) == ("tp (3)", Ranks([4, 5, 7]))
+
+
 # --- one call of each rank, as people paste them ------------------------------------------------------------------
 
 

@@ -26,7 +26,7 @@ from nccldoctor.diagnose.signs.framework_reports import cite, end_of_chain, name
 from nccldoctor.diagnose.signs.log_endings import has_lost_its_end
 from nccldoctor.diagnose.signs.silence_proof import doubts_of_silence, is_telling, ranks_with_damaged_dumps
 from nccldoctor.events import DesyncReport, DumpSignal, ExceptionRaised, FrAnalysis, MonitoredBarrier, Note
-from nccldoctor.model import CauseClass, Confidence, Doubt, Stalled
+from nccldoctor.model import CauseClass, Confidence, Doubt, Group, Stalled
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.words.names import call_title
 
@@ -214,11 +214,11 @@ def _named_by_report(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     citations += [Line(e, say("absent.named-by-desync", ranks=e.laggards)) for e in reports[:3]]
     citations += [Line(e, say("absent.missing-by-analyzer", ranks=e.missing)) for e in analysed[:3]]
     citations += [citation for rank in list(ranks)[:3] for citation in stall.alive[rank][:2]]
-    calls = [(e.op, e.seq) for e in reports] + [(e.op, e.seq) for e in analysed]
-    calls = [(op, seq) for op, seq in calls if op or seq is not None]
+    compared = [Stalled(e.op, e.seq, group=_label(e), entered=e.members - ranks) for e in analysed]
+    calls = [one for one in (*(Stalled(e.op, e.seq) for e in reports), *compared) if one.op or one.seq is not None]
     entered = Ranks(e.rank for e in case.of(MonitoredBarrier) if e.rank is not None)
     sure = bool(barriers) and frozenset(case.world) <= entered | ranks and all(stall.alive[rank] for rank in ranks)
-    call = next((call_title(op, seq) for op, seq in calls if op and seq is not None), "the collective")
+    call = next((call_title(one.op, one.seq) for one in calls if one.op and one.seq is not None), "the collective")
     only = Doubt.at_most(Confidence.MEDIUM, say("doubts.only-pytorch-report"))
     most = Doubt.at_most(Confidence.LOW, say("doubts.most-outside"))
     named = who(case, ranks)
@@ -230,8 +230,14 @@ def _named_by_report(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         (*([most] if are_most else []), *([] if sure else [only])),
         ranks=Ranks() if are_most else ranks,
         suspects=ranks if are_most else Ranks(),
-        stalled=Stalled(*calls[0], missing=ranks) if calls else None,
+        stalled=replace(calls[0], missing=ranks) if calls else None,
     )
+
+
+def _label(event: FrAnalysis) -> str | None:
+    """The group of a call as reports name it; None where no line names it."""
+    ref = event.group
+    return Group(0, ref.uid or "", ref.desc or "", event.members, "entries").label if ref is not None else None
 
 
 def _named_by_framework(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
