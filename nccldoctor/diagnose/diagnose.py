@@ -37,6 +37,12 @@ def diagnose(facts: Facts) -> Judgement:
     if facts.stalls and _has_no_complaint(facts):
         doubt = _doubt_without_complaint(facts)
         proposals = [replace(p, ranked=tuple(_with_doubt(facts, c, doubt) for c in p.ranked)) for p in proposals]
+    if folded := facts.case.folded:
+        doubt = Doubt.at_most(Confidence.MEDIUM, say("doubts.folded", ranks=Ranks(folded)))
+        proposals = [
+            replace(p, ranked=tuple(replace(c, doubts=strongest_first((*c.doubts, doubt))) for c in p.ranked))
+            for p in proposals
+        ]
     return decide(facts, proposals)
 
 

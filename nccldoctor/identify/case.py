@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from nccldoctor.events import CallTimeout, Event, Events, Note, ProcessExit
+from nccldoctor.events import CallTimeout, Event, Events, ExceptionRaised, Note, ProcessExit, WorkStatus
 from nccldoctor.identify.groups import Groups
 from nccldoctor.identify.launcher_tables import LauncherTable, Reporter, launcher_tables, left_out
 from nccldoctor.identify.nccl_counters import NcclCounters
@@ -159,6 +159,21 @@ class Case(Struct, frozen=True, dict=True):
             if event.seq is not None:
                 out.setdefault(event.seq, []).append(event)
         return out
+
+    @cached_property
+    def folded(self) -> Mapping[int, Event]:
+        """The ranks whose line Ray folded into one that another rank printed, with that line.
+
+        Of 8 ranks four give up on a call, the last with *repeated 4x across cluster*: the other four gave up as well. Where fewer lines
+        were folded than ranks are silent, some rank printed none, and nobody knows which.
+        """
+        counts = {e.place: int(e.detail) for e in self.of(Note) if e.what == "folded"}
+        for kind in (WorkStatus, CallTimeout, ExceptionRaised) if counts and self.world_size is not None else ():
+            rows = [e for e in self.events.of_kind(kind) if e.place in counts]
+            silent = self.world - Ranks(e.rank for e in self.events.of_kind(kind) if e.rank is not None)
+            if rows and len(silent) <= sum(counts[place] for place in {e.place for e in rows}):
+                return dict.fromkeys(silent, rows[-1])
+        return {}
 
     @cached_property
     def left_out(self) -> Mapping[int, list[ProcessExit]]:

@@ -54,7 +54,12 @@ def find_quiet_ranks(facts: Facts, stall: Stall) -> QuietRanks | None:
     Example: of 8 ranks on gloo, 0-6 raise "Timed out waiting 1800000ms", and rank 7 writes nothing: rank 7 is the quiet one.
     """
     case, liveness = facts.case, facts.liveness
-    if stall.kind not in (StallKind.NOTHING, StallKind.CRASH) or facts.failures or case.world_size is None:
+    if (
+        stall.kind not in (StallKind.NOTHING, StallKind.CRASH)
+        or facts.failures
+        or case.world_size is None
+        or case.folded
+    ):
         return None
     complaints = {e.rank: e for e in reversed([*case.of(SocketError), *case.of(ExceptionRaised)]) if _is_complaint(e)}
     quiet = case.world - Ranks(r for r in complaints if r is not None)
