@@ -124,4 +124,5 @@ def _tells_ranks(seen: _Seen, key: tuple[str, ...], named: set[int], worlds: set
     first, last = {n: i for i, n in reversed(list(enumerate(seen.numbers)))}, {n: i for i, n in enumerate(seen.numbers)}
     come_back = sum(2 * (last[n] - first[n]) > len(seen.numbers) for n in values)
     shared = [rest for rest, who in seen.rests.items() if len(who) > 1 and any(map(str.isalpha, rest))]
-    return seen.share >= _SHARE and 2 * come_back > len(values) and len(shared) > 1
+    kinds = 1 if SAYS_RANK.match(key[1]) is not None else 2  # of messages
+    return seen.share >= _SHARE and 2 * come_back > len(values) and len(shared) >= kinds

@@ -69,7 +69,7 @@ def _crowd(stances: Iterable[Stance]) -> list[Stance]:
 
 
 def _receives(stance: Stance) -> bool:
-    return "recv" in stance.op.lower()
+    return "recv" in stance.op.lower() and "send" not in stance.op.lower()
 
 
 def _apart(waiting: list[Stance]) -> list[Stance]:

@@ -32,6 +32,16 @@ def test_the_rank_that_horovod_misses_is_named() -> None:
     assert "according to Horovod" in ruling.verdict["headline"]
 
 
+MONITOR = "WARNING stall detector: 3 of 4 ranks reached step 4; waiting for rank 2 for 120 s\n"
+
+
+def test_the_rank_that_a_programs_own_monitor_misses_is_named_until_all_have_come() -> None:
+    ruling = read({"job.log": steps(0, 1, 2, 3) + MONITOR})
+    assert (ruling.cause, ruling.ranks) == ("not-arrived", "2"), str(ruling)
+    for answer in ("INFO stall detector: 4 of 4 ranks reached step 4\n", steps(0, 1, 2, 3, first=4, last=6)):
+        assert read({"job.log": steps(0, 1, 2, 3) + MONITOR + answer}).ranks == "", answer
+
+
 def test_only_the_newest_report_of_horovod_counts() -> None:
     text = steps(0, 1, 2, 3) + STALL + rows("1", "dense_1") + steps(0, 1, 2, 3, first=4, last=6) + STALL
     ruling = read({"job.log": text + rows("3", "dense_1")})
