@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import re
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -40,6 +41,14 @@ def _moved_dump(content: bytes, by: int) -> bytes:
     return pickle.dumps(dump, protocol=2) if content[:1] == b"\x80" else json.dumps(dump).encode()
 
 
+def _times_in(value: Any) -> Iterator[int]:
+    if isinstance(value, dict):
+        for key, part in value.items():
+            yield from [part] if _is_time(key, part) else _times_in(part)
+    for part in value if isinstance(value, list) else ():
+        yield from _times_in(part)
+
+
 def _is_time(key: object, value: object) -> bool:
     return str(key).endswith("_ns") and isinstance(value, int) and value > 10**17
 
@@ -73,15 +82,22 @@ def _written(hit: re.Match[bytes], at: datetime) -> bytes:
     return hit["front"] + f"{at:%H:%M:%S}".encode()
 
 
-def dated(text: bytes) -> list[datetime]:
-    """The dated times of a text, in its order."""
-    year = year_of(text)
+def dated(text: bytes, year: int = 0) -> list[datetime]:
+    """The dated times of a text, in its order; ``year`` is that of times without one, 0 where only the text tells it."""
+    year = year or year_of(text)
     return [_read(hit, year) for hit in STAMP.finditer(text) if not hit["bare"]]
 
 
 def span(files: Files) -> tuple[datetime, datetime]:
     """The first and last dated time of the texts; raises :class:`NotApplicable` where none is there."""
-    times = [at for content in files.values() if not is_dump(content) for at in dated(content)]
+    known = [int(hit[1]) for text in files.values() for hit in re.finditer(rb"(20\d\d)-\d\d-\d\d", text)]
+    known += [
+        datetime.fromtimestamp(ns / 1e9, UTC).year
+        for dump in files.values()
+        if is_dump(dump)
+        for ns in _times_in(load(dump))
+    ]
+    times = [at for text in files.values() if not is_dump(text) for at in dated(text, max(known, default=0))]
     if not times:
         raise NotApplicable
     return min(times), max(times)

@@ -26,7 +26,7 @@ def pairs(rng: Random, job: Job) -> Iterator[Pair]:
     if job.is_well:
         return
     with suppress(NotApplicable):
-        begin, _ = stamps.span({path: job.files[path] for path in job.logs})
+        begin, _ = stamps.span(job.files)
         text, name, about = _other(rng, job)
         _, end = stamps.span({name: text})
         for how in rng.sample(sorted(EARLIER), 2):

@@ -260,11 +260,19 @@ def _runs(units: Iterable[_Unit]) -> list[_Run]:
 
 
 def _weight(run: _Run, runs: Sequence[_Run], dumped: set[int]) -> tuple[bool, bool, int, int, float]:
-    """A sort key: a run that no other came after, then one in which something went wrong, with dumps, most ranks, the newest."""
+    """A sort key: a run that no other one came after, then one in which something went wrong, with dumps, most ranks, the newest.
+
+    A run that failed came after all those that had ended before its first line.
+    """
+    end = max(unit.last for unit in run.units)
+    is_before = any(
+        any(unit.troubled for unit in other.units) and end < min(unit.first for unit in other.units) < math.inf
+        for other in runs
+    )
     last = not any(_is_earlier(own, unit) for own in run.units for other in runs for unit in other.near(own))
     ranks = {rank for unit in run.units for rank in unit.placed_ranks}
     held = sum(source.id in dumped for unit in run.units for source in unit.sources)
-    return last, any(unit.troubled for unit in run.units), held, len(ranks), max(unit.last for unit in run.units)
+    return last and not is_before, any(unit.troubled for unit in run.units), held, len(ranks), end
 
 
 def _units(read: Ingested) -> list[_Unit]:

@@ -247,3 +247,65 @@ def test_lines_without_a_year_are_of_the_year_that_other_files_name(
     found = nccldoctor.analyze(tmp_path)
     assert {event.seq for event in found.case.of(CollectiveTimeout)} == {40}
     assert [gap.what.split("/")[0] for gap in found.case.gaps if gap.apart] == [old]
+
+
+def failed(*ranks: int, hour: str, seq: int, text: str = "") -> str:
+    """The log of ranks that give up at this hour, after ``text``."""
+    return text + "".join(caught(r, f"{hour}:20:0{r}", seq) for r in ranks)
+
+
+def paths(folder: Path) -> set[str]:
+    return {source.path for source in nccldoctor.analyze(folder).case.sources}
+
+
+@pytest.mark.parametrize(("old", "world"), [((0, 1, 2), 4), ((2,), 8), ((0, 5, 6, 7), 8)])
+def test_a_log_that_failed_hours_before_is_left_out(tmp_path: Path, old: tuple[int, ...], world: int) -> None:
+    """Whichever ranks it tells of, and though nothing but the hours parts it from the logs of the job."""
+    (tmp_path / "last.log").write_text(failed(*old, hour="01", seq=500))
+    for rank in range(1, world):
+        (tmp_path / f"rank_{rank}.log").write_text(failed(rank, hour="09", seq=7))
+    assert paths(tmp_path) == {f"rank_{rank}.log" for rank in range(1, world)}
+
+
+def test_ranks_on_a_host_whose_clock_is_hours_ahead_are_of_the_job(tmp_path: Path) -> None:
+    for host, ranks, hour in (("a", (0, 1), "01"), ("b", (2,), "09")):
+        (tmp_path / f"{host}.log").write_text(failed(*ranks, hour=hour, seq=7))
+    assert paths(tmp_path) == {"a.log", "b.log"}
+
+
+def test_where_a_log_goes_on_all_night_an_early_failure_is_of_the_job(tmp_path: Path) -> None:
+    """A reader of rank 1 failed at 1:00; rank 0 made steps until 9:00, when rank 1 gave up."""
+    trace = (
+        'Traceback (most recent call last):\n  File "/srv/read.py", line 7, in <module>\n    read()\nOSError: gone\n'
+    )
+    (tmp_path / "rank_1.err").write_text(STEP.format(r=1, at="01:00:00", step=4) + trace)
+    (tmp_path / "rank_0.log").write_text("".join(STEP.format(r=0, at=f"0{h}:10:00", step=h) for h in range(10)))
+    (tmp_path / "rank_1.log").write_text(failed(1, hour="09", seq=7))
+    assert "rank_1.err" in paths(tmp_path)
+
+
+def test_a_wait_of_hours_is_no_pause(tmp_path: Path) -> None:
+    """Rank 2 raised at 1:00, and the others waited for two hours until their timers ended."""
+    (tmp_path / "rank_2.log").write_text(
+        STEP.format(r=2, at="01:20:00", step=4) + "[rank2]: Traceback (most recent call last):\n"
+        '[rank2]:   File "/srv/train.py", line 8, in <module>\n[rank2]:     step()\n[rank2]: ValueError: bad batch\n'
+        + caught(2, "03:20:00", 7).replace("600000) ran for 6000", "7200000) ran for 72000")
+    )
+    late = caught(0, "03:20:00", 7)
+    assert "ran for 600" in late
+    for rank in (0, 1, 3):
+        text = caught(rank, f"03:20:0{rank}", 7).replace("=600000", "=7200000").replace("ran for 600", "ran for 7200")
+        (tmp_path / f"rank_{rank}.log").write_text(text)
+    assert "rank_2.log" in paths(tmp_path)
+
+
+def test_of_two_jobs_on_other_hosts_the_later_failure_is_diagnosed_however_few_lines_tell_of_it(tmp_path: Path) -> None:
+    row = "srun: error: {h}: task {r}: Exited with exit code 1\n"
+    for name, host, hour, ranks in (("attempt_0", "n1", "03", range(4)), ("attempt_1", "n2", "04", range(2))):
+        (tmp_path / name).mkdir()
+        rows = "".join(row.format(h=host, r=r) for r in range(4))
+        text = failed(
+            *ranks, hour=hour, seq=7 if name == "attempt_0" else 9, text=STEP.format(r=0, at=f"{hour}:00:00", step=1)
+        )
+        (tmp_path / name / "slurm.out").write_text(text + rows)
+    assert paths(tmp_path) == {"attempt_1/slurm.out"}
