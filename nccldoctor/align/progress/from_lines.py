@@ -93,6 +93,7 @@ def group_of(case: Case, event: Event) -> int | None:
 def with_counted_members(case: Case) -> Case:
     """Gives groups that only lines name all members that the sizes of their gathers count, where the heard ones show the stride.
 
+    A group that has all ranks of the job is known, too.
     Ranks 4 and 6 are ranks 0 and 1 of dp, whose gather makes 4,000 elements of 1,000: its members are 4, 6, 8 and 10.
     """
     seats: dict[int, set[tuple[int, int]]] = defaultdict(set)
@@ -106,10 +107,12 @@ def with_counted_members(case: Case) -> Case:
         if event.op in GATHERS and small and big % small == 0:
             sizes[group].add(big // small)
     groups = list(case.groups)
-    for group, of_group in sizes.items():
-        (rank, seat), stride = min(seats[group]), stride_of(frozenset(seats[group]))
-        first, size = rank - seat * stride, min(of_group)
+    for group, taken in seats.items():
+        (rank, seat), stride, size = min(taken), stride_of(frozenset(taken)), max(sizes[group], default=0)
+        first = rank - seat * stride
         members = Ranks(range(first, first + size * stride, stride) if stride and size <= len(case.world) else ())
-        if len(of_group) == 1 and groups[group].members <= members <= case.world:
-            groups[group] = replace(groups[group], members=members, learned="seats")
+        is_counted = len(sizes[group]) == 1 and groups[group].members <= members <= case.world
+        if is_counted or case.world_size == len(groups[group].members):
+            known = members if is_counted else groups[group].members
+            groups[group] = replace(groups[group], members=known, learned="seats")
     return replace(case, naming=replace(case.naming, all=tuple(groups)))

@@ -194,7 +194,7 @@ def is_shown_whole(facts: Facts, call: StuckCall) -> bool:
     """True when all members are known, and all of them are in the call or have completed it."""
     group = facts.case.groups[call.group]
     return frozenset(group.members) <= call.entered | call.completed and (
-        group.learned in ("config", "listed")
+        group.learned in ("config", "listed", "seats")
         or (group.learned == "entries" and frozenset(facts.case.world) <= facts.progress.recorded_ranks)
         or (group.learned == "world" and facts.case.world_size is not None)
     )

@@ -32,6 +32,9 @@ ANALYSER = {"TYPE": "op", "STATE": "op", "SIZE": "size", "SYNTAX": "size", "DTYP
 """Words of the error types of PyTorch's analyser (torch/distributed/flight_recorder/components/types.py, MatchState)."""
 
 
+HOST = 8
+"""GPUs of most hosts: a job of more has a multiple of them."""
+
 _NOUNS = {"op": "operation", "size": "size", "dtype": "dtype"}
 """The aspects in words."""
 
@@ -137,7 +140,10 @@ def _differing_timeouts(
     events: Sequence[CollectiveTimeout],
     values: dict[int | None, object],
 ) -> Hypothesis:
-    """Ranks that gave up on different calls under one number; a majority of three at least names the others."""
+    """Ranks that gave up on different calls under one number; a majority of three at least names the others.
+
+    Members without a line may be of the smaller side: of 16 ranks, 0-7 and 9 printed one, so that rank 9 may have seven beside it.
+    """
     sides: dict[object, set[int]] = defaultdict(set)
     for rank, value in values.items():
         if rank is not None:
@@ -145,6 +151,8 @@ def _differing_timeouts(
     ordered = sorted(sides.values(), key=lambda s: (-len(s), min(s)))
     majority = Ranks(ordered[0]) if len(ordered[0]) * 2 > len(values) and len(ordered[0]) >= 3 else Ranks()
     ranks = Ranks(r for s in ordered for r in s)
+    silent = _members(facts, events[0]) - ranks
+    majority = majority if len(majority) > len(ranks - majority) + len(silent) else Ranks()
     odd = ranks - majority if majority else Ranks()
     first = next(e for e in events if not odd or e.rank in majority)
     batch = first.op == "COALESCED"
@@ -182,6 +190,16 @@ def _sides_headline(
             return headline_of("disagree.size-mismatch", call=call, sides=sent)
     sent = each_side([(s, e.shape or "an unknown shape") for s, e in zip(sides, told, strict=True)], "sent")
     return headline_of("disagree.size-mismatch", call=call, sides=sent)
+
+
+def _members(facts: Facts, line: CollectiveTimeout) -> Ranks:
+    """The members of the group of a line; whole hosts of eight where only the highest rank of the job is known."""
+    number, size = group_of(facts.case, line), facts.case.world_at_least
+    group = facts.case.groups[number] if number is not None else None
+    if group is not None and group.learned not in ("assumed", "log"):
+        return group.members
+    whole = facts.case.world_size or (size if size <= HOST else -(-size // HOST) * HOST)
+    return Ranks(range(whole)) if group is None or group.learned == "assumed" else group.members
 
 
 def _are_all_compared(facts: Facts, line: CollectiveTimeout, ranks: Ranks) -> bool:

@@ -323,3 +323,26 @@ def test_a_broadcast_that_others_have_left_is_no_proof() -> None:
 def test_ranks_behind_that_have_queued_more_are_no_stopped_devices_where_they_are_most() -> None:
     files = {f"rank_{r}.log": gave_up(r, 40, enqueued=44) if r != 5 else gave_up(5, 41, "BROADCAST") for r in range(8)}
     assert (read({**files}).cause, read({**files}).ranks) == ("missed-call", "5")
+
+
+# ---- sizes of which a part of a side was heard
+
+
+@pytest.mark.parametrize(
+    ("heard", "other", "ranks"),
+    [
+        (range(8), [9], ""),  # of 16 ranks: seven more may have sent what rank 9 did
+        (range(8, 16), [3], ""),
+        (range(15), [15], "15"),
+        (range(7), [7], "7"),
+        (range(3), [3], "3"),
+        (range(12), [14], "14"),
+    ],
+)
+def test_a_side_is_the_smaller_one_also_with_all_that_printed_nothing(
+    heard: range, other: list[int], ranks: str
+) -> None:
+    files = {f"rank_{r}.log": gave_up(r, 18, numel=2048 if r in other else 4096) for r in [*heard, *other]}
+    ruling = read({**files})
+    assert (ruling.cause, ruling.ranks) == ("size-mismatch", ranks), str(ruling)
+    assert "2,048" in ruling.verdict["headline"]

@@ -301,3 +301,18 @@ def test_a_silent_system_processor_is_a_fault_of_its_board() -> None:
     remedy = ruling.document["remedies"][0]
     assert remedy["id"] == "gsp-timeout" and ruling.document["action"]["cordon"] == ["gpu-7"]
     assert "Drain gpu-7" in remedy["fix"][0]
+
+
+@pytest.mark.parametrize(("pg", "uid", "desc"), [(0, "0", "default_pg"), (1, "5", "fsdp"), (3, "9", "")])
+def test_all_ranks_with_equal_counters_are_in_the_call_of_any_group(pg: int, uid: str, desc: str) -> None:
+    """Four logs of eight ranks each: a group in which all ranks of the job wait has no other member."""
+    group = f"PG ID {pg} PG GUID {uid}({desc})" if desc else f"PG ID {pg} PG GUID {uid}"
+    files = {
+        f"node_{node}.log": "".join(
+            gave_up(r, 500).replace("PG ID 0 PG GUID 0(default_pg)", group) for r in range(8 * node, 8 * node + 8)
+        )
+        for node in range(4)
+    }
+    ruling = read({**files})
+    assert (ruling.cause, ruling.verdict["confidence"]) == ("unfinished", "medium"), str(ruling)
+    assert "All 32 ranks entered" in ruling.verdict["headline"]

@@ -66,7 +66,7 @@ def _doubts(facts: Facts, stall: ObservedStall, call: StuckCall, whole: bool) ->
         yield Doubt.at_most(Confidence.LOW, say("inside.order-of-timeouts"))
     dtypes = facts.case.calls.dtypes[call.row] if call.row >= 0 else -1
     has_none = dtypes >= 0 and not any(facts.case.vocabulary.dtypes[dtypes])
-    if has_none or group.learned == "listed" or _is_not_comparable(facts, call):
+    if has_none or group.learned in ("listed", "seats") or _is_not_comparable(facts, call):
         yield Doubt.at_most(Confidence.MEDIUM, say("inside.not-comparable"))
     if call.row < 0:
         yield Doubt(say("inside.only-lines"), cause=Confidence.MEDIUM)
