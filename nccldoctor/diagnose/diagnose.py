@@ -175,7 +175,7 @@ def _with_doubt(facts: Facts, conclusion: Conclusion, doubt: Doubt) -> Conclusio
 
 
 def _doubt_of_length(facts: Facts, conclusion: Conclusion) -> Doubt | None:
-    """One look shows no hang before the wait is longer than the pauses of the job, and than a third of its limit for rare work.
+    """One look shows no hang before the wait exceeds the job's pauses; for rare work, a third of its limit.
 
     NCCL's recorder dumps when a call times out, that of gloo and the like whenever it is asked. Example: a step takes 0.3 s. A look
     finds rank 0 in its evaluation and ranks 1-3 in a barrier, and no file says how long.

@@ -58,7 +58,7 @@ def py_spy(line: Line, hit: re.Match[str]) -> Iterator[Event]:
 
 @finds(_MODULE, "<module> (")
 def py_spy_without_head(line: Line, hit: re.Match[str]) -> Iterator[Event]:
-    """The frames of ``py-spy dump`` alone, down to the module on which a main thread rests: the head was not copied."""
+    """The frames of ``py-spy dump`` without the head, down to the module on which a main thread rests."""
     frames, first = [sf.pyspy_frame(line.body)], line
     for above in line.preceding(sf.MOST_FRAMES):
         if _PYSPY.search(above.body):

@@ -26,15 +26,23 @@ _OTHER_VERB = lazy(rf"\b{_LEAVES_OUT} {_WHICH}{_WORK}.{{0,80}}?[\s(:]{_EXCEPTION
 _BEHIND = lazy(
     rf"(?i:\b{_WORK})[\w #=:/,()\[\]-]{{0,60}}?\b{_LEAVES_OUT}\b(?!\s{{0,2}}=).{{0,80}}?[\s(:]{_EXCEPTION}.{{0,200}}"
 )
+_LOSS, _NO_NUMBER = r"(?:loss|gradients?|grad[_ ]norm)", r"(?:not finite|non-?finite|nan|inf)"
+_NOT_FINITE = lazy(
+    rf"(?i:\b(?:{_LOSS}\b[^\n]{{0,60}}?\b{_NO_NUMBER}|{_NO_NUMBER} {_LOSS})\b)[^\n]{{0,80}}?"
+    rf"\b(?:{_LEAVES_OUT} {_WHICH}(?i:{_WORK})|(?i:{_WORK})[\w #=:/,()\[\]-]{{0,40}}?\b{_LEAVES_OUT}\b)"
+)
 _OF_ALL_RANKS = lazy(
     r"[Tt]imed? ?out|[Cc]onnection|[Gg]loo|NCCL|c10d|[Pp]rocess ?[Gg]roup|reset by peer|pair closure|[Oo]verflow|loss.scale|resum|already"
 )
 _LONGEST = 4_000
 
 
+_FORMS = (_BEFORE, _OTHER_VERB, _BEHIND, _NOT_FINITE)
+
+
 def left_out(body: str) -> str:
     """The sentence that says which batch, sample or step was left out, and why; "" in any other line."""
-    hit = next((hit for form in (_BEFORE, _OTHER_VERB, _BEHIND) if (hit := form.search(body[:_LONGEST]))), None)
+    hit = next((hit for form in _FORMS if (hit := form.search(body[:_LONGEST]))), None)
     return hit[0].strip() if hit else ""
 
 
@@ -55,10 +63,11 @@ class LeftOutBatches(LineParser):
         *(f"kipped {sign}" for sign in ascii_letters.replace("i", "") + "123456789([-'\"|— "),
         *(f"kipped i{rest}" for rest in ("f", "m", "n", "s", "t ", "ts", "tem", "terator")),
         *(f"kipped iteration{sign}" for sign in " :=,("),
+        *("not finite", "on-finite", "onfinite", "is nan", "is NaN", "nan loss", "NaN loss"),
         *("kipping ", "kipped:", "ropping ", "ropped ", "ropped:"),
         *("gnoring ", "gnored ", "gnored:", "iscarding ", "iscarded ", "iscarded:"),
     )
-    needs = (_BEFORE, _OTHER_VERB, _BEHIND)
+    needs = _FORMS
 
     def parse(self, line: Line) -> Iterable[Event]:
         """One note for a line."""

@@ -1,8 +1,8 @@
-"""Counts how often the properties that need no label are broken: ``python tests/properties/measure.py [--jobs N] [FOLDER…]``.
+"""Counts how often the properties that need no label are broken: ``measure.py [--jobs N] [--write] [FOLDER…]``.
 
 Tries the jobs of both generators (``--seeds``), as many healthy ones (``--well``), and the jobs in the folders given, which hold
 ``truth.json`` or ``label.json``. Prints each pair of verdicts that breaks a property, and how many were tried. Which changes a job
-gets follows from its name, so that the same arguments give the same counts.
+gets follows from its name, so that the same arguments give the same counts. ``--write`` puts the counts into ``docs/calibration.md``.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ from builders.documents.page_origin import made_by
 from properties.every import PROPERTIES
 from properties.jobs import Job, of_generators, of_given, of_well_jobs
 from properties.verdicts import KINDS, Tried, tried, verdict
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "calibration.md"
+HEAD = "## Properties that need no label"
 
 Work = tuple[str, int | Path]
 """What a process is asked for: the jobs of a seed, the healthy jobs of a seed, or those of a folder."""
@@ -65,6 +68,22 @@ def table(found: Iterable[Tried]) -> str:
     return "\n".join(lines)
 
 
+def section(page: str) -> str:
+    """The section of a page that holds the counts."""
+    return HEAD + page.partition(HEAD)[2].partition("\n## ")[0]
+
+
+def section_of(found: list[Tried], origin: str) -> str:
+    """The section with new counts; ``origin`` is what ``made_by`` says."""
+    jobs = len({one.job for one in found})
+    return (
+        f"{HEAD}\n\nCounted over {jobs:,} jobs and {len(found):,} pairs of verdicts, {origin[:1].lower()}{origin[1:]}.\n"
+        "Each pair is of a job and of the same job after a change that must not matter; of a broken pair the worst kind is counted.\n\n"
+        f"{table(found)}\n\n"
+        + "".join(f"- *{kind}*: {what};\n" for kind, what in KINDS.items() if any(one.broken == kind for one in found))
+    )
+
+
 def _span(text: str) -> range:
     low, _, high = text.partition("-")
     return range(int(low), int(high or low) + 1) if text else range(0)
@@ -86,6 +105,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--well", default="0-299", help="seeds of the healthy jobs")
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
     parser.add_argument("--only", default="", help="names of properties, with commas")
+    parser.add_argument("--write", action="store_true", help="put the counts into docs/calibration.md")
     parser.add_argument("--log", type=Path, help="write each pair as a line of JSON")
     args = parser.parse_intermixed_args(argv)
     only = tuple(filter(None, args.only.split(",")))
@@ -100,7 +120,12 @@ def main(argv: list[str] | None = None) -> int:
                 if log:
                     log.write(json.dumps(asdict(one)) + "\n")
                     log.flush()
-    print(f"\n{made_by('python tests/properties/measure.py')}\n\n{table(found)}")
+    asked = "".join(f" --{name} {getattr(args, name)}" for name in ("seeds", "well") if getattr(args, name))
+    counts = section_of(found, made_by(f"python tests/properties/measure.py{asked} --write"))
+    print(f"\n{counts}")
+    if args.write:
+        page = PAGE.read_text(encoding="utf-8")
+        PAGE.write_text(page.replace(section(page), counts), encoding="utf-8")
     return 0
 
 

@@ -158,14 +158,14 @@ _COUNTED = (
 
 
 def _is_number(key: object, value: object) -> bool:
-    return key in _COUNTED and isinstance(value, int) and not isinstance(value, bool)
+    return key in _COUNTED and not isinstance(value, bool) and str(value).isdigit()
 
 
 def _numbers(dump: Any) -> Iterator[int]:
     if isinstance(dump, dict):
         for key, value in dump.items():
             if _is_number(key, value) and not (str(key).startswith("p2p") and not value):
-                yield value
+                yield int(value)
             else:
                 yield from _numbers(value)
     elif isinstance(dump, list):
@@ -176,7 +176,7 @@ def _numbers(dump: Any) -> Iterator[int]:
 def _raised(dump: Any) -> Any:
     if isinstance(dump, dict):
         return {
-            key: (value + SHIFT if value else value) if _is_number(key, value) else _raised(value)
+            key: type(value)(int(value) + SHIFT) if _is_number(key, value) and int(value) else _raised(value)
             for key, value in dump.items()
         }
     return [_raised(value) for value in dump] if isinstance(dump, list) else dump

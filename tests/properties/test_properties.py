@@ -12,7 +12,7 @@ from damage.labelled import Truth
 from properties import clocks, consequence, healthy, names, stamps
 from properties.every import PROPERTIES
 from properties.jobs import Job
-from properties.measure import Work, broken, table
+from properties.measure import HEAD, PAGE, Work, broken, section, section_of, table
 from properties.verdicts import KINDS, MUST, Pair, Tried, changes
 
 SLICE: tuple[Work, ...] = (("made", 2), ("made", 31), ("well", 4), ("well", 9))
@@ -145,3 +145,14 @@ def test_the_table_has_a_row_for_each_property() -> None:
     text = table([Tried("names", "a job", "hosts renamed", HIGH, HIGH, "nobody")])
     assert [row.split(" | ")[3:5] for row in text.splitlines() if row.startswith("| names")] == [["1", "1"]]
     assert all(f"| {name} |" in text for name in PROPERTIES)
+
+
+def test_the_page_of_confidence_has_one_section_of_counts_that_is_written_anew() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    old = section(page)
+    new = section_of([Tried("names", "a job", "hosts renamed", HIGH, HIGH, "nobody")], "Made today")
+    renewed = page.replace(old, new)
+    assert section(renewed) == new
+    assert renewed.replace(new, old) == page
+    assert page.count(HEAD) == 1
+    assert all(f"\n| {name} |" in old for name in PROPERTIES), "run tests/properties/measure.py --write"

@@ -1,7 +1,8 @@
 """Measures how far the confidences can be believed: ``calibrate.py [--seeds A-B] [--staged A-B] [--write] [FOLDER…]``.
 
 Judges jobs of both generators, the bundled samples, and any folder of labelled jobs (``truth.json`` beside the evidence), and prints
-the page ``docs/calibration.md``; ``--write`` writes it. Nothing is fitted: the page measures the doubts that stand in the rules.
+the page ``docs/calibration.md``; ``--write`` writes it. One section is kept, which
+``tests/properties/measure.py`` writes. Nothing is fitted: the page measures the doubts that stand in the rules.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from unittest.mock import patch
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the folder tests/, also when run as a script
 
 from builders.documents.page_origin import made_by
+from properties.measure import section
 from scoring.score_simulator import AUTHORS, ranks
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -304,6 +306,7 @@ def page(jobs: list[Judged], origin: str) -> str:
         silent_number=len(silent),
         all_number=len(conclusions()),
         wrong=wrong(jobs),
+        properties=section(PAGE.read_text(encoding="utf-8")),
     )
 
 

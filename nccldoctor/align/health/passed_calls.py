@@ -44,7 +44,7 @@ def has_gone_on(facts: Facts) -> bool:
     return is_seen and not unpassed_stalls(facts)
 
 
-def looks_are_passed(facts: Facts) -> bool:
+def has_passed_looks(facts: Facts) -> bool:
     """True when steps follow all calls that dumps show unfinished, and no time says that the stacks are any newer."""
     return bool(facts.stalls) and not facts.looks.quiet_for > 0 and not unpassed_stalls(facts)
 

@@ -18,7 +18,7 @@ from nccldoctor.align.exits import fatal_exceptions
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.health.cadence import has_reached, reported_steps
 from nccldoctor.align.health.good_ends import TELLING, good_ends, is_step
-from nccldoctor.align.health.passed_calls import looks_are_passed, unpassed_stalls
+from nccldoctor.align.health.passed_calls import has_passed_looks, unpassed_stalls
 from nccldoctor.align.health.troubles import unanswered_lines, unanswered_troubles
 from nccldoctor.align.liveness import Liveness, RankActivity
 from nccldoctor.align.nccl_counter_evidence import has_lagging_coll_lines, uneven_communicators
@@ -124,7 +124,7 @@ def _carried(facts: Facts, ends: tuple[Event, ...]) -> Ranks:
 def _stuck_ranks(facts: Facts, moved: bool) -> Ranks:
     """Ranks in a call that nothing shows to be over, by dump, stack or counts, or that never came up."""
     found = Ranks(r for s in unpassed_stalls(facts) for c in s.calls for r in c.entered)
-    stances = () if moved or looks_are_passed(facts) else facts.looks.newest.values()
+    stances = () if moved or has_passed_looks(facts) else facts.looks.newest.values()
     waiting = (s.rank or 0 for s in stances if s.posture.is_wait or s.posture.is_gone)
     begun = {(e.comm_id, e.nranks): e for e in facts.case.of(CommInit) if e.what == "start"}
     up = {(e.comm_id, e.nranks) for e in facts.case.of(CommInit) if e.what == "complete"}

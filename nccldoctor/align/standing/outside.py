@@ -68,12 +68,12 @@ def _crowd(stances: Iterable[Stance]) -> list[Stance]:
     return [s for s in stances if s.place == place and s.posture is Posture.QUIET]
 
 
-def _receives(stance: Stance) -> bool:
+def _is_receive(stance: Stance) -> bool:
     return "recv" in stance.op.lower() and "send" not in stance.op.lower()
 
 
 def _apart(waiting: list[Stance]) -> list[Stance]:
-    """The few that wait in a different call from most, or one of two: nobody where half of more is elsewhere.
+    """The few that wait in a different call from most, or one of two; never one of two larger halves.
 
     A transfer has one other end, so it counts only where all other ranks are in one collective: no rank is left to send or receive. A chain
     of receives ends at the one rank that receives nothing.
@@ -88,7 +88,7 @@ def _apart(waiting: list[Stance]) -> list[Stance]:
     few = [s for s in known if s.call != most]
     transfers, is_whole = [s for s in known if is_transfer(s.op)], len(few) == 1 and len(known) == len(waiting)
     if transfers and not (
-        is_whole and (transfers == few or (few[0] not in transfers and all(map(_receives, transfers))))
+        is_whole and (transfers == few or (few[0] not in transfers and all(map(_is_receive, transfers))))
     ):
         return []
     return few if 2 * len(few) <= count or len(few) == count == 1 else []

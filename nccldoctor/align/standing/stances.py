@@ -119,7 +119,7 @@ class Stance(Struct, frozen=True):
 
     @property
     def is_comparable(self) -> bool:
-        """True where another call than a peer's shows that the two parted; a native wait alone may be for any call in the queue."""
+        """True where another call shows that two ranks parted. A native wait alone may be for any call in the queue."""
         return self.posture is not Posture.DEVICE and bool(self.path or _OF_MPI.fullmatch(self.op))
 
 

@@ -131,7 +131,7 @@ def _wait_claim(event: ExceptionRaised, rank: int, place: str) -> str:
 
 
 def places_of_waits(facts: Facts) -> dict[str, Ranks]:
-    """Where ranks waited when they gave up, by the own frame that parts their tracebacks: the place of most ranks first."""
+    """Where ranks waited when they gave up, the place of most first: the own frame that parts their tracebacks."""
     paths: dict[tuple[str, ...], set[int]] = defaultdict(set)
     for rank in facts.case.world:
         event = final_traceback(facts, rank)

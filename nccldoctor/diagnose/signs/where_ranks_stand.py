@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, zip_longest
 
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.health.passed_calls import looks_are_passed
+from nccldoctor.align.health.passed_calls import has_passed_looks
 from nccldoctor.align.stack_activity import (
     activity_of,
     hooks_of,
@@ -72,7 +72,7 @@ def _has_given_up(facts: Facts) -> bool:
 
 
 def standing_at_rest(facts: Facts, stall: Stall) -> Standing:
-    """Where the processes stand, where stacks are all there is and show no job that goes on; else nobody stands anywhere."""
+    """Where the processes stand, if stacks are all there is and show no job that goes on; else nobody."""
     is_at_rest = is_all_there_is(facts, stall) and not facts.looks.has_gone_on
     return standing_of(facts.looks, facts.case.world) if is_at_rest else Standing()
 
@@ -84,7 +84,7 @@ def has_job_ended(facts: Facts) -> bool:
 
 def _has_no_record(facts: Facts, stall: Stall) -> bool:
     is_open = stall.kind is StallKind.NOTHING and not facts.failures and not _has_ended(facts)
-    return is_open and bool(facts.looks.all) and not looks_are_passed(facts)
+    return is_open and bool(facts.looks.all) and not has_passed_looks(facts)
 
 
 def has_stopped(facts: Facts) -> bool:
@@ -158,7 +158,7 @@ def _in_framework(stance: Stance) -> str:
 
 
 def odd_ones(facts: Facts) -> tuple[list[Stance], list[Stance]]:
-    """The few that stand at another own line than most, and those most; nobody where they may be the two ends of a transfer."""
+    """The few that stand at another own line than most, and those most. Two ends of a transfer always do."""
     known = [s for s in facts.looks.newest.values() if s.path and s.posture not in (Posture.LEAVING, Posture.DEVICE)]
     most = in_most_common_call(known)
     few = [s for s in known if s not in most]
