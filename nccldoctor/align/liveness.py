@@ -42,11 +42,11 @@ class RankActivity(Struct, frozen=True):
     """Everything that one rank left behind.
 
     ``dump`` is ``good`` (entries or counters), ``empty`` (written while the recorder was off) or ``none``. ``logged`` is true when the
-    rank wrote any line or file. ``alarms`` are its complaints about calls, ``dump_replies`` its answers to the dump signal,
-    ``own_exceptions`` what its own work raised, ``secondary_errors`` what followed from the trouble of others, and ``exits`` what
-    launchers report of its end. Its ``stacks`` begin with those of the newest look. ``states`` are those of its process when it was
-    last looked at. ``steps`` are its lines about training steps and ``step`` is the newest step number. ``last_event``
-    is its newest line; of two copies of one line, that in a file of its own. ``first`` and ``last`` are the times of its first and last
+    rank wrote any line or file; a stack is the word of a tool. ``alarms`` are its complaints about calls, ``dump_replies`` its answers
+    to the dump signal, ``own_exceptions`` what its own work raised, ``secondary_errors`` what followed from the trouble of others, and
+    ``exits`` what launchers report of its end. Its ``stacks`` begin with those of the newest look. ``states`` are those of its process
+    when it was last looked at. ``steps`` are its lines about training steps and ``step`` is the newest step number. ``last_event`` is
+    its newest line; of two copies of one line, that in a file of its own. ``first`` and ``last`` are the times of its first and last
     line in seconds on the job's clock (NaN: no line has a time). ``printed`` is the time of its last line that is no stack: a tool takes
     those long after the rank has gone silent.
     """
@@ -121,7 +121,8 @@ class Liveness(Struct, frozen=True):
 
     ``alarm`` is when the first complaint was printed and ``began`` when the first call or abort that ran out was begun, in seconds on the
     job's clock (NaN: not known). ``first_alarm`` is that complaint. ``dumped`` ranks left a good dump, ``logged`` ranks wrote lines,
-    ``exited`` ranks have an end that a launcher reported. ``per_rank_logs``: at least two ranks have a log file of their own.
+    and of ``log_read`` ranks a log was read, be it empty. ``exited`` ranks have an end that a launcher reported. ``per_rank_logs``: at
+    least two ranks have a log file of their own.
     ``alarmed`` is the first line of each source that was written after the alarm.
     """
 
@@ -131,6 +132,7 @@ class Liveness(Struct, frozen=True):
     first_alarm: Event | None
     dumped: Ranks
     logged: Ranks
+    log_read: Ranks
     exited: Ranks
     per_rank_logs: bool
     when: Mapping[int, float] = {}
@@ -180,13 +182,15 @@ def collect_liveness(case: Case) -> Liveness:
         if not math.isnan(when[id(e)]) and e.ran_ms is not None
     ]
     alarm = min(timed)[0] if timed else math.nan
+    logged = Ranks(r for r, s in of.items() if s.logged)
     return Liveness(
         by_rank=of,
         alarm=alarm,
         began=min(begins, default=math.nan),
         first_alarm=first,
         dumped=Ranks(r for r, d in dumps.items() if d == "good"),
-        logged=Ranks(r for r, s in of.items() if s.logged),
+        logged=logged,
+        log_read=logged | {s.rank for s in case.sources if s.kind is SourceKind.EMPTY and s.rank is not None},
         exited=Ranks(r for r, s in of.items() if s.exits),
         per_rank_logs=len(own.ranks) >= 2,
         when=when,
@@ -254,7 +258,7 @@ def _activity(rank: int, events: Events, dump: str, own: _OwnLogs, when: Mapping
     return RankActivity(
         rank=rank,
         dump=dump,
-        logged=rank in own.ranks or bool(written),
+        logged=rank in own.ranks or any(not isinstance(e, Stack) for e in written),
         alarms=tuple(e for e in events if e.is_alarm),
         dump_replies=tuple(e for e in events.of_kind(DumpSignal, DumpNote) if _is_dump_reply(e)),
         own_exceptions=tuple(e for e in events.of_kind(ExceptionRaised) if e.origin == "own"),

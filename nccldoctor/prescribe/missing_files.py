@@ -41,8 +41,8 @@ def files_to_collect(finding: Finding, survey: Survey, state: JobState) -> tuple
     world = Ranks(range(case.world_size)) if case.world_size else Ranks()
     dumped = Ranks(rank for rank in case.dump_rank if rank is not None)
     steps = []
-    if not world or world - survey.logged:
-        steps.append(_logs(survey, world - survey.logged))
+    if not world or world - survey.facts.liveness.log_read:
+        steps.append(_logs(survey, world - survey.facts.liveness.log_read))
     if (not world or world - dumped) and can_have_dumps(finding, survey, state):
         steps.append(_dumps(survey, world - dumped))
     if state is not JobState.ENDED and (not world or world - Ranks(survey.stacks)):
@@ -59,8 +59,11 @@ def files_to_collect(finding: Finding, survey: Survey, state: JobState) -> tuple
 
 
 def logs_of_culprits(finding: Finding, survey: Survey) -> tuple[Step, ...]:
-    """The logs of culprits of which no line was read."""
-    missing = finding.ranks - survey.logged
+    """The logs of culprits that were not read; a killed process had no time for a last word."""
+    liveness = survey.facts.liveness
+    missing = Ranks(
+        r for r in finding.ranks - liveness.log_read if all(e.signal != "SIGKILL" for e in liveness.activity(r).exits)
+    )
     return (_logs(survey, missing),) if missing else ()
 
 

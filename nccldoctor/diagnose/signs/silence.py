@@ -20,7 +20,6 @@ from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Citation, Line
 from nccldoctor.diagnose.phrases.say import say
 from nccldoctor.events import CollectiveMismatch, DumpNote, Event, ExceptionRaised, SocketError
-from nccldoctor.model import SourceKind
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.event_details import is_gloo_timeout, is_lost_connection
 
@@ -64,9 +63,7 @@ def find_quiet_ranks(facts: Facts, stall: Stall) -> QuietRanks | None:
     complaints = {e.rank: e for e in reversed([*case.of(SocketError), *case.of(ExceptionRaised)]) if _is_complaint(e)}
     quiet = case.world - Ranks(r for r in complaints if r is not None)
     is_few = 0 < 3 * len(quiet) <= len(case.world) or facts.hosts.is_whole(quiet)
-    opened = (s.rank for s in case.sources if s.kind is SourceKind.EMPTY)  # logs into which a rank wrote nothing
-    told = liveness.logged | liveness.exited | case.left_out | {r for r in opened if r is not None}
-    if not is_few or not frozenset(quiet) <= told:
+    if not is_few or not frozenset(quiet) <= liveness.log_read | liveness.exited | case.left_out:
         return None
     if not any(is_gloo_timeout(e) or _is_broken(e) for e in complaints.values()) or any(case.of(CollectiveMismatch)):
         return None

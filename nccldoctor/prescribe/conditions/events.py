@@ -114,8 +114,8 @@ def _missing_input(context: Context, kind: str, who: Who) -> str:
     if who in ("culprit", "named-culprit", "suspects", "victims"):
         if not ranks:
             return "the name of the rank at fault"
-        return "" if set(ranks) & set(survey.logged) else f"a log of {context.in_words(who)}"
-    return "" if SourceKind.LOG in survey.source_kinds or survey.logged else "any log"
+        return "" if ranks & survey.facts.liveness.log_read else f"a log of {context.in_words(who)}"
+    return "" if SourceKind.LOG in survey.source_kinds or survey.facts.liveness.log_read else "any log"
 
 
 _TOPIC = ("what", "scope", "topic", "how")
@@ -228,13 +228,13 @@ def ended_silently(context: Context, *, of: Who = "culprit") -> Answer:
     """The log of such a rank ends without an exception, and no launcher says how it ended."""
     asked = f"the log of {context.in_words(of)} stops without an error or an exit"
     ranks = context.ranks_of(of)
-    read = sorted(set(ranks) & set(context.survey.logged))
+    read = ranks & context.survey.facts.liveness.logged
     if not read:
         return NotCheckable(asked, f"a log of {context.in_words(of)}")
     for told in (*_matching(context, ExceptionRaised, of), *_matching(context, ProcessExit, of)):
         if not isinstance(told, ExceptionRaised) or not told.logged:
             return Unmet(asked, quoted(told))
-    return Met(asked, f"the log of rank {read[0]} shows no error")
+    return Met(asked, f"the log of rank {min(read)} shows no error")
 
 
 @predicate(weight=0.9)

@@ -74,8 +74,8 @@ def not_read(context: Context, *, source: tuple[SourceName, ...], of: Who = "any
 def log_read(context: Context, *, is_: Literal["yes", "no"], of: Who = "culprit") -> Answer:
     """A log of such a rank was read, or none was. A step with this condition fits what the reader can open."""
     asked = f"a log of {context.in_words(of)} {'was' if is_ == 'yes' else 'was not'} read"
-    ranks = set(context.ranks_of(of))
-    is_there = bool(ranks & set(context.survey.logged)) or not ranks
+    ranks = context.ranks_of(of)
+    is_there = bool(ranks & context.survey.facts.liveness.logged) or not ranks
     says = "it was read" if is_there else f"no line of {context.in_words(of)} in the input"
     return (Met if is_there == (is_ == "yes") else Unmet)(asked, says)
 

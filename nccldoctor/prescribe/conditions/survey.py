@@ -95,12 +95,6 @@ class Survey(Struct, frozen=True, dict=True):
         """The last phase before the first complaint, by any rank."""
         return next(filterfalse(self.facts.liveness.is_after_alarm, reversed(self.events_of(Phase))), None)
 
-    @cached_property
-    def logged(self) -> Ranks:
-        """The ranks of which a log, or any line, was read."""
-        own = {s.rank for s in self.case.sources if s.rank is not None and s.kind is SourceKind.LOG}
-        return Ranks(own | {e.rank for e in self.case.events if e.rank is not None and not isinstance(e, Stack)})
-
     def has_stacks_of(self, ranks: Ranks) -> bool:
         """True where a stack of each of these ranks was read, and there are any."""
         return bool(ranks) and all(self.stacks.get(rank) for rank in ranks)

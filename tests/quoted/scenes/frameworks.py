@@ -111,3 +111,11 @@ def mpi_error(rng: Random) -> Quoted:
         f"[node{rank}:4711] ***    and potentially your MPI job)\n"
     )
     return Quoted("raised", (rank,), {"job.log": text})
+
+
+@scene("signs/framework_reports.find_branches: reports.no-world-size")
+def ready_in_an_excerpt(rng: Random) -> Quoted:
+    """The same list in an excerpt that does not tell how many ranks there are: the higher ones may be missing in both."""
+    most = rng.choice([3, 5])
+    listed = f"loss [ready ranks: {most}], conv [ready ranks: {', '.join(map(str, range(most)))}]"
+    return Quoted("op-mismatch", (most,), {"job.log": f"{STALL}[1,0]<stderr>:{listed}\n"})

@@ -252,3 +252,63 @@ def still_tokenising(rng: Random) -> Quoted:
         '  File "/home/u/train/run.py", line 61, in main\n    with args.main_process_first():\n'
     )
     return Quoted("straggler", (), {"log.txt": text})
+
+
+def finished(world: int, ranks: range, last: str = "loss=2.0") -> dict[str, str | bytes]:
+    """Logs of ranks that train to the end, and a file that tells how many there are."""
+    steps = [f"2026-01-01 10:10:{n:02d},000 INFO step={n} {last if n == 8 else 'loss=2.0'}" for n in range(1, 9)]
+    end = "2026-01-01 10:10:09,000 INFO training finished"
+    return sized(world, {r: "".join(f"[rank{r}]: {line}\n" for line in (*steps, end)) for r in ranks})
+
+
+@scene("rules/none._doubts_of_proof: undetermined.left-nothing-behind")
+def one_log_was_not_read(rng: Random) -> Quoted:
+    """All ranks that were read finished; of one there is nothing."""
+    world = rng.choice([4, 8])
+    return Quoted("none", (), finished(world, range(world - 1)))
+
+
+@scene("rules/none._doubts_of_proof: undetermined.few-read")
+def few_logs_were_read(rng: Random) -> Quoted:
+    """The few ranks that were read finished."""
+    world = rng.choice([8, 16])
+    return Quoted("none", (), finished(world, range(world // 4)))
+
+
+@scene("rules/none.judge: says")
+def finished_without_a_loss(rng: Random) -> Quoted:
+    """A job that ended well, and whose loss is no number."""
+    world, said = rng.choice([2, 4]), rng.choice(["loss is nan", "Loss is nan, stopping training"])
+    return Quoted("none", (), finished(world, range(world), said))
+
+
+@scene("rules/absent/raised._doubts_of_failure: doubts.caught")
+def caught_exception(rng: Random) -> Quoted:
+    """One rank logs an exception and ends without another word; all others time out."""
+    rank, seq = rng.randrange(4), rng.randrange(20, 90)
+    files: dict[str, str | bytes] = {f"logs/rank_{r}.log": gave_up(r, seq) for r in range(4) if r != rank}
+    rows = (
+        "Traceback (most recent call last):",
+        '  File "/srv/job/data.py", line 12, in load',
+        "    raise",
+        "KeyError: 'caption'",
+    )
+    logged = "".join(f"2026-01-01 10:00:01,{n:03d} ERROR [rank {rank}] {row}\n" for n, row in enumerate(rows))
+    files[f"logs/rank_{rank}.log"] = step_line(rank, seq - 2, "09:59:50") + logged
+    return Quoted("raised", (rank,), files)
+
+
+@scene("rules/inside/hardware.judge: inside.no-rank-on")
+def board_of_a_strange_host(rng: Random) -> Quoted:
+    """The kernel of a host on which no known rank runs reports a lost GPU, and the ranks of another one time out."""
+    seq = rng.randrange(20, 90)
+    homes = "".join(
+        f"w1:9{r}:9{r} [{r}] NCCL INFO comm 0x5581a8fb rank {r} nranks 4 cudaDev {r} busId 1{r}000 commId 0x1 - Init COMPLETE\n"
+        for r in range(4)
+    )
+    kernel = (
+        f"Jan 11 10:05:0{rng.randrange(9)} w7 kernel: NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.\n"
+    )
+    return Quoted(
+        "hardware", (), {"train.log": homes + "".join(gave_up(r, seq) for r in range(4)), "dmesg-w7.txt": kernel}
+    )

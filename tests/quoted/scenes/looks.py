@@ -85,3 +85,19 @@ def steps_after_look(rng: Random) -> Quoted:
     )
     stacks = look("stacks/10-00-12", {r: READS if r == 1 else WAITS for r in range(world)})
     return Quoted("none", (), stacks | {"train.log": lines})
+
+
+@scene("rules/absent/by_stacks._doubts_of_all: _why_it_may_end")
+def one_look_at_waiters(rng: Random) -> Quoted:
+    """One look: every rank waits in the same reduction."""
+    return Quoted("unfinished", (), looks(rng.choice([4, 6]), {}, rng.randrange(20, 60), times=1))
+
+
+@scene("rules/absent/by_stacks._doubts_of_outside: doubts.moved")
+def outside_and_moving(rng: Random) -> Quoted:
+    """Two looks: all others wait, and one rank reads rows at two places of its program."""
+    world = rng.choice([4, 6])
+    odd = rng.randrange(world)
+    first, second = ({odd: (f"read_rows (job.py:{line})", "main (job.py:85)")} for line in (12, 17))
+    files = looks(world, first, 40, times=1)
+    return Quoted("not-arrived", (odd,), files | look("stacks-2", {r: second.get(r, WAITS) for r in range(world)}))

@@ -6,6 +6,8 @@ import math
 
 import pytest
 from builders.jobs.cases import START, Log, RecordedRank, case, gave_up, said, wall
+from builders.remedies import fixtures_conditions
+from msgspec.structs import replace
 
 from nccldoctor.align.liveness import Liveness, collect_liveness
 from nccldoctor.events import (
@@ -108,6 +110,18 @@ def test_lines_about_a_rank_are_no_sign_of_its_life(event: object) -> None:
     assert not found.activity(3).is_alive
     assert found.activity(3).last_event is None
     assert found.logged == Ranks([0, 1])
+
+
+def test_a_stack_is_the_word_of_a_tool_and_no_log() -> None:
+    found = read(logs=(Log("stacks.txt", [said(Stack, 3, main=True), said(Stack, 4, main=True)]),))
+    assert found.activity(3).is_alive
+    assert 3 not in found.log_read
+
+
+def test_an_empty_log_was_read_and_holds_nothing() -> None:
+    empty = fixtures_conditions.case(kinds=(SourceKind.EMPTY,))
+    found = collect_liveness(replace(empty, sources=tuple(replace(s, rank=3) for s in empty.sources)))
+    assert (found.logged, found.log_read) == (Ranks(), Ranks([3]))
 
 
 def test_tear_down_lines_of_the_rank_itself_are_its_own() -> None:

@@ -224,8 +224,10 @@ def test_an_event_counts_for_its_rank_and_its_time():
     before_timeout = fixtures_conditions.case(
         [oom, fixtures_conditions.timeout()], [fixtures_conditions.LATE_FROM, fixtures_conditions.TIMEOUT_AT]
     )
+    step = Progress(place=fixtures_conditions.at(line=4), text="step 5", rank=5, step=5)
     late = fixtures_conditions.case(
-        [oom, fixtures_conditions.timeout()], [fixtures_conditions.TIMEOUT_AT + 60, fixtures_conditions.TIMEOUT_AT]
+        [step, oom, fixtures_conditions.timeout()],
+        [fixtures_conditions.LATE_FROM, fixtures_conditions.TIMEOUT_AT + 60, fixtures_conditions.TIMEOUT_AT],
     )
     question = {"kind": "out-of-memory", "of": "culprit", "before": "timeout"}
     assert isinstance(look(before_timeout, name="event", **question), Met)

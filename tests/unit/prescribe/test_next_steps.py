@@ -34,6 +34,7 @@ from nccldoctor.events import (
 from nccldoctor.model import Evidence, Gap, SourceKind
 from nccldoctor.model.steps import JobState, StepKind
 from nccldoctor.prescribe.job_end import job_end
+from nccldoctor.prescribe.missing_files import logs_of_culprits
 from nccldoctor.prescribe.next_steps import MOST
 from nccldoctor.prescribe.remote_commands import quoted_for_shell
 
@@ -155,9 +156,9 @@ def test_a_quoted_command_is_one_word(command):
 
 
 def test_what_was_read_is_not_asked_for():
-    log = kernel(GpuError, "nothing", weight="notice")
-    with_log = [step.command or "" for step in steps("died", GONE, log)]
-    without = [step.command or "" for step in steps("died", GONE, kinds=(SourceKind.LOG,))]
+    log, step = kernel(GpuError, "nothing", weight="notice"), event(Progress, text="step 4", step=4)
+    with_log = [step.command or "" for step in steps("died", step, GONE, log)]
+    without = [step.command or "" for step in steps("died", step, GONE, kinds=(SourceKind.LOG,))]
     assert not any("dmesg" in command for command in with_log)
     assert any("dmesg" in command for command in without)
 
@@ -178,7 +179,7 @@ def test_a_faulty_host_is_drained_first():
 def test_a_job_without_a_culprit_asks_for_files():
     given = steps("undetermined", GONE, fixtures_conditions.timeout(), ranks=(), suspects=())
     assert [step.kind for step in given] == [StepKind.SEND, StepKind.SEND, StepKind.RESTART]
-    assert given[0].text == "Collect the logs of ranks 1-4, 6-7."
+    assert given[0].text == "Collect the logs of ranks 1-7."
     assert given[1].text == "Collect the flight recorder dumps of ranks 0-7, and run `nccldoctor analyze` again."
     assert given[1].command == 'mkdir -p dumps; for h in node0 node1; do scp "$h:/tmp/nccl_trace_rank_*" dumps/; done'
 
@@ -453,6 +454,15 @@ def test_a_missing_rank_without_a_log_is_looked_at_and_its_log_collected():
     given = steps("init", fixtures_conditions.timeout(), confidence="medium")
     assert [step.kind for step in given] == [StepKind.IF_AGAIN, StepKind.SEND, StepKind.RESTART]
     assert given[1].text == "Collect the logs of rank 5, and run `nccldoctor analyze` again."
+
+
+@pytest.mark.parametrize(("signal", "asked"), [("SIGKILL", False), ("SIGSEGV", True)])
+def test_what_a_launcher_says_of_a_rank_is_not_its_log_and_a_killed_rank_has_no_last_word(signal, asked):
+    ended = event(ProcessExit, text=f"rank 5 {signal}", signal=signal)
+    given = logs_of_culprits(
+        fixtures_conditions.finding("died"), fixtures_conditions.survey(fixtures_conditions.case([ended]))
+    )
+    assert [step.text for step in given] == ["Collect the logs of rank 5."] * asked
 
 
 def test_a_healthy_job_has_no_steps():

@@ -48,9 +48,8 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     if only_left:
         failures = [replace(failures[0], ranks=only_left, certain=False)]
     first = failures[0]
-    if (
-        stall.kind is StallKind.CRASH
-    ):  # what ranks met together: at one time, at an unknown one, or one error a few seconds apart
+    if stall.kind is StallKind.CRASH:
+        # what ranks met together: at one time, at an unknown one, or one error a few seconds apart
         error = ends.exception_words(first.events[0])
         soon = [f for f in failures if f.when - first.when <= SLACK and ends.exception_words(f.events[0]) == error]
         failures = [f for f in failures if f.when == first.when or f.when != f.when or f in soon]
@@ -112,9 +111,8 @@ def _doubts_of_failure(
         yield Doubt.at_most(Confidence.MEDIUM, say("doubts.mpi-peer"))
     elif isinstance(first.events[0], OutOfMemory):
         yield Doubt.at_most(Confidence.LOW, say("doubts.memory-line"))
-    elif (
-        is_inferred and isinstance(first.events[0], ExceptionRaised) and not first.events[0].frames
-    ):  # caught, and printed
+    elif is_inferred and isinstance(first.events[0], ExceptionRaised) and not first.events[0].frames:
+        # without its traceback: the program may have caught it, and printed what it was
         yield Doubt.at_most(Confidence.LOW, say("doubts.exception-line"))
     elif is_inferred:
         failed = all(any(e.exitcode == 1 for e in facts.liveness.activity(r).exits) for r in first.ranks)

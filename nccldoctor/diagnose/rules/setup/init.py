@@ -125,13 +125,8 @@ def _communicator_failed(facts: Facts) -> Hypothesis | None:
         e for e in reasons or signs if (e.kind, getattr(e, "topic", "")) == (first.kind, getattr(first, "topic", ""))
     ]
     reporters = Ranks(e.rank for e in alike if e.rank is not None)
-    clash = (
-        say("setup.share-a-gpu", ranks=sharing)
-        if sharing
-        else say("setup.came-twice", ranks=doubled)
-        if doubled
-        else ""
-    )
+    clash = say("setup.came-twice", ranks=doubled) if doubled else ""
+    clash = say("setup.share-a-gpu", ranks=sharing) if sharing else clash
     # where all of several ranks lack the same, the job does, and no rank stands out
     is_of_few = len(reporters) == 1 or bool(facts.case.world - reporters)
     is_cause_known = bool(reasons) and not (isinstance(first, SocketError) and (first.echo or first.how == "reset"))
