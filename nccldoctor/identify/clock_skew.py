@@ -87,11 +87,16 @@ def find_line_skews(
         return Clocks()
     steps: dict[tuple[str, int], dict[int, float]] = {}
     for place, event in zip(events.places_of(Progress), events.of_kind(Progress), strict=True):
-        if event.rank in rank_host and event.step is not None and not np.isnan(seconds[place]):
+        if (
+            event.rank is not None
+            and event.rank in rank_host
+            and event.step is not None
+            and not np.isnan(seconds[place])
+        ):
             steps.setdefault((event.label or "", event.step), {}).setdefault(event.rank, float(seconds[place]))
     signal: dict[int, float] = {}
     for place, told in zip(events.places_of(DumpSignal), events.of_kind(DumpSignal), strict=True):
-        if told.rank in rank_host and not np.isnan(seconds[place]):
+        if told.rank is not None and told.rank in rank_host and not np.isnan(seconds[place]):
             signal.setdefault(told.rank, float(seconds[place]))
     by_steps = {r: own for r, own in _offsets_of_moments(steps.values()).items() if own[1] >= SHARED}
     clocks = _clocks(by_steps, rank_host, UNEVEN), _clocks(_offsets_of_moments([signal]), rank_host, 2 * UNEVEN)

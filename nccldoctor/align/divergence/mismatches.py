@@ -75,12 +75,10 @@ def compare_calls(case: Case, group: int, seq: int, rows: Mapping[int, int]) -> 
     """The first aspect in which the members' calls differ: operation, number of elements, then dtype."""
     if len(rows) < 2:
         return None
+    # an operation whose name was not recorded can differ from none
     names = {rank: plain_op(case.vocabulary.ops[case.calls.op[row]]) for rank, row in rows.items()}
     checked: tuple[tuple[str, Mapping[int, object]], ...] = (
-        (
-            "op",
-            {rank: name for rank, name in names.items() if name},
-        ),  # a name that was not recorded can differ from none
+        ("op", {rank: name for rank, name in names.items() if name}),
         ("size", _element_counts(case, rows, 0)),
         ("size", _element_counts(case, rows, 1)),
         ("dtype", _dtypes(case, rows)),

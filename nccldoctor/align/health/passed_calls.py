@@ -68,9 +68,10 @@ def _was_after(facts: Facts, call: StuckCall, line: Event) -> bool:
     It is a step of a rank inside, or the end of a rank that the call does not wait for. The end of a rank that it may wait for counts
     where all ranks inside are as far by their steps.
     """
-    step, own = facts.liveness.activity(line.rank or 0).step, [facts.liveness.activity(rank) for rank in call.inside]
-    are_level = line.rank in call.unknown and all(has_reached(inside, step) for inside in own)
-    aside = line.rank is None or (is_end(line) and (line.rank not in call.blockers or are_level))
+    aside = line.rank is None or (is_end(line) and line.rank not in call.blockers)
+    if not aside and is_end(line) and line.rank in call.unknown:
+        step = facts.liveness.activity(line.rank or 0).step
+        aside = all(has_reached(facts.liveness.activity(rank), step) for rank in call.inside)
     if call.row < 0 or not (aside or line.rank in call.inside):
         return False
     behind = facts.liveness.time(line) - facts.issued_at.get(call.key, math.nan)

@@ -27,9 +27,9 @@ def add_watchdog_lines(case: Case, progress: dict[tuple[int, int], GroupProgress
             _add_line(case, progress, event, event.seq, None, None)
         else:
             _add_line(case, progress, event, None, event.last_enqueued, event.last_completed)
-    for rank, event in case.folded.items():
-        group = group_of(case, event)
-        if group is not None and (twin := progress.get((group, event.rank or 0))) is not None:
+    for rank, told in case.folded.items():
+        group = group_of(case, told)
+        if group is not None and (twin := progress.get((group, told.rank or 0))) is not None:
             progress.setdefault((group, rank), replace(twin, rank=rank))
 
 

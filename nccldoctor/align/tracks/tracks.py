@@ -89,7 +89,8 @@ class Tracks:
         """What watchdogs printed of a stuck call, by rank."""
         if call.key not in self._watched:
             found = self._watched.setdefault(call.key, {})
-            for event in (*self._case.timeouts(call.seq), *self._case.of(WorkStatus)):
+            lines: tuple[CallTimeout | WorkStatus, ...] = (*self._case.timeouts(call.seq), *self._case.of(WorkStatus))
+            for event in lines:
                 number = event.failed if isinstance(event, WorkStatus) else event.seq
                 if event.rank is not None and number == call.seq and group_of(self._case, event) == call.group:
                     found.setdefault(event.rank, []).append(event)

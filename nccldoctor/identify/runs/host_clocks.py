@@ -34,15 +34,15 @@ def without_foreign_times(case: Case) -> Case:
     """The case with the lines of hosts that are about its time, as far as their clocks tell."""
     zoned = [e.time is not None and e.time.tzinfo is not None for e in case.events]
     of_host: dict[int, list[int]] = defaultdict(list)
-    own = []
+    own: list[int] = []
     for i, event in enumerate(case.events):
         if not math.isnan(case.seconds[i]):
             is_host = event.written_by is Writer.KERNEL
             (of_host[event.place.source] if is_host else own).append(i)
     if not own or not of_host:
         return case
-    first, last = float(case.seconds[own].min()), float(case.seconds[own].max())
     trouble = _trouble(case, own)
+    first, last = min(float(case.seconds[own].min()), trouble[0]), float(case.seconds[own].max())
     seconds, gone, gaps = case.seconds.copy(), set[int](), []
     for source, lines in of_host.items():
         times = case.seconds[lines]

@@ -12,15 +12,17 @@ from collections.abc import Iterable, Mapping
 
 from nccldoctor.align.descriptions import op_of
 from nccldoctor.align.facts import Facts
+from nccldoctor.align.progress.from_lines import group_of
 from nccldoctor.align.stack_activity import as_any_tool_prints, split_frame, user_frames
 from nccldoctor.align.stalls import StallKind
+from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Citation, Line
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.phrases.say import headline_of, say
 from nccldoctor.diagnose.phrases.sides import each_side
 from nccldoctor.diagnose.registry import rule
-from nccldoctor.events import FailedStack
+from nccldoctor.events import CallTimeout, DumpSignal, Event, FailedStack, WorkStatus
 from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import Ranks
 
@@ -37,7 +39,9 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """Concludes that the few ranks which called from elsewhere are out of step with the others."""
     if stall.kind is not StallKind.FULL or stall.call is None:
         return None
-    stacks = {e.rank: e for e in facts.case.of(FailedStack) if e.rank is not None and e.rank in stall.call.entered}
+    if stall.mismatch is not None or any(stall.job.differing_lines[aspect] for aspect in ("op", "size", "dtype")):
+        return None
+    stacks = _stacks_of(facts, stall.call)
     paths: dict[_Path, set[int]] = defaultdict(set)
     for rank, stack in stacks.items():
         paths[_own_path(stack.frames)].add(rank)
@@ -64,6 +68,35 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         suspects=Ranks() if odd else stall.call.entered,
         call=stall.call,
     )
+
+
+def _stacks_of(facts: Facts, call: StuckCall) -> dict[int, FailedStack]:
+    """The stack of this call on each rank in it: that below the watchdog's line about the call.
+
+    A watchdog prints one for each group in which its rank waits. Ranks of which the stacks differ are left out.
+    """
+    found: dict[int, list[FailedStack]] = defaultdict(list)
+    told: dict[tuple[int, int], bool] = {}
+    for event in facts.case.events.of_kind(CallTimeout, WorkStatus, DumpSignal, FailedStack):
+        if event.rank is None or event.rank not in call.entered:
+            continue
+        if not isinstance(event, FailedStack):
+            told[event.place.source, event.rank] = _is_about(facts, call, event)
+        elif told.get((event.place.source, event.rank), False):
+            found[event.rank].append(event)
+    return {rank: stacks[0] for rank, stacks in found.items() if len({_own_path(s.frames) for s in stacks}) == 1}
+
+
+def _is_about(facts: Facts, call: StuckCall, event: Event) -> bool:
+    """True of a line about this call; a dump signal is about the first call of the default group that is not complete."""
+    number = (
+        event.seq
+        if isinstance(event, CallTimeout)
+        else event.failed
+        if isinstance(event, WorkStatus)
+        else (getattr(event, "last_completed", None) or 0) + 1
+    )
+    return number == call.seq and group_of(facts.case, event) == call.group
 
 
 def _own_path(frames: Iterable[str]) -> _Path:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import StallKind
 from nccldoctor.align.wait_graph import StuckCall
-from nccldoctor.diagnose.citations import Waiting
+from nccldoctor.diagnose.citations import Citation, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.phrases.say import headline_of, say
@@ -47,7 +47,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         else headline_of("inside.stuck-without-absentee", inside=call.inside, call=stall.what, passed=call.completed)
     )
     few, most = where.odd_ones(facts)
-    evidence = [Waiting(call, 4), *where.show(facts, few, most), *where.show(facts, most, few)[:1]]
+    evidence: list[Citation] = [Waiting(call, 4), *where.show(facts, few, most), *where.show(facts, most, few)[:1]]
     doubts, refuted_by = [*_doubts(facts, stall, call, whole)], say("refuted.member-elsewhere", call=stall.what)
     return Hypothesis(headline, evidence, doubts, suspects=where.known_ranks(few), call=call, refuted_by=refuted_by)
 
