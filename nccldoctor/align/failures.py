@@ -215,8 +215,8 @@ def _network(case: Case, liveness: Liveness, hosts: Hosts) -> Iterator[Failure]:
     sockets = [e for e in case.of(SocketError) if not e.echo]
     down = {e.host for e in links if e.host}
     if not (broken or ports or sockets):
-        if len(down) == 1:
-            near = hosts.on(*down)
+        if down:
+            near = Ranks(r for host in down for r in hosts.on(host))
             yield _failure(liveness, CauseClass.NETWORK, *links, ranks=Ranks(), suspects=near, certain=False)
         return
     at_port = Ranks(e.rank for e in ports if e.rank is not None)
@@ -323,6 +323,8 @@ def _deaths(case: Case, liveness: Liveness, hosts: Hosts) -> Iterator[Failure]:
         evicted = line.what in ("preempted", "evicted") and can_precede_alarm(liveness, line)
         if (line.what == "node-failure" or evicted) and not _was_replaced(case, liveness, line):
             ranks = _ranks_of_node(case, hosts, line)
+            if line.by == "host" and not any(liveness.activity(r).last <= liveness.time(line) + SLACK for r in ranks):
+                continue  # it came up again before the job, or is no host of it
             yield _failure(liveness, CauseClass.DIED, line, ranks=ranks, certain=bool(ranks))
 
 

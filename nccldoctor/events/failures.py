@@ -492,7 +492,7 @@ class SchedulerEvent(Event):
     ``what`` is preempted, node-failure, time-limit, cancelled, oom, evicted, task-exit, requeue, failed
     (its record says so, and not why);
     ``job`` is the id without that of a step; ``job_step`` is the step that the line is about (``0``, ``batch``), None where it is about
-    the whole job or does not say. ``by`` is who says it: slurm, kubernetes, ray, or empty for the notices of clouds.
+    the whole job or does not say. ``by`` is who says it: slurm, kubernetes, ray, host (its journal), or empty for clouds.
     """
 
     what: str = ""

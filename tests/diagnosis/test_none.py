@@ -38,6 +38,21 @@ def sized(ended_well: Job) -> dict[str, str | bytes]:
 # --- none -------------------------------------------------------------------------------------------------------
 
 
+def test_an_abort_that_hangs_at_the_end_of_a_job_is_no_good_end() -> None:
+    """It began when the abort did, and answers no dump signal."""
+    files: dict[str, str | bytes] = {
+        name: f"{text}[rank{r}]: 2026-01-11 09:00:31,000 INFO trainer Training finished\n"
+        for r, (name, text) in enumerate(TRAIN.items())
+    }
+    stuck = "[PG ID 0 PG GUID 0(default_pg) Rank 1] Future for ProcessGroup abort timed out after 600000 ms\n"
+    files["logs/rank_1.log"] = (
+        f"{files['logs/rank_1.log']!s}[rank1]:[E111 09:10:33.000000000 ProcessGroupNCCL.cpp:1025] {stuck}"
+    )
+    ruling = read(files)
+    assert ruling.cause == "undetermined"
+    assert ruling.verdict["headline"].startswith("Rank 1 hung in the abort of a process group.")
+
+
 @pytest.mark.parametrize("scenario", ["healthy", "healthy_scary"])
 @pytest.mark.parametrize("seed", [0, 2, 4])
 def test_a_job_that_ended_well(scenario: str, seed: int) -> None:

@@ -42,7 +42,7 @@ def without_foreign_times(case: Case) -> Case:
     if not own or not of_host:
         return case
     trouble = _trouble(case, own)
-    first, last = min(float(case.seconds[own].min()), trouble[0]), float(case.seconds[own].max())
+    first, last = min(trouble[0], float(case.seconds[own].min())), float(case.seconds[own].max())
     seconds, gone, gaps = case.seconds.copy(), set[int](), []
     for source, lines in of_host.items():
         times = case.seconds[lines]

@@ -214,6 +214,8 @@ class _Run(Struct):
 
     def can_hold(self, unit: _Unit) -> bool:
         """True when nothing shows that the unit is of another run."""
+        if all(_are_attempts(unit, other) for other in self.units):
+            return True
         if unit.sizes and any(not unit.sizes & sizes for sizes in self.sizes):
             return False
         return not (unit.run and self.ids - {unit.run}) and not any(
@@ -358,7 +360,7 @@ def _places_in_work(event: Event) -> Iterable[tuple[str, int]]:
 
 def _is_of_another_job(one: _Unit, other: _Unit) -> bool:
     """True when two units are of different jobs, or of different runs of one job that no folder numbers as attempts."""
-    if one.run == other.run and None not in (one.attempt, other.attempt) and one.attempt != other.attempt:
+    if _are_attempts(one, other):
         return False
     if one.sizes and other.sizes and not one.sizes & other.sizes:
         return True
@@ -374,6 +376,11 @@ def _is_of_another_job(one: _Unit, other: _Unit) -> bool:
         return True
     both = [(one.numbers[key], other.numbers[key]) for key in one.numbers.keys() & other.numbers.keys()]
     return any(low > most + FAR or least > high + FAR for (low, high), (least, most) in both)
+
+
+def _are_attempts(one: _Unit, other: _Unit) -> bool:
+    """True of different attempts of one run, as the folders of its launcher count them: only the newest is diagnosed later."""
+    return one.run == other.run and None not in (one.attempt, other.attempt) and one.attempt != other.attempt
 
 
 def _is_earlier(one: _Unit, other: _Unit) -> bool:

@@ -316,3 +316,39 @@ def test_all_ranks_with_equal_counters_are_in_the_call_of_any_group(pg: int, uid
     ruling = read({**files})
     assert (ruling.cause, ruling.verdict["confidence"]) == ("unfinished", "medium"), str(ruling)
     assert "All 32 ranks entered" in ruling.verdict["headline"]
+# ---- what the journals of hosts tell of a gloo job
+
+_CLOSED = (
+    '[rank{r}]: Traceback (most recent call last):\n[rank{r}]:   File "/opt/train/train.py", line 88, in main\n'
+    "[rank{r}]: RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection reset by peer [10.0.0.2]:18842\n"
+)
+
+
+def _gloo_job(journals: dict[str, str], complaining: str) -> dict[str, str | bytes]:
+    """Four ranks on two hosts, which printed their last step at 03:00:30, and the journals of the hosts."""
+    out: dict[str, str | bytes] = {f"{host}/journal.log": f"Feb  2 {text}" for host, text in journals.items()}
+    for rank in range(4):
+        step = f"[rank{rank}]: 2026-02-02 03:00:30,600 INFO node{rank // 2} trainer step 103/500 loss 3.0\n"
+        out[f"node{rank // 2}/rank_{rank}.log"] = step + (_CLOSED.format(r=rank) if str(rank) in complaining else "")
+    return out
+
+
+def test_a_link_that_went_down_on_both_hosts_is_the_cause() -> None:
+    down = "03:00:33 {h} kernel: mlx5_core 0000:31:00.0 eth2: Link down\n"
+    ruling = read(_gloo_job({h: down.format(h=h) for h in ("node0", "node1")}, "0123"))
+    assert (ruling.cause, ruling.ranks, ruling.verdict["suspects"]) == ("network", "", "0-3")
+    assert ruling.verdict["headline"].startswith("The network port of node0 and node1 probably failed")
+
+
+@pytest.mark.parametrize(
+    ("text", "is_cause"),
+    [
+        ("03:00:31 node1 systemd-logind[812]: System is powering down.\n", True),
+        ("03:00:31 node1 systemd-logind[812]: The system will reboot now!\n", True),
+        ("02:40:00 node1 systemd-logind[812]: The system will reboot now!\n", False),  # before the job
+    ],
+)
+def test_a_host_that_is_switched_off_takes_its_ranks(text: str, is_cause: bool) -> None:
+    ruling = read(_gloo_job({"node1": text}, "01"))
+    assert (ruling.cause, ruling.ranks) == ("died", "2-3")
+    assert ("node failure" in ruling.verdict["headline"]) == is_cause

@@ -281,3 +281,44 @@ def merged(told: str, ran_ms: int = 60_012) -> dict[str, str | bytes]:
 def test_a_line_without_a_rank_is_of_the_only_rank_that_did_not_wait(told: str, is_late: bool) -> None:
     ruling = read(merged(told))
     assert (ruling.cause == "straggler", ruling.ranks) == (is_late, "0"), str(ruling)
+
+
+# ---- an order of two hosts
+
+
+def on_two_hosts(ahead: int, seconds: int, steps: int = 1, peers: bool = False) -> dict[str, str | bytes]:
+    """Ranks 0-2 gave up at 03:20:00. Rank 3, on another host, printed a step some seconds after that, by its clock.
+
+    ``ahead`` says how wrong that clock is; with ``peers``, rank 2 is on that host too.
+    """
+    step = "[rank{r}]: 2026-02-02 {at},600 | INFO | trainer | step {n}/500 | loss 3.0\n"
+    out = {}
+    for rank in range(4):
+        late = ahead if rank == 3 or (peers and rank == 2) else 0
+        text = "".join(step.format(r=rank, at=f"03:0{n}:{10 + late}", n=n) for n in range(steps))
+        if rank == 3:
+            text += step.format(r=3, at=f"03:{20 + seconds // 60}:{seconds % 60:02d}", n=9)
+        else:
+            text += watchdog(rank, 9, at=f"E202 03:20:{late:02d}.050510987")
+        out[f"node{int(late > 0)}/rank_{rank}.log"] = text
+    return out
+
+
+@pytest.mark.parametrize(
+    ("ahead", "seconds", "steps", "peers", "cause", "most"),
+    [
+        (6, 3, 1, False, "not-arrived", "high"),  # nothing compares the clocks, and they differ by less than they may
+        (40, 37, 1, False, "straggler", "low"),
+        (40, 170, 1, False, "straggler", "medium"),
+        (6, 3, 5, False, "not-arrived", "high"),  # the steps say that its clock is ahead
+        (6, 3, 1, True, "not-arrived", "high"),  # a rank of its own host gave up later
+        (6, 40, 1, True, "straggler", "high"),
+        (6, 60, 5, False, "straggler", "high"),
+    ],
+)
+def test_clocks_of_two_hosts_show_an_order_only_where_they_are_compared(
+    ahead: int, seconds: int, steps: int, peers: bool, cause: str, most: str
+) -> None:
+    ruling = read(on_two_hosts(ahead, seconds, steps, peers))
+    assert (ruling.cause, ruling.ranks) == (cause, "3"), str(ruling)
+    assert ruling.verdict["confidence_in"]["class"] == most or cause == "not-arrived"

@@ -135,3 +135,50 @@ def test_the_story_is_told_on_one_clock(tmp_path: Path) -> None:
     (row,) = [row for row in story if row.kind == "out-of-memory"]
     assert row.time is not None and row.time.second == 38
     assert "its clock was 5.0 s ahead" in row.says
+
+
+SPOKE = "[rank{r}]: 2026-02-02 03:{m:02d}:{s:02d},600 | INFO | trainer | step {m}/500 | loss 3.0\n"
+
+
+def told_by_logs(folder: Path, ahead: int, steps: int, jitter: int = 0) -> tuple[Skew, ...]:
+    """Two hosts with two ranks each, which print their steps; the clock of the second is ahead."""
+    for rank in range(4):
+        late = ahead if rank > 1 else 0
+        lines = (SPOKE.format(r=rank, m=m, s=10 + late + (rank * m * jitter) % 40) for m in range(steps))
+        (folder / f"node{rank // 2}").mkdir(exist_ok=True)
+        (folder / f"node{rank // 2}" / f"rank_{rank}.log").write_text("".join(lines))
+    return pipeline.read([folder]).skews
+
+
+def test_steps_tell_a_clock_that_is_ahead(tmp_path: Path) -> None:
+    (skew,) = told_by_logs(tmp_path, 6, steps=5)
+    assert (skew.host, skew.ranks, skew.seconds) == ("node1", Ranks([2, 3]), 6.0)
+    assert "measured on 5 steps that they reported" in skew_gaps((skew,))[0].why
+
+
+@pytest.mark.parametrize(("ahead", "steps", "jitter"), [(0, 5, 0), (1, 5, 0), (6, SHARED - 1, 0), (6, 5, 7)])
+def test_few_or_uneven_steps_tell_no_clock(tmp_path: Path, ahead: int, steps: int, jitter: int) -> None:
+    assert told_by_logs(tmp_path, ahead, steps, jitter) == ()
+
+
+def test_a_dump_signal_reaches_all_hosts_at_once(tmp_path: Path) -> None:
+    told = "Received a dump signal due to a collective timeout from rank 0 and we will try our best to dump the debug info. "
+    for rank, at in ((0, "03:10:01"), (1, "03:10:02"), (2, "11:10:01"), (3, "11:10:02")):
+        (tmp_path / f"node{rank // 2}").mkdir(exist_ok=True)
+        line = f"[rank{rank}]:[E202 {at}.050510987 ProcessGroupNCCL.cpp:1365] [PG ID 0 PG GUID 0(default_pg) Rank {rank}] {told}\n"
+        (tmp_path / f"node{rank // 2}" / f"rank_{rank}.log").write_text(line)
+    (skew,) = pipeline.read([tmp_path]).skews
+    assert (skew.host, skew.of_lines) == ("node1", True)
+    assert skew.seconds == pytest.approx(8 * 3600, abs=1)
+
+
+@pytest.mark.parametrize(("ahead", "is_seen"), [(97.0, True), (4.0, False)])
+def test_who_is_later_than_the_limit_in_calls_that_ended_has_another_clock(ahead: float, is_seen: bool) -> None:
+    """Gloo records no ends; a rank that is late in each call may only be slow."""
+    rows = [(rank, seq) for rank in range(4) for seq in range(1, 9)]
+    made = [BASE + int((seq + (ahead if rank == 3 else 0.0)) * 1e9) for rank, seq in rows]
+    columns = {"dump": [r for r, _ in rows], "seq": [s for _, s in rows], "created_ns": made, "op": [0] * len(rows)}
+    table = Calls.build(columns | {"timeout_ms": [5000] * len(rows)})
+    ranks = np.array([rank for rank, _ in rows], dtype=np.int32)
+    clocks = find_skews(Batch((), table, Vocabulary(ops=("all_reduce",))), ranks, np.zeros(len(rows), np.int32), {})
+    assert [skew.ranks for skew in clocks.skews] == ([Ranks([3])] if is_seen else [])

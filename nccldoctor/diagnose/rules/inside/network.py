@@ -25,6 +25,7 @@ from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.hosts import endpoint_address, host_order
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.event_details import is_unresponsive_peer
+from nccldoctor.words.lists import and_list
 from nccldoctor.words.sanitize import line
 
 CAUSE = CauseClass.NETWORK
@@ -56,7 +57,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     if _is_one_sided(facts, first):
         end = _common_peer(first.events)
         return None if end is None or stall.kind is StallKind.ABSENT else _lost_way_to_peer(facts, stall, first, end)
-    if not first.certain and stall.call is None:
+    if not first.certain and stall.call is None and not _is_felt(facts, first):
         return None
     ports = [e for e in first.events if (isinstance(e, IbError) and e.is_of_own_end) or isinstance(e, KernelEvent)]
     evidence: list[Citation] = [Line(e, _says(e), observer=_observer(e)) for e in first.events[:6]]
@@ -79,11 +80,18 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     )
 
 
+def _is_felt(facts: Facts, failure: Failure) -> bool:
+    """True where links went down and ranks of those hosts complain of their peers, as gloo does without a number of the call."""
+    links = [e for e in failure.events if isinstance(e, KernelEvent) and e.what == "link-down"]
+    return bool(links) and any(facts.liveness.activity(r).secondary_errors for r in failure.suspects)
+
+
 def _failed_end(facts: Facts, stall: ObservedStall, failure: Failure, ports: Sequence[Event]) -> Headline:
     """The port that failed, else the link between the only two hosts that report errors, else the ranks."""
     call = stall.what if stall.call is not None else ""
     ranks, what = failure.ranks, _what((ports or failure.events)[0])
-    named = who(facts.case, ranks) if ranks else next((e.host for e in failure.events if e.host), "a host")
+    at = sorted({e.host for e in failure.events if e.host}, key=host_order)
+    named = who(facts.case, ranks) if ranks else and_list(at) or "a host"
     if ports:
         return headline_of("inside.own-end-failed", part=_part(ports[0], len(ranks)), who=named, call=call, error=what)
     reporting = dict.fromkeys(facts.case.rank_host.get(rank, "") for rank in ranks)

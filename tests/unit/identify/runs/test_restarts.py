@@ -242,3 +242,45 @@ def test_the_agent_of_another_node_closes_its_own_workers(tmp_path: Path) -> Non
     case = restarts.newest_attempt(pipeline.read([tmp_path]))
     assert [e.rank for e in case.events if e.kind == "exception"] == [1]
     assert not case.gaps
+
+
+STEP = "[rank{r}]: 2026-02-02 {at},600 | INFO | trainer | step {step}/50000 | loss 3.0006\n"
+RAISED = (
+    '[rank1]: Traceback (most recent call last):\n[rank1]:   File "/opt/train/train.py", line 88, in main\n'
+    "[rank1]: KeyError: 'input_ids'\n"
+)
+
+
+def run_of_steps(hour: int, first: int) -> str:
+    return "".join(STEP.format(r=r, at=f"{hour:02d}:0{m}:00", step=first + m) for m in range(4) for r in range(2))
+
+
+def newest_steps(folder: Path) -> list[int]:
+    case = restarts.newest_attempt(pipeline.read([folder]))
+    return sorted({e.step for e in case.events.of_kind(Progress) if e.step is not None})
+
+
+@pytest.mark.parametrize("end", [caught(1, "01:20:00", 7), RAISED])
+@pytest.mark.parametrize("first", [10, 104])
+def test_steps_behind_an_end_and_a_long_silence_are_of_a_new_run(tmp_path: Path, end: str, first: int) -> None:
+    """The newer run resumed from an older or from the newest checkpoint, and nothing says that it was started."""
+    (tmp_path / "train.log").write_text(run_of_steps(1, 100) + end + run_of_steps(3, first))
+    assert newest_steps(tmp_path) == [first + m for m in range(4)]
+    case = restarts.newest_attempt(pipeline.read([tmp_path]))
+    assert [gap.what for gap in case.gaps if gap.apart] == ["earlier attempts of the job"]
+
+
+def test_ranks_appended_one_behind_the_other_are_cut_at_the_silence(tmp_path: Path) -> None:
+    new = sorted(run_of_steps(3, 10).splitlines(keepends=True))
+    (tmp_path / "train.log").write_text(
+        run_of_steps(1, 100) + RAISED + new[0] + caught(0, "03:20:00", 9) + "".join(new[1:])
+    )
+    assert newest_steps(tmp_path) == [10, 11, 12, 13]
+
+
+def test_an_exception_that_was_caught_begins_no_run(tmp_path: Path) -> None:
+    """The steps of the next epoch begin again at once; the job went on."""
+    again = (STEP.format(r=r, at=f"01:0{m}:00", step=96 + m) for m in range(4, 8) for r in range(2))
+    (tmp_path / "train.log").write_text(run_of_steps(1, 100) + RAISED + "".join(again))
+    assert newest_steps(tmp_path) == [100, 101, 102, 103]
+    assert not restarts.newest_attempt(pipeline.read([tmp_path])).gaps

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from builders.jobs.cases import RecordedRank, ingested, world
+from builders.jobs.cases import RecordedRank, ingested, wall, world
 from builders.logs.lines import watchdog
 
 import nccldoctor
@@ -167,6 +167,101 @@ def test_one_rank_is_not_on_two_hosts(tmp_path: Path) -> None:
     assert [(gap.what, gap.why.split(";")[0]) for gap in found.case.gaps if gap.apart] == [
         ("b.log: a different run", "its ranks are on other hosts")
     ]
+
+
+def steps(rank: int, first: int, minutes: range) -> str:
+    return "".join(STEP.format(r=rank, at=f"03:{m:02d}:00", step=first + m) for m in minutes)
+
+
+def parted(folder: Path) -> list[tuple[list[str], str]]:
+    """The paths that were kept, and why the others were left out."""
+    case = nccldoctor.analyze(folder).case
+    kept_paths = [source.path for source in case.sources]
+    return [(kept_paths, gap.why.split(";")[0]) for gap in case.gaps if gap.apart]
+
+
+@pytest.mark.parametrize("first", [37, 9000])
+def test_files_named_alike_are_of_one_job(tmp_path: Path, first: int) -> None:
+    """Job B has ranks that job A lacks: they go with the files of their job. Once it does the steps of job A three minutes later."""
+    for rank in range(4):
+        (tmp_path / f"a_rank{rank}.log").write_text(steps(rank, 40, range(10)))
+    for rank in range(6):
+        (tmp_path / f"b_rank{rank}.log").write_text(steps(rank, first, range(3, 14)))
+    ((kept_paths, _),) = parted(tmp_path)
+    assert kept_paths == [f"b_rank{rank}.log" for rank in range(6)]
+
+
+def test_a_rank_does_a_step_once(tmp_path: Path) -> None:
+    for name, late in (("a", 0), ("b", 3)):
+        text = "".join(steps(r, 40, range(10)) for r in range(2))
+        (tmp_path / f"{name}.log").write_text(text.replace(":00,600", f":{late * 10:02d},600"))
+    ((_, why),) = parted(tmp_path)
+    assert why == "its ranks do the same steps at a different time"
+
+
+def test_a_copy_with_the_times_of_another_zone_is_no_other_job(tmp_path: Path) -> None:
+    text = "".join(steps(r, 40, range(10)) for r in range(2))
+    (tmp_path / "a.log").write_text(text + steps(0, 40, range(50, 59)))
+    (tmp_path / "b.log").write_text(text.replace(" 03:0", " 03:3") + steps(0, 40, range(50, 59)))
+    assert not parted(tmp_path)
+
+
+def test_ranks_that_gave_up_on_other_calls_are_of_another_job(tmp_path: Path) -> None:
+    for name, seq in (("a", 7), ("b", 9)):
+        lines = "".join(caught(r, f"03:20:0{r}", seq) for r in range(3))
+        (tmp_path / f"{name}.log").write_text(lines)
+    ((_, why),) = parted(tmp_path)
+    assert why == "its ranks gave up on other calls"
+
+
+def test_ranks_in_other_processes_are_of_another_job(tmp_path: Path) -> None:
+    for name, pid in (("a", 71), ("b", 93)):
+        failed = f"  rank      : 1 (local_rank: 1)\n  exitcode  : -6 (pid: {pid})\n"
+        table = f"Failures:\n  <NO_OTHER_FAILURES>\nRoot Cause (first observed failure):\n[0]:\n  time      : 2026-02-02_03:21:00\n{failed}"
+        (tmp_path / f"{name}.log").write_text(caught(0, "03:20:00", 7) + table)
+    ((_, why),) = parted(tmp_path)
+    assert why == "its ranks are other processes"
+
+
+def test_steps_that_are_done_again_after_trouble_are_of_a_later_run(tmp_path: Path) -> None:
+    error = "[rank1]: 2026-02-02 03:10:00,600 | ERROR | trainer | RuntimeError: shard 7 is missing\n"
+    (tmp_path / "a.log").write_text("".join(steps(r, 40, range(5)) for r in range(2)) + error)
+    later = "".join(steps(r, 40, range(5)) for r in range(2)).replace(" 03:", " 04:")
+    (tmp_path / "b.log").write_text(later)
+    ((kept_paths, why),) = parted(tmp_path)
+    assert (kept_paths, why) == (["b.log"], "its lines end before the diagnosed run begins")
+
+
+def test_an_attempt_without_a_time_is_no_other_job(tmp_path: Path) -> None:
+    """The second attempt runs with fewer ranks on other hosts; its folder says that it is the newer one."""
+    for attempt, size, at in ((0, 4, "E202 03:20:00.050510987"), (1, 2, "E")):
+        for rank in range(size):
+            folder = tmp_path / f"attempt_{attempt}" / str(rank)
+            folder.mkdir(parents=True)
+            (folder / "stderr.log").write_text(f"export WORLD_SIZE={size}\n" + watchdog(rank, 7 + attempt, at=at))
+    found = nccldoctor.analyze(tmp_path)
+    assert {e.seq for e in found.case.events if e.kind == "collective-timeout"} == {8}  # type: ignore[attr-defined]
+    assert [gap.what for gap in found.case.gaps if gap.apart] == ["earlier attempts of the job"]
+
+
+def test_a_dump_goes_to_the_run_with_the_nearest_times() -> None:
+    """Two runs of one size, a minute apart: rank 3 of the older one, and rank 2 of the newer, left no dump."""
+    old, new = hang(1, at=-60.0), hang(2)
+    read = ingested(*old[:3], *new[:2], new[3])
+    assert kept(separate_jobs.one_job(read)) == [read.batch.dumps[i].path for i in (3, 4, 5)]
+
+
+def test_a_dump_that_ends_before_the_steps_of_its_rank_is_left_out(tmp_path: Path) -> None:
+    """The job of a minute before left the dump of rank 1 in the same folder."""
+    recorded_ranks = hang(2)
+    write(tmp_path, [recorded_ranks[0], hang(2, at=-60.0)[1], *recorded_ranks[2:]])
+    for rank in range(4):
+        printed = (
+            f"[rank{rank}]: {wall(s):%Y-%m-%d %H:%M:%S},000 | INFO | trainer | step {s}/500\n" for s in range(1, 6)
+        )
+        (tmp_path / f"rank_{rank}.log").write_text("".join(printed))
+    found = nccldoctor.analyze(tmp_path)
+    assert [gap.what for gap in found.case.gaps if gap.lost] == ["nccl_trace_rank_1"]
 
 
 def test_a_rotated_log_is_one_run(tmp_path: Path) -> None:
