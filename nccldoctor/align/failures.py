@@ -38,6 +38,7 @@ from nccldoctor.events import (
     OutOfMemory,
     Phase,
     ProcessExit,
+    Progress,
     RasStatus,
     SchedulerEvent,
     SocketError,
@@ -414,8 +415,18 @@ def _silent_exits(case: Case, liveness: Liveness) -> Iterator[Failure]:
         if event.exitcode is None and event.signal is None and event.reporter in NOTICED:
             is_other_observer = event.is_heartbeat_loss or isinstance(alarm, AbsenceReport)
             was_before = event.is_told_afterwards or can_precede_alarm(liveness, event)
+            if event.is_heartbeat_loss and _has_ended_with_job(liveness, event.rank):
+                continue
             if not has_complaint or (is_other_observer and was_before):
                 yield _failure(liveness, CauseClass.DIED, event, certain=event.is_heartbeat_loss)
+
+
+def _has_ended_with_job(liveness: Liveness, rank: int | None) -> bool:
+    """True of a rank that finished, where every rank that logged steps or phases finished or reached the last step."""
+    logged = [own for r in liveness.logged if (own := liveness.activity(r)).steps or own.phases]
+    at_last = [isinstance(own.step_event, Progress) and own.step_event.step == own.step_event.total for own in logged]
+    are_done = all(own.has_finished or is_last for own, is_last in zip(logged, at_last, strict=True))
+    return rank is not None and liveness.activity(rank).has_finished and are_done
 
 
 def _ranks_of_node(case: Case, hosts: Hosts, event: SchedulerEvent) -> Ranks:

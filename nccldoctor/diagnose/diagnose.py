@@ -37,12 +37,11 @@ def diagnose(facts: Facts) -> Judgement:
     if facts.stalls and _has_no_complaint(facts):
         doubt = _doubt_without_complaint(facts)
         proposals = [replace(p, ranked=tuple(_with_doubt(facts, c, doubt) for c in p.ranked)) for p in proposals]
-    if folded := facts.case.folded:
-        doubt = Doubt.at_most(Confidence.MEDIUM, say("doubts.folded", ranks=Ranks(folded)))
-        proposals = [
-            replace(p, ranked=tuple(replace(c, doubts=strongest_first((*c.doubts, doubt))) for c in p.ranked))
-            for p in proposals
-        ]
+    if fold := facts.case.fold:
+        doubt = Doubt.at_most(Confidence.MEDIUM, say("doubts.folded", ranks=fold.ranks))
+        kept = [[c for c in p.ranked if not c.ranks & fold.ranks] for p in proposals]
+        told = [tuple(replace(c, doubts=strongest_first((*c.doubts, doubt))) for c in ranked) for ranked in kept]
+        proposals = [replace(p, ranked=ranked or p.ranked) for p, ranked in zip(proposals, told, strict=True)]
     return decide(facts, proposals)
 
 

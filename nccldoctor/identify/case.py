@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from nccldoctor.events import CallTimeout, Event, Events, ExceptionRaised, Note, ProcessExit, WorkStatus
 from nccldoctor.identify.groups import Groups
-from nccldoctor.identify.launcher_tables import LauncherTable, Reporter, launcher_tables, left_out
+from nccldoctor.identify.launcher_tables import LauncherTable, Reporter, launcher_tables, ranks_off_table
 from nccldoctor.identify.nccl_counters import NcclCounters
 from nccldoctor.identify.pods import Pods
 from nccldoctor.model import Gap, Group, Source, Unexplained
@@ -58,6 +58,17 @@ class Skew(Struct, frozen=True):
     def is_clock_of(self, event: Event) -> bool:
         """True when the event's time is by this clock."""
         return event.rank in self.ranks or (self.host is not None and event.host == self.host)
+
+
+class Fold(Struct, frozen=True):
+    """Ranks without a line of a kind that Ray folded. *Repeated 4x* are that line and three of others.
+
+    ``is_of_all``: as many lines were folded as ranks are silent. Else some rank printed none, and nobody knows which.
+    """
+
+    ranks: Ranks
+    line: Event
+    is_of_all: bool
 
 
 class Case(Struct, frozen=True, dict=True):
@@ -161,24 +172,20 @@ class Case(Struct, frozen=True, dict=True):
         return out
 
     @cached_property
-    def folded(self) -> Mapping[int, Event]:
-        """The ranks whose line Ray folded into one that another rank printed, with that line.
-
-        Of 8 ranks four give up on a call, the last with *repeated 4x across cluster*: the other four gave up as well. Where fewer lines
-        were folded than ranks are silent, some rank printed none, and nobody knows which.
-        """
-        counts = {e.place: int(e.detail) for e in self.of(Note) if e.what == "folded"}
+    def fold(self) -> Fold | None:
+        """The silent ranks whose lines Ray may have folded into one that another rank printed."""
+        counts = {e.place: int(e.detail) - 1 for e in self.of(Note) if e.what == "folded"}
         for kind in (WorkStatus, CallTimeout, ExceptionRaised) if counts and self.world_size is not None else ():
-            rows = [e for e in self.events.of_kind(kind) if e.place in counts]
-            silent = self.world - Ranks(e.rank for e in self.events.of_kind(kind) if e.rank is not None)
-            if rows and len(silent) <= sum(counts[place] for place in {e.place for e in rows}):
-                return dict.fromkeys(silent, rows[-1])
-        return {}
+            events = self.events.of_kind(kind)
+            places = {e.place: e for e in events if e.place in counts}
+            if places and (silent := self.world - Ranks(e.rank for e in events if e.rank is not None)):
+                return Fold(silent, list(places.values())[-1], len(silent) <= sum(map(counts.__getitem__, places)))
+        return None
 
     @cached_property
-    def left_out(self) -> Mapping[int, list[ProcessExit]]:
+    def unlisted_ranks(self) -> Mapping[int, list[ProcessExit]]:
         """The ranks that torchrun's table of their node leaves out, with its rows: they had ended with 0."""
-        return left_out(self.events, self.rank_host, self.world_size)
+        return ranks_off_table(self.events, self.rank_host, self.world_size)
 
     @cached_property
     def _launchers(self) -> Mapping[Reporter, LauncherTable]:

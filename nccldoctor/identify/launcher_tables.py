@@ -47,7 +47,7 @@ def launcher_tables(exits: Iterable[ProcessExit]) -> dict[Reporter, LauncherTabl
     return dict(tables)
 
 
-def left_out(events: Events, hosts: Mapping[int, str], size: int | None) -> dict[int, list[ProcessExit]]:
+def ranks_off_table(events: Events, hosts: Mapping[int, str], size: int | None) -> dict[int, list[ProcessExit]]:
     """The ranks that torchrun's table of their node leaves out, each with the rows of that table.
 
     Torchrun lists all ranks of a node but those that ended with 0: of a node whose ranks begin at 4 it lists 4, 5 and 7, and 6 is left

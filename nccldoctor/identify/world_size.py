@@ -73,7 +73,7 @@ def _sizes_of_the_job(events: Events) -> Iterator[int]:
 
 
 def gpus_by_ras(events: Iterable[RasStatus]) -> int:
-    """All GPUs by the summary of RAS; else by its table, where a communicator holds those of every row. 0 where neither says so.
+    """All GPUs by the summary of RAS, else by a communicator that holds those of every row; else 0.
 
     The table lists the communicators of all processes: one of 16 ranks, and eight of 2 on 16 GPUs.
     """

@@ -29,7 +29,7 @@ from nccldoctor.parsers.engine.sampling import Sampler
 from nccldoctor.parsers.engine.unexplained import LAST_UNEXPLAINED, is_failure_like, is_no_message, unexplained
 from nccldoctor.parsers.engine.window import REACH, Buffer, Outer
 from nccldoctor.parsers.line_prefix.labels import Labels, behind_label, has_labels
-from nccldoctor.parsers.line_prefix.rank_labels import RankLabel, rank_label
+from nccldoctor.parsers.line_prefix.rank_labels import rank_label
 from nccldoctor.parsers.python.tracebacks import is_code_in_traceback
 
 FIRST = 64 << 10
@@ -173,8 +173,9 @@ class _Scan:
             if has_labels(head) if self.is_labelled is None else self.is_labelled:
                 buffer.read = behind_label
                 self.labels.study(head)
-            elif first and self.is_labelled is None and (label := self._rank_label(head)) is not None:
-                buffer.read = label.records
+            elif first and self.is_labelled is self.source.rank is self.source.local_rank is None:
+                tail = bytes(buffer.data[max(len(head), buffer.high - REACH) : buffer.high])
+                buffer.read = rank_label(head + tail) or buffer.read
             limit = buffer.high if over else self._safe_limit(done)
             self.sampler.before_block(buffer, first, over)
             self.sampler.gather_calls(buffer, done, limit, self._line_number_at(done))
@@ -186,13 +187,6 @@ class _Scan:
         lines = self.number - (buffer.high == 0 or buffer.data[buffer.high - 1] == 0x0A)
         self._note_last_line()
         return self._result(lines)
-
-    def _rank_label(self, head: bytes) -> RankLabel | None:
-        """The label that a script prints, where several ranks write to the file."""
-        if self.source.rank is not None or self.source.local_rank is not None:
-            return None
-        tail = bytes(self.buffer.data[max(len(head), self.buffer.high - REACH) : self.buffer.high])
-        return rank_label(head + tail)
 
     def _note_last_line(self) -> None:
         """Note the last line of a file of one rank, if it has a time: the rank was alive then."""

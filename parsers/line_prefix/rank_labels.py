@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Callable
 from itertools import pairwise
 
 from msgspec import Struct
@@ -18,17 +19,14 @@ from nccldoctor.parsers.base import Mark
 from nccldoctor.parsers.line_prefix.prefixes import SEPARATOR, records, without_codes
 from nccldoctor.patterns import lazy
 
-_FRONT = (
+_FRONT = (  # names and levels that loggers leave in front of a label
     r"\s{0,4}(?:\[[A-Za-z][\w./-]{0,40}\] ?|[A-Za-z_.]{1,40} ?[:|-] {1,2}"
     r"|(?:DEBUG|INFO|NOTICE|WARNING|ERROR|CRITICAL) {1,4}){0,3}?"
 )
-"""What loggers leave in front of a label: names and levels."""
-
 _BEHIND = r"(?=[\s\[(])[:|,> -]{0,4}"
-
 _LABEL = lazy(
     _FRONT
-    + r"(?P<open>[\[(<{#|]?)(?P<word>(?:[A-Za-z_]{1,16}[ _=:#.-]{0,2})?)(?P<number>\d{1,5})(?P<of>(?: ?/ ?\d{1,5})?)"
+    + r"(?P<open>[\[(<{#|]?)(?P<word>(?:[A-Za-z_]{1,16}[ _=:#.-]{0,2})?)(?P<number>\d{1,5})(?: ?/ ?(?P<size>\d{1,5}))?"
     r"(?P<close>[\])>}|:,]{0,2})" + _BEHIND
 )
 _COUNTER = lazy(
@@ -40,89 +38,73 @@ _WORLD = lazy(r"(?i)\bworld(?:[ _-]?size)?\W{1,3}(\d{1,6})\b")
 _NAMED = lazy(r"(?i)\brank\s{0,12}[:=#]?\s?(\d{1,6})\b")
 _DIGITS = lazy(r"\d+")
 
-_FIRST = 160
-"""Lines after which a file without anything that comes back is given up."""
+_FIRST = 160  # lines after which a file is given up in which no number comes back
 _SHARE, _UNCONFIRMED = 0.3, 0.8
 """Of the lines between the first and the last label, as messages may have several lines; and where nothing else tells of ranks."""
 
 
-class RankLabel(Struct, frozen=True):
-    """The label of a file; ``records`` reads a line with it."""
-
-    pattern: re.Pattern[str]
-
-    def records(self, raw: str) -> list[tuple[Mark, str]]:
-        """The records of a line, each with the rank of its label."""
-        return [self._labelled(mark, body) for mark, body in records(raw)]
-
-    def _labelled(self, mark: Mark, body: str) -> tuple[Mark, str]:
-        m = self.pattern.match(body) if mark.rank is None and not mark.is_native else None
-        if m is None:
-            return mark, body
-        writer = f"r{int(m['number'])}"
-        stream = SEPARATOR.join(filter(None, (mark.stream, writer)))
-        return replace(mark, rank=int(m["number"]), stream=stream), body[m.end() :]
-
-
 class _Seen(Struct):
-    """What stood behind one form of label: the place among the lines, the number, and the rest of the line."""
+    """One form of label: the numbers by line, sizes beside them, and what stands behind, each with its numbers."""
 
     at: list[int] = []
     numbers: list[int] = []
     sizes: set[int] = set()
     rests: dict[str, set[int]] = {}
-    share: float = 0.0
 
 
-def rank_label(text: bytes) -> RankLabel | None:
-    """The label that tells the ranks of a text apart; None where nothing does for sure."""
-    forms: dict[tuple[str, ...], _Seen] = defaultdict(_Seen)
+def rank_label(text: bytes) -> Callable[[str], list[tuple[Mark, str]]] | None:
+    """What reads the records of a line with the rank of its label; None where no label surely tells ranks."""
+    forms: dict[tuple[str, str, bool, str], _Seen] = defaultdict(_Seen)
     lines = without_codes(text.decode("utf-8", "replace")).split("\n")
-    named, others = set[int](), list[int]()
+    named, others = {int(n) for line in lines for n in _NAMED.findall(line)}, list[int]()
     for at, raw in enumerate(lines):
-        if at == _FIRST and not any(len(seen.numbers) > 9 and _is_mixed(seen.numbers) for seen in forms.values()):
+        if at == _FIRST and not any(b < a for seen in forms.values() for a, b in pairwise(seen.numbers)):
             return None
         for mark, body in () if not raw.strip() or raw[0] == " " or raw.startswith("[rank") else records(raw):
             if mark.rank is not None:
                 named.add(mark.rank)
-            elif not mark.is_native and (m := _LABEL.match(body)) is not None and not _COUNTER.match(m["word"]):
-                seen = forms[m["open"], m["word"], "/" if m["of"] else "", m["close"]]
+                continue
+            others.append(at)
+            m = None if mark.is_native else _LABEL.match(body)
+            if m is not None and not _COUNTER.match(m["word"]):
+                seen = forms[m["open"], m["word"], m["size"] is not None, m["close"]]
                 seen.at.append(at)
                 seen.numbers.append(int(m["number"]))
-                seen.sizes.update(map(int, _DIGITS.findall(m["of"])))
+                seen.sizes.update([int(m["size"])] if m["size"] else ())
                 seen.rests.setdefault(_DIGITS.sub("", body[m.end() : m.end() + 60]), set()).add(seen.numbers[-1])
-            others += [at] * (mark.rank is None)
-    joined = "\n".join(lines)
-    named |= {int(n) for n in _NAMED.findall(joined)}
-    worlds = {int(n) for n in _WORLD.findall(joined)}
-    for key, seen in sorted(forms.items(), key=lambda item: -len(item[1].at)):
-        seen.share = len(seen.at) / max(1, sum(seen.at[0] <= at <= seen.at[-1] for at in others))
-        if _tells_ranks(seen, key, named, worlds):
-            start, word, of, close = map(re.escape, key)
-            size = r" ?/ ?\d{1,5}" if of else ""
-            return RankLabel(re.compile(rf"{_FRONT}{start}{word}(?P<number>\d{{1,5}}){size}{close}{_BEHIND}"))
+    worlds = {int(n) for line in lines for n in _WORLD.findall(line)}
+    for (start, word, has_size, close), seen in sorted(forms.items(), key=lambda item: -len(item[1].at)):
+        share = len(seen.at) / sum(seen.at[0] <= at <= seen.at[-1] for at in others)
+        if share >= _SHARE and _are_ranks(seen, word, bool(start or has_size or close) and share, named, worlds):
+            size = r" ?/ ?\d{1,5}" if has_size else ""
+            label = rf"{re.escape(start + word)}(?P<number>\d{{1,5}}){size}{re.escape(close)}"
+            pattern = re.compile(_FRONT + label + _BEHIND)
+            return lambda raw: [_labelled(pattern, mark, body) for mark, body in records(raw)]
     return None
 
 
-def _is_mixed(numbers: list[int]) -> bool:
-    """True of numbers that come back."""
-    return any(b < a for a, b in pairwise(numbers))
+def _labelled(pattern: re.Pattern[str], mark: Mark, body: str) -> tuple[Mark, str]:
+    m = pattern.match(body) if mark.rank is None and not mark.is_native else None
+    if m is None:
+        return mark, body
+    stream = SEPARATOR.join(filter(None, (mark.stream, f"r{int(m['number'])}")))
+    return replace(mark, rank=int(m["number"]), stream=stream), body[m.end() :]
 
 
-def _tells_ranks(seen: _Seen, key: tuple[str, ...], named: set[int], worlds: set[int]) -> bool:
+def _are_ranks(seen: _Seen, word: str, share: float, named: set[int], worlds: set[int]) -> bool:
     """True where these numbers can be nothing but ranks."""
     values, size = set(seen.numbers), max(seen.sizes | {max(seen.numbers) + 1})
-    is_all = values == set(range(size)) or (len(seen.sizes) == 1 and max(values) < max(seen.sizes))
-    if len(values) < 2 or not is_all or len(seen.sizes) > 1 or len(seen.numbers) < 2 * len(values):
+    is_all = values == set(range(size)) or (bool(seen.sizes) and max(values) < max(seen.sizes))
+    is_other_size = (bool(worlds) and size not in worlds) or max(named, default=0) >= size
+    if len(values) < 2 or not is_all or len(seen.sizes) > 1 or is_other_size or len(seen.numbers) < 2 * len(values):
         return False
-    if (worlds and size not in worlds) or max(named, default=0) >= size:
-        return False
-    if SAYS_RANK.match(key[1]) is None and size not in worlds and len(named) < 2:
+    says_rank = SAYS_RANK.match(word) is not None
+    if not says_rank and size not in worlds and len(named) < 2:
         in_order = all(b in (a, (a + 1) % size) for a, b in pairwise(seen.numbers))
-        if in_order or _OF_HOST.search(key[1]) or seen.share < _UNCONFIRMED or not (key[0] + key[2] + key[3]):
+        if in_order or _OF_HOST.search(word) or share < _UNCONFIRMED:
             return False
-    first, last = {n: i for i, n in reversed(list(enumerate(seen.numbers)))}, {n: i for i, n in enumerate(seen.numbers)}
-    come_back = sum(2 * (last[n] - first[n]) > len(seen.numbers) for n in values)
+    places = list(enumerate(seen.numbers))
+    last, first = {n: i for i, n in places}, {n: i for i, n in reversed(places)}
+    come_back = sum(2 * (last[n] - first[n]) > len(places) for n in values)
     shared = [rest for rest, who in seen.rests.items() if len(who) > 1 and any(map(str.isalpha, rest))]
-    kinds = 1 if SAYS_RANK.match(key[1]) is not None else 2  # of messages
-    return seen.share >= _SHARE and 2 * come_back > len(values) and len(shared) >= kinds
+    return 2 * come_back > len(values) and len(shared) > (0 if says_rank else 1)

@@ -27,9 +27,10 @@ def add_watchdog_lines(case: Case, progress: dict[tuple[int, int], GroupProgress
             _add_line(case, progress, event, event.seq, None, None)
         else:
             _add_line(case, progress, event, None, event.last_enqueued, event.last_completed)
-    for rank, told in case.folded.items():
-        group = group_of(case, told)
-        if group is not None and (twin := progress.get((group, told.rank or 0))) is not None:
+    fold = case.fold
+    group = group_of(case, fold.line) if fold is not None and fold.is_of_all else None
+    if fold is not None and group is not None and (twin := progress.get((group, fold.line.rank or 0))) is not None:
+        for rank in fold.ranks:
             progress.setdefault((group, rank), replace(twin, rank=rank))
 
 
@@ -91,7 +92,7 @@ def group_of(case: Case, event: Event) -> int | None:
 
 
 def with_counted_members(case: Case) -> Case:
-    """Gives groups that only lines name all members that the sizes of their gathers count, where the heard ones show the stride.
+    """Gives groups that only lines name all members that a gather counts, where those heard show the stride.
 
     A group that has all ranks of the job is known, too.
     Ranks 4 and 6 are ranks 0 and 1 of dp, whose gather makes 4,000 elements of 1,000: its members are 4, 6, 8 and 10.

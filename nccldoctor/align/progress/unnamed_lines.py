@@ -146,7 +146,7 @@ def stride_of(seats: Seats) -> int:
 
 
 def _by_seats(case: Case, known: Mapping[LineKey, int], keys: Sequence[LineKey]) -> Iterator[tuple[LineKey, int]]:
-    """Calls with the number, operation and size of those of a group that lines name, of ranks that sit where its next members do.
+    """Calls that equal one of a group that lines name, of ranks that sit where its next members do.
 
     Sister groups make the same calls, so that a place must prove it: two members show the stride; a rank that is its own number inside a
     group has all lower ones beside it; and sisters would not give three and more ranks places in one row. Ranks 0 and 2 are ranks 0 and
@@ -166,13 +166,13 @@ def _by_seats(case: Case, known: Mapping[LineKey, int], keys: Sequence[LineKey])
     for key in keys:
         groups = of_call[key[1:]] if key[3] is not None and key in seat_of else set()
         is_row = len(groups) == 1 and key[1:] in in_row
-        fitting = [g for g in groups if seats[g] and (is_row or _fits(frozenset(seats[g]), seat_of[key]))]
+        fitting = [g for g in groups if seats[g] and (is_row or _is_place_of_next(frozenset(seats[g]), seat_of[key]))]
         if len(fitting) == 1 and case.groups[fitting[0]].learned == "log":
             yield key, fitting[0]
 
 
-def _fits(seats: Seats, new: tuple[int, int]) -> bool:
-    """True where the others show the stride that leads to this place, or each rank is its own number in the group."""
+def _is_place_of_next(seats: Seats, new: tuple[int, int]) -> bool:
+    """True where the stride of the others leads to this place, or each rank is its own number."""
     stride = stride_of(seats)
     return (stride > 0 and stride_of(seats | {new}) == stride) or all(rank == seat for rank, seat in seats | {new})
 

@@ -46,16 +46,12 @@ def standing_of(looks: Looks, world: Ranks) -> Standing:
     known = [s for s in outside if not s.can_wait] if quiet else outside
     if not known:
         known, quiet = [*outside, *quiet], []
-    steady = [s for s in known if s.posture.is_gone or _was_always_outside(looks, s)]
+    steady = [s for s in known if s.posture.is_gone or not any(seen.posture.is_wait for seen in looks.seen(s.process))]
     unclear = [s for s in others if s not in steady]
     is_complete = all(s.rank is not None for s in now)  # else the process without a rank may be the silent one
     silent = Ranks(world - {s.rank for s in now if s.rank is not None}) if waiting and is_complete else Ranks()
     apart = [] if others else _apart(waiting)
     return Standing(tuple(waiting), tuple(apart), tuple(steady), tuple(unclear), silent, bool(guessed))
-
-
-def _was_always_outside(looks: Looks, stance: Stance) -> bool:
-    return not any(seen.posture.is_wait for seen in looks.seen(stance.process))
 
 
 def _crowd(stances: Iterable[Stance]) -> list[Stance]:
@@ -66,10 +62,6 @@ def _crowd(stances: Iterable[Stance]) -> list[Stance]:
     if count < 2 or 3 * count < 2 * len(stances):
         return []
     return [s for s in stances if s.place == place and s.posture is Posture.QUIET]
-
-
-def _is_receive(stance: Stance) -> bool:
-    return "recv" in stance.op.lower() and "send" not in stance.op.lower()
 
 
 def _apart(waiting: list[Stance]) -> list[Stance]:
@@ -87,8 +79,8 @@ def _apart(waiting: list[Stance]) -> list[Stance]:
     most, count = calls.most_common(1)[0]
     few = [s for s in known if s.call != most]
     transfers, is_whole = [s for s in known if is_transfer(s.op)], len(few) == 1 and len(known) == len(waiting)
-    if transfers and not (
-        is_whole and (transfers == few or (few[0] not in transfers and all(map(_is_receive, transfers))))
-    ):
+    ops = [s.op.lower() for s in transfers]
+    is_chain = few[0] not in transfers and all("recv" in op and "send" not in op for op in ops)
+    if transfers and not (is_whole and (transfers == few or is_chain)):
         return []
     return few if 2 * len(few) <= count or len(few) == count == 1 else []

@@ -35,6 +35,7 @@ TRANSFERS = re.compile(
 )
 
 _OF_MPI = lazy(r"(?i:p?mpi_\w+)")
+_SPECIAL = lazy(r"__\w+__")  # ``__reduce__`` pickles an object and reduces nothing
 
 _SPEAKS_OF_PEERS = lazy(
     r"(?:^|_)(?:all_?reduce\w*|reduce|all_?gather\w*|gather|scatter|broadcast|bcast|barrier|all_?to_?all\w*|sync|synchronize"
@@ -160,7 +161,7 @@ def _read(frames: tuple[str, ...], state: str) -> tuple[Posture, str, str, tuple
         return Posture.LEAVING, "", words, path
     own = split_frame(path[0])[0] if path else ""
     if not is_active and own and first_meaningful(frames)[0] == own:
-        if _SPEAKS_OF_PEERS.search(own) and not _is_special(own):
+        if _SPEAKS_OF_PEERS.search(own) and not _SPECIAL.fullmatch(own):
             return Posture.CALL, own, f"{_WAITS_IN}{own}", path
         if not words:
             return Posture.QUIET, "", "", path
@@ -171,11 +172,6 @@ def _read(frames: tuple[str, ...], state: str) -> tuple[Posture, str, str, tuple
 def python_frames(frames: tuple[str, ...]) -> tuple[str, ...]:
     """The Python frames that mean something alone, as any tool prints them. What waits in a lock polls it, and doesn't move."""
     return tuple(as_any_tool_prints(frame) for frame in frames if ".py:" in frame and not is_neutral(frame))
-
-
-def _is_special(function: str) -> bool:
-    """True of a method that Python names: ``__reduce__`` pickles an object and reduces nothing."""
-    return function.startswith("__") and function.endswith("__")
 
 
 def is_transfer(op: str) -> bool:

@@ -133,7 +133,7 @@ def _suspects(facts: Facts, stall: ObservedStall) -> Ranks:
     if stall.kind not in (StallKind.ABSENT, StallKind.HIDDEN):
         return ranks_without_alarm(facts) or devices_not_heard_of(stall.job.open_reports) or ranks_apart(facts) or odd
     is_most = facts.case.world_size is None and 2 * len(stall.ranks) > len(facts.case.world)
-    if is_overtaken(facts):
+    if is_overtaken(facts) or facts.case.fold is not None:
         return Ranks()
     return stall.ranks & odd or (Ranks() if is_most else stall.ranks)
 
@@ -194,6 +194,8 @@ def _headline_of_call(facts: Facts, stall: ObservedStall, call: StuckCall) -> He
     ends = (e for e in facts.case.of(ProcessExit) if e.exitcode is None and e.rank not in call.inside)
     if ended := next(ends, None):
         return headline_of("undetermined.process-exited-too", first=waiting, process=process_name(ended))
+    if facts.case.fold is not None:
+        return headline_of("undetermined.others-folded", first=waiting)
     suspects = _suspects(facts, stall)
     if stall.kind is StallKind.ABSENT and 0 < len(suspects) <= MOST_SUSPECTS:
         return headline_of("undetermined.may-be-missing", first=waiting, suspects=[f"rank {rank}" for rank in suspects])

@@ -57,13 +57,13 @@ def find_quiet_ranks(facts: Facts, stall: Stall) -> QuietRanks | None:
         stall.kind not in (StallKind.NOTHING, StallKind.CRASH)
         or facts.failures
         or case.world_size is None
-        or case.folded
+        or case.fold is not None
     ):
         return None
     complaints = {e.rank: e for e in reversed([*case.of(SocketError), *case.of(ExceptionRaised)]) if _is_complaint(e)}
     quiet = case.world - Ranks(r for r in complaints if r is not None)
     is_few = 0 < 3 * len(quiet) <= len(case.world) or facts.hosts.is_whole(quiet)
-    if not is_few or not frozenset(quiet) <= liveness.log_read | liveness.exited | case.left_out:
+    if not is_few or not frozenset(quiet) <= liveness.log_read | liveness.exited | case.unlisted_ranks:
         return None
     if not any(is_gloo_timeout(e) or _is_broken(e) for e in complaints.values()) or any(case.of(CollectiveMismatch)):
         return None

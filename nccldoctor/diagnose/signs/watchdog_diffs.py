@@ -151,7 +151,7 @@ def _differing_timeouts(
     ordered = sorted(sides.values(), key=lambda s: (-len(s), min(s)))
     majority = Ranks(ordered[0]) if len(ordered[0]) * 2 > len(values) and len(ordered[0]) >= 3 else Ranks()
     ranks = Ranks(r for s in ordered for r in s)
-    silent = _members(facts, events[0]) - ranks
+    silent = _possible_members(facts, events[0]) - ranks
     majority = majority if len(majority) > len(ranks - majority) + len(silent) else Ranks()
     odd = ranks - majority if majority else Ranks()
     first = next(e for e in events if not odd or e.rank in majority)
@@ -192,8 +192,8 @@ def _sides_headline(
     return headline_of("disagree.size-mismatch", call=call, sides=sent)
 
 
-def _members(facts: Facts, line: CollectiveTimeout) -> Ranks:
-    """The members of the group of a line; whole hosts of eight where only the highest rank of the job is known."""
+def _possible_members(facts: Facts, line: CollectiveTimeout) -> Ranks:
+    """The members of the group of a line. Where only the highest rank is known, hosts of eight are whole."""
     number, size = group_of(facts.case, line), facts.case.world_at_least
     group = facts.case.groups[number] if number is not None else None
     if group is not None and group.learned not in ("assumed", "log"):

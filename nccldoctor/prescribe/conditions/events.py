@@ -185,7 +185,7 @@ def exit_(context: Context, *, of: Who = "culprit", code: tuple[int, ...] = (), 
     """The launcher saw such a rank end with one of these codes or signals (``SIGKILL`` is also -9 and 137)."""
     asked = f"{context.in_words(of)} exited with {listed((*map(str, code), *signal))}"
     ends = list(_matching(context, ProcessExit, of))
-    rows = [row for r in context.ranks_of(of) for row in context.survey.case.left_out.get(r, ())]
+    rows = [row for r in context.ranks_of(of) for row in context.survey.case.unlisted_ranks.get(r, ())]
     if 0 in code and rows and not ends:
         return Met(asked, "the launcher's table of its node leaves it out", str(rows[0].place))
     for end in ends:

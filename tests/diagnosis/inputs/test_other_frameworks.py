@@ -514,3 +514,32 @@ def test_a_rank_of_sglang_that_loaded_and_waited_for_others_is_no_culprit() -> N
     assert (ruling.cause, ruling.ranks) == ("raised", "2"), str(ruling)
     own = scheduler_of_sglang(1, "17:07:12", "ValueError: layer 3 has another shape")
     assert read({"engine.log": own}).ranks == "1"
+
+
+LOST_TASKS = (
+    "E1122 18:37:18.972151    9577 coordination_service.cc:1549] [78] Use error polling to propagate the following error to all "
+    "tasks: UNAVAILABLE: The following tasks are unhealthy (stopped sending heartbeats):\n1\n2\nThe tasks have crashed. Check the task logs.\n"
+)
+
+
+def jax_steps(task: int, last: int, total: int = 2000, *, end: bool = False) -> str:
+    lines = [
+        f"I1122 18:30:0{n}.000000 {7000 + task} train.py:88] step {last - 4 + n} of {total} loss 2.1\n"
+        for n in range(5)
+    ]
+    return "".join(lines) + ("I1122 18:33:00.000000 7001 train.py:99] Training finished\n" if end else "")
+
+
+@pytest.mark.parametrize("own", [jax_steps(0, 2000), jax_steps(0, 2000, end=True), ""])
+def test_tasks_that_finished_with_the_job_did_not_die_of_lost_heartbeats(own: str) -> None:
+    files = {f"task_{task}.log": jax_steps(task, 2000, end=True) for task in (1, 2)}
+    ruling = read({**files, "task_0.log": own + LOST_TASKS})
+    assert (ruling.blamed, ruling.cause in ("none", "undetermined")) == (set(), True), str(ruling)
+
+
+@pytest.mark.parametrize("end", [True, False])
+def test_tasks_that_ended_before_the_job_are_lost(end: bool) -> None:
+    """Task 0 is at step 1203 of 2000: tasks 1 and 2 left early."""
+    files = {f"task_{task}.log": jax_steps(task, 1203, end=end) for task in (1, 2)}
+    ruling = read({**files, "task_0.log": jax_steps(0, 1203) + LOST_TASKS})
+    assert (ruling.cause, ruling.ranks) == ("died", "1-2"), str(ruling)

@@ -166,12 +166,6 @@ def _is_first_end_open(standing: Standing, culprits: Sequence[Stance]) -> bool:
     return len(ended) > 1 or bool(ended and standing.silent)
 
 
-def _is_everyone_clear(facts: Facts, standing: Standing) -> bool:
-    """True when each rank stood at one place at every look: in the call, or outside it."""
-    seen = where.known_ranks(standing.waiting) | where.known_ranks(standing.outside)
-    return _is_unmoved(facts, standing) and frozenset(facts.case.world) <= seen
-
-
 def _doubts_of_unmoved(facts: Facts, standing: Standing, culprits: Sequence[Stance]) -> Iterator[Doubt]:
     """Two equal looks catch a rank that is late in every step at the same work, too.
 
@@ -183,7 +177,8 @@ def _doubts_of_unmoved(facts: Facts, standing: Standing, culprits: Sequence[Stan
     elif facts.looks.steps and not all(s.shown for s in culprits):
         yield Doubt.at_most(Confidence.MEDIUM, say("doubts.rare-by-name"))
     elif not all(s.shown in where.ASKS_A_PERSON for s in culprits):
-        known = Confidence.HIGH if _is_everyone_clear(facts, standing) else Confidence.MEDIUM
+        stood = where.known_ranks((*standing.waiting, *standing.outside)) if _is_unmoved(facts, standing) else Ranks()
+        known = Confidence.HIGH if facts.case.world <= stood else Confidence.MEDIUM
         yield Doubt(say("doubts.steps-may-continue"), known, Confidence.MEDIUM)
 
 

@@ -189,7 +189,7 @@ def _quiet_and_gone(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     gone = stall.quiet
     if gone is None or not gone.connection_broke or any(stall.alive[r] for r in gone.ranks):
         return None
-    if not frozenset(gone.ranks) <= facts.case.left_out.keys():
+    if not frozenset(gone.ranks) <= facts.case.unlisted_ranks.keys():
         return stall.conclude_quiet(gone, "absent.quiet-and-gone")
     found = stall.conclude_quiet(gone, "absent.quiet-and-unlisted")
     rows = [_row_beside(facts, r) for r in list(gone.ranks)[:2]]
@@ -308,7 +308,7 @@ def _left_early(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     }
     gone = (r for r in stall.named if not (own(r).exits or own(r).teardown or own(r).is_alive))
     ranks = Ranks(zeros or gone)
-    is_left_out = frozenset(ranks - zeros) <= facts.case.left_out.keys()
+    is_left_out = frozenset(ranks - zeros) <= facts.case.unlisted_ranks.keys()
     has_kept = stall.call is not None and bool(show_kept_connections(facts, stall.call))
     if not ranks or not is_left_out or (has_kept and not zeros):
         return None
@@ -329,7 +329,7 @@ def _left_early(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
 
 def _row_beside(facts: Facts, rank: int) -> Citation:
     """A row of the launcher's table that leaves this rank out."""
-    rows = facts.case.left_out[rank]
+    rows = facts.case.unlisted_ranks[rank]
     said = say("ends.unlisted", host=rows[0].host, listed=len(rows), rank=rank)
     return Line(rows[0], said, observer="launcher")
 

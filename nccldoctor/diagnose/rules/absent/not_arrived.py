@@ -214,7 +214,7 @@ def _named_by_report(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     citations += [Line(e, say("absent.named-by-desync", ranks=e.laggards)) for e in reports[:3]]
     citations += [Line(e, say("absent.missing-by-analyzer", ranks=e.missing)) for e in analysed[:3]]
     citations += [citation for rank in list(ranks)[:3] for citation in stall.alive[rank][:2]]
-    compared = [Stalled(e.op, e.seq, group=_label(e), entered=e.members - ranks) for e in analysed]
+    compared = [Stalled(e.op, e.seq, group=_label_of_call(e), entered=e.members - ranks) for e in analysed]
     calls = [one for one in (*(Stalled(e.op, e.seq) for e in reports), *compared) if one.op or one.seq is not None]
     entered = Ranks(e.rank for e in case.of(MonitoredBarrier) if e.rank is not None)
     sure = bool(barriers) and frozenset(case.world) <= entered | ranks and all(stall.alive[rank] for rank in ranks)
@@ -234,7 +234,7 @@ def _named_by_report(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     )
 
 
-def _label(event: FrAnalysis) -> str | None:
+def _label_of_call(event: FrAnalysis) -> str | None:
     """The group of a call as reports name it; None where no line names it."""
     ref = event.group
     return Group(0, ref.uid or "", ref.desc or "", event.members, "entries").label if ref is not None else None

@@ -60,7 +60,7 @@ def _out_of_step(
     others: Sequence[CollectiveTimeout],
     may_be_gpu: bool,
 ) -> Hypothesis:
-    """Those of the smaller side where the other one is twice as large and nobody is unheard, else any of them."""
+    """The smaller side, where the other is twice as large and all members were heard; else any of them."""
     own, ahead = (Ranks(e.rank for e in side if e.rank is not None) for side in (inside, others))
     odd = min(own, ahead, key=len) if 2 * min(len(own), len(ahead)) <= max(len(own), len(ahead)) else Ranks()
     odd = odd if not call.unknown else Ranks()

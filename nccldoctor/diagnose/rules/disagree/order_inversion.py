@@ -69,8 +69,9 @@ def _left_own_order(facts: Facts, stall: ObservedStall, breaks: Sequence[OrderBr
     # A rank that stopped behind the one call may have skipped the other as well as put it off: it left its own order either way.
     is_shown = first.is_conclusive and (first.issued_later or first.surplus == 0)
     known = Confidence.HIGH if all(item.by_past for item in breaks) else Confidence.MEDIUM
-    skipped = Doubt(say("disagree.may-have-skipped", ranks=ranks, call=due), known, Confidence.MEDIUM)
-    doubts = [] if is_shown else [skipped]
+    doubts: list[Doubt] = []
+    if not is_shown:
+        doubts.append(Doubt(say("disagree.may-have-skipped", ranks=ranks, call=due), known, Confidence.MEDIUM))
     if len(ranks) > 1:
         doubts.append(Doubt.at_most(Confidence.MEDIUM, say("disagree.several-at-once")))
     peers = verb(ranks, "its peers", "their peers") if len(stall.calls) == 2 else "other ranks"

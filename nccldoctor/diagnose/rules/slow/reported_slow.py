@@ -9,7 +9,7 @@ What would refute it: a later report of that tool without the rank.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from statistics import median
 
@@ -46,7 +46,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     if facts.liveness.first_alarm is not None or facts.failures or stall.kind is StallKind.CRASH:
         return None
     if not reports:
-        return _comes_last(timed)
+        return _comes_last(timed) if stall.kind is not StallKind.ABSENT else None
     newest = reports[-1]
     ranks = newest.slow if newest.of == "rank" else Ranks()
     if stall.kind is StallKind.ABSENT and not (ranks and stall.ranks <= ranks):
@@ -61,19 +61,17 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
 
 
 def _short_kernels(facts: Facts) -> list[KernelTime]:
-    """The kernels of the boards that come last: in most calls that all of them share, those of their peers take several times as long."""
+    """The kernels of the boards that come last: in most calls those of their peers take far longer."""
     calls: dict[str, dict[str, KernelTime]] = defaultdict(dict)
     for note in facts.case.of(Note):
         if (timed := kernel_time(note)) is not None:
             calls[timed.calls][timed.board] = timed
     boards = {board for by_board in calls.values() for board in by_board}
-    compared = [one for one in calls.values() if len(one) == len(boards) >= FEWEST_BOARDS]
-    short = [
-        [t for t in one.values() if t.micros * MANY_TIMES <= median(o.micros for o in one.values())] for one in compared
-    ]
-    last = {t.board for kernels in short for t in kernels}
-    always = {b for b in last if 2 * sum(t.board == b for kernels in short for t in kernels) > len(compared)}
-    return [t for kernels in short for t in kernels if t.board in always] if 2 * len(last) < len(boards) else []
+    compared = [list(one.values()) for one in calls.values() if len(one) == len(boards) >= FEWEST_BOARDS]
+    limits = [median(timed.micros for timed in one) / MANY_TIMES for one in compared]
+    short = [timed for one, limit in zip(compared, limits, strict=True) for timed in one if timed.micros <= limit]
+    times = Counter(timed.board for timed in short)
+    return [t for t in short if 2 * times[t.board] > len(compared)] if 2 * len(times) < len(boards) else []
 
 
 def _comes_last(kernels: Sequence[KernelTime]) -> Hypothesis:
