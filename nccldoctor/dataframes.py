@@ -37,9 +37,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-_FARTHEST = 9e9
-"""Seconds since the epoch that nanoseconds reach: the year 2255."""
-
 _RANKS = (
     "rank:Int64 role.value:category host:string device:string pid:Int64 group:string completed:Int64 enqueued:Int64 "
     "waits_in:string last_sign:string"
@@ -77,7 +74,7 @@ def _columns(items: Iterable[object], columns: str) -> dict[str, Any]:
         name = _NAMES.get(path) or path.partition(".")[0]
         values = map(attrgetter(path), rows)
         out[_NAMES.get(name, name)] = _series(
-            [_text_or_none(v) for v in values] if dtype == "string" else values, dtype
+            [None if v is None else str(v) for v in values] if dtype == "string" else values, dtype
         )
     return out
 
@@ -110,10 +107,6 @@ def _storable_text(text: str) -> str:
     return encodable(masked(text))
 
 
-def _text_or_none(value: object) -> str | None:
-    return None if value is None else str(value)
-
-
 def _integers(column: npt.NDArray[Any]) -> Any:
     """Nullable integers; -1 stands for missing in our tables."""
     import pandas as pd
@@ -135,7 +128,7 @@ def _moments(seconds: npt.NDArray[np.float64]) -> Any:
     """UTC times of seconds since the epoch, to the microsecond. NaN is no time, and so is a year that nanoseconds do not reach."""
     import pandas as pd
 
-    known = np.isfinite(seconds) & (np.abs(seconds) < _FARTHEST)
+    known = np.isfinite(seconds) & (np.abs(seconds) < 9e9)  # nanoseconds reach to the year 2255
     values = np.full(len(seconds), "NaT", dtype="datetime64[ns]")
     values[known] = np.round(seconds[known] * 1e6).astype("datetime64[us]")
     return pd.Series(values).dt.tz_localize("UTC")
@@ -310,9 +303,9 @@ def tracks(case: Case) -> pd.DataFrame:
     """
     import pandas as pd
 
-    from nccldoctor.pipeline import tracks as rows_of
+    from nccldoctor.align.tracks.rows import track_rows
 
-    rows = rows_of(case)
+    rows = list(track_rows(case))
     bounds = {name: [getattr(row, name) for row in rows] for name in ("earliest", "latest")}
     return pd.DataFrame(
         {

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from nccldoctor.align.facts import align
-from nccldoctor.attempts import Attempts, Broken
+from nccldoctor.attempts import Attempts
 from nccldoctor.discover.discover import Discovered, discover
 from nccldoctor.ingest import excerpts
 from nccldoctor.ingest.excerpts import LineReader
@@ -19,7 +18,6 @@ from nccldoctor.ingest.ingest import Ingested, collector_off, ingest
 from nccldoctor.ingest.read_before import ReadBefore
 from nccldoctor.judging import Judged, identify_all, judge
 from nccldoctor.model import Diagnosis
-from nccldoctor.model.tracks import TrackRow
 from nccldoctor.summarise.broken_link import broken_link
 from nccldoctor.summarise.call_diff import call_diff
 from nccldoctor.summarise.call_strip import call_strip
@@ -35,7 +33,6 @@ from nccldoctor.summarise.snapshots import snapshots
 from nccldoctor.summarise.stack_diff import stack_diff
 from nccldoctor.summarise.standings import standings
 from nccldoctor.summarise.timeline import timeline
-from nccldoctor.summarise.track_rows import track_rows
 from nccldoctor.words.sanitize import line
 
 if TYPE_CHECKING:
@@ -65,11 +62,6 @@ def read(
     """
     inputs = discover(paths, rank_from)
     return identify_all(_read_all(inputs, rank_from, workers, on_progress).ingested)
-
-
-def tracks(case: Case) -> list[TrackRow]:
-    """What each rank of a case did, in order: what ``inspect --tracks`` shows."""
-    return list(track_rows(align(case)))
 
 
 @collector_off()
@@ -150,7 +142,8 @@ def incident_of(read: Ingested, lines: LineReader, known: Collected) -> Incident
     attempts = Attempts()
     quiet = attempts.get("the choice of last lines", lambda: silences(judged.facts, judged.findings[0]), ())
     diagnosis = _diagnosis(judged, known, attempts)
-    return Incident(_with_broken_parts(diagnosis, (*judged.broken, *attempts.broken)), case, lines, Quotations(quiet))
+    coverage = (*diagnosis.coverage, *broken_parts((*judged.broken, *attempts.broken)))
+    return Incident(replace(diagnosis, coverage=coverage), case, lines, Quotations(quiet))
 
 
 def _diagnosis(judged: Judged, known: Collected, attempts: Attempts) -> Diagnosis:
@@ -199,7 +192,3 @@ def _prescription(judged: Judged, known: Collected, attempts: Attempts) -> Presc
     given = attempts.get("the advice", lambda: prescribe(judged.findings, judged.facts, known.catalogue), NO_ADVICE)
     attempts.include(given.broken)
     return given
-
-
-def _with_broken_parts(diagnosis: Diagnosis, broken: Sequence[Broken]) -> Diagnosis:
-    return replace(diagnosis, coverage=(*diagnosis.coverage, *broken_parts(broken))) if broken else diagnosis

@@ -10,11 +10,12 @@ from __future__ import annotations
 import functools
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, ClassVar, Protocol, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from nccldoctor.events import Event
 from nccldoctor.model import Gap, Place, Source, Unexplained
@@ -154,6 +155,19 @@ class Parsed(Struct, frozen=True):
     first_unknown: str = ""
     first_unknown_at: Place | None = None
     unexplained: tuple[Unexplained, ...] = ()
+
+    def with_lines(self, numbers: Sequence[int]) -> Parsed:
+        """The same with other line numbers: line ``i``, from 1, becomes ``numbers[i - 1]``."""
+
+        def moved(place: Place) -> Place:
+            return replace(place, line=numbers[min(place.line, len(numbers)) - 1]) if place.line else place
+
+        return replace(
+            self,
+            events=tuple(replace(e, place=moved(e.place)) for e in self.events),
+            first_unknown_at=moved(self.first_unknown_at) if self.first_unknown_at else None,
+            unexplained=tuple(replace(u, place=moved(u.place)) for u in self.unexplained),
+        )
 
 
 class FileParser(ABC):

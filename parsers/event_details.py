@@ -20,7 +20,7 @@ def _sign_of(pattern: str) -> Callable[[str], bool]:
     return lambda text: found.search(text) is not None
 
 
-def _number_in(pattern: str) -> Callable[[str], int | None]:
+def number_in(pattern: str) -> Callable[[str], int | None]:
     """A function that gives the number in the first group of the pattern, None for a text without it."""
     found = lazy(pattern)
     return lambda text: int(match[1]) if (match := found.search(text)) else None
@@ -75,7 +75,7 @@ is_loader_worker_error = _sign_of("DataLoader worker")
 is_unresponsive_peer = _sign_of("nresponsive")
 """True of a libfabric error that only says that the other end does not answer."""
 
-local_rank = _number_in(r"local_rank=(\d{1,5})(?!\d)")
+local_rank = number_in(r"local_rank=(\d{1,5})(?!\d)")
 """The local rank that a line of a starting rank prints."""
 
 
@@ -121,7 +121,7 @@ def barrier_key(detail: str) -> str:
     return detail.rpartition("key ")[2]
 
 
-expected_clients = _number_in(r"\b\d{1,7}/(\d{1,7}) clients joined")
+expected_clients = number_in(r"\b\d{1,7}/(\d{1,7}) clients joined")
 """How many clients the store waited for: 8 in ``7/8 clients joined``."""
 
 
@@ -131,7 +131,7 @@ def call_sizes(text: str) -> tuple[str, int, int] | None:
     return (match[1], int(match[2]), int(match[3])) if match else None
 
 
-group_size = _number_in(r"\bsize=(\d{1,9})\b")
+group_size = number_in(r"\bsize=(\d{1,9})\b")
 """The number of members among the options of a new group: 8 in ``size=8 global_rank=3``."""
 
 is_failed_set_up = _sign_of(
@@ -194,7 +194,7 @@ def ranks_on_one_gpu(text: str) -> tuple[int, ...]:
     return (int(match[1]), int(match[2])) if match else ()
 
 
-rank_checked_in_twice = _number_in(r"\brank (\d{1,7}) of \d{1,7} ranks has already checked in")
+rank_checked_in_twice = number_in(r"\brank (\d{1,7}) of \d{1,7} ranks has already checked in")
 """The rank under whose number two processes came to the root of a communicator, as that root prints it."""
 
 

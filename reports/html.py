@@ -90,12 +90,7 @@ def _filled(diagnosis: Diagnosis, policy: str, scripts: tuple[Asset, ...], figur
     )
 
 
-_PICTURES = {
-    "link_width": link.WIDTH,
-    "link_box": link.BOX,
-    "crossed_width": crossed.WIDTH,
-    "crossed_box": crossed.BOX,
-}
+_PICTURES = {"link_width": link.WIDTH, "link_box": link.BOX, "crossed_width": crossed.WIDTH, "crossed_box": crossed.BOX}
 """The sizes that the templates of the first picture need."""
 
 
@@ -163,7 +158,7 @@ def _line(value: object, limit: int = sanitize.QUOTE) -> str:
 def _own_orders(diff: CallDiff) -> list[tuple[str, str]]:
     """The calls of both ranks, each in its own order, from the last equal one before the difference on."""
     first = next((n for n, row in enumerate(diff.rows) if row.kind != "same"), 0)
-    rows = diff.rows[max(first - 1, 0) :][:ORDER_ROWS]
+    rows = diff.rows[max(first - 1, 0) :][:6]
     sides = ([row.right for row in rows if row.right], [row.left for row in rows if row.left])
     texts = [[_issued_call(call) for call in side] for side in sides]
     return list(zip_longest(texts[0], texts[1], fillvalue="no call"))
@@ -174,9 +169,6 @@ def _issued_call(call: IssuedCall) -> str:
     state = "complete" if call.done else "not complete"
     return sanitize.line(f"{names.call_title(call.op, call.seq)} of {names.group_title(call.group)}, {state}", 200)
 
-
-ORDER_ROWS = 6
-"""Calls of an exhibit about their order."""
 
 SHOWN_OF_LINE = 400
 """Characters of a quoted line on the page; of a longer one the beginning, and what stands around a cited value."""

@@ -12,7 +12,7 @@ from msgspec import Struct
 from nccldoctor.events import Event
 from nccldoctor.model import Gap, Place, Source
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.model.tracks import TrackRow
+from nccldoctor.model.standings import TrackRow
 from nccldoctor.reports import json_document, json_names
 from nccldoctor.words.secrets import MASK, is_secret, masked_fields
 
@@ -79,13 +79,13 @@ def tracks_document(rows: Sequence[TrackRow]) -> dict[str, Any]:
     return {
         "schema_version": json_document.SCHEMA_VERSION,
         "tracks": [
-            json_names.json_value(row) | {"earliest": _moment(row.earliest), "latest": _moment(row.latest)}
+            json_names.json_value(row) | {"earliest": _in_utc(row.earliest), "latest": _in_utc(row.latest)}
             for row in rows
         ],
     }
 
 
-def _moment(seconds: float) -> str | None:
+def _in_utc(seconds: float) -> str | None:
     """A time in UTC with milliseconds; None where it is not known."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds") if math.isfinite(seconds) else None
 

@@ -21,6 +21,7 @@ QUOTED = 300
 
 def full(diagnosis: Diagnosis) -> str:
     """The whole report as Markdown."""
+    rows = [line(setting, 300).replace("```", "'''") for setting in diagnosis.capture[:ROWS]]
     blocks = [
         ticket.in_dialect(diagnosis, MD).rstrip("\n"),
         _other_findings(diagnosis),
@@ -42,7 +43,7 @@ def full(diagnosis: Diagnosis) -> str:
                 for c in diagnosis.coverage[:ROWS]
             ],
         ),
-        _capture(diagnosis),
+        _section("Capture this next time", ["```sh", *rows, "```"] if rows else ()),
     ]
     return "\n\n".join(block for block in blocks if block) + "\n"
 
@@ -109,7 +110,7 @@ def _story(diagnosis: Diagnosis) -> str:
                     "-",
                     row.time,
                     f"{MD.words(row.who, 160)}: {MD.words(row.says, 200)}",
-                    _event_role(row),
+                    f"**{row.role}**" if row.cause else f"({row.role})",
                     MD.code(row.place, 160),
                 ),
             )
@@ -117,10 +118,6 @@ def _story(diagnosis: Diagnosis) -> str:
         for row in story.shown
     ]
     return _section("What happened, in order", rows, story.more)
-
-
-def _event_role(row: event_sequence.Row) -> str:
-    return f"**{row.role}**" if row.cause else f"({row.role})"
 
 
 def _section(title: str, rows: Sequence[str], more: int = 0) -> str:
@@ -134,8 +131,3 @@ def _table(title: str, head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -
         return ""
     body = ["| " + " | ".join(MD.words(cell, 200) for cell in row) + " |" for row in rows]
     return _section(title, [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}", *body])
-
-
-def _capture(diagnosis: Diagnosis) -> str:
-    rows = [line(setting, 300).replace("```", "'''") for setting in diagnosis.capture[:ROWS]]
-    return _section("Capture this next time", ["```sh", *rows, "```"] if rows else ())

@@ -201,10 +201,7 @@ def _operation_codes(case: Case) -> npt.NDArray[np.int64]:
 
 
 def _labels(
-    case: Case,
-    batches: Mapping[int, frozenset[str]],
-    operations: npt.NDArray[np.int64],
-    sites: npt.NDArray[np.int64],
+    case: Case, batches: Mapping[int, frozenset[str]], operations: npt.NDArray[np.int64], sites: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
     """One number for each (role of the group, operation, call site or sizes), packed without sorting the table."""
     calls, words = case.calls, case.vocabulary

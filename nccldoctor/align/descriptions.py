@@ -75,11 +75,8 @@ def _duration(facts: Facts, call: StuckCall) -> tuple[datetime | None, datetime 
     timed = sorted(p for p in printed if not math.isnan(p[0]))
     if not timed:
         return None, None
-    starts = [
-        (at - e.ran_ms / 1e3, n, e.time - timedelta(milliseconds=e.ran_ms))
-        for at, n, e in timed
-        if e.ran_ms is not None and e.time is not None
-    ]
+    ran = [(at, n, e.time, e.ran_ms) for at, n, e in timed if e.ran_ms is not None and e.time is not None]
+    starts = [(at - ms / 1e3, n, when - timedelta(milliseconds=ms)) for at, n, when, ms in ran]
     return min(starts)[2] if starts else None, timed[0][2].time
 
 

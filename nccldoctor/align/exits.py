@@ -66,15 +66,11 @@ def can_precede_alarm(liveness: Liveness, event: Event) -> bool:
     if isinstance(event, ProcessExit) and event.reporter == "process" and liveness.is_after_alarm(event):
         return False  # the process speaks itself, below the alarm of a rank
     if math.isnan(when) and alarm is not None and alarm.place.source == source:
-        early = line <= (alarm.place.line or 0)
-        return early or _is_of_lost_peer(liveness, alarm, event) or _is_quoted_error(alarm, event)
+        below = line - (alarm.place.line or 0)
+        # NCCL prints the CUDA error that it complains of below, as its last error
+        is_quoted = isinstance(event, CudaError) and is_unhandled_cuda_error(alarm.text) and below <= QUOTED
+        return below <= 0 or is_quoted or _is_of_lost_peer(liveness, alarm, event)
     return math.isnan(when) or math.isnan(liveness.alarm) or when <= liveness.alarm + SLACK
-
-
-def _is_quoted_error(alarm: Event, event: Event) -> bool:
-    """True when the complaint is NCCL's about this very CUDA error, which it prints below as its last error."""
-    below = (event.place.line or 0) - (alarm.place.line or 0)
-    return isinstance(event, CudaError) and is_unhandled_cuda_error(alarm.text) and 0 < below <= QUOTED
 
 
 def _is_of_lost_peer(liveness: Liveness, alarm: Event, event: Event) -> bool:
@@ -82,11 +78,8 @@ def _is_of_lost_peer(liveness: Liveness, alarm: Event, event: Event) -> bool:
 
     In a merged file the complaint of rank 0 may stand before the last words of rank 3.
     """
-    return (
-        is_lost_connection(alarm)
-        and event.rank not in (None, alarm.rank)
-        and not liveness.activity(event.rank or 0).secondary_errors
-    )
+    is_of_other = event.rank not in (None, alarm.rank) and not liveness.activity(event.rank or 0).secondary_errors
+    return is_of_other and is_lost_connection(alarm)
 
 
 def has_aborted_after(case: Case, event: Event) -> bool:
@@ -94,10 +87,8 @@ def has_aborted_after(case: Case, event: Event) -> bool:
 
     An exception that was caught may have led to the abort.
     """
-    return any(
-        t.what in ABORTS and t.place.source == event.place.source and (t.place.line or 0) > (event.place.line or 0)
-        for t in case.of(TearDown)
-    ) and not any(case.of(CollectiveTimeout))
+    aborts = (t.place for t in case.of(TearDown) if t.what in ABORTS and t.place.source == event.place.source)
+    return any((at.line or 0) > (event.place.line or 0) for at in aborts) and not any(case.of(CollectiveTimeout))
 
 
 def has_ended_badly(activity: RankActivity) -> bool:
@@ -119,11 +110,8 @@ def is_fatal_cuda_error(liveness: Liveness, event: CudaError) -> bool:
 def fatal_exceptions(liveness: Liveness, activity: RankActivity) -> list[ExceptionRaised]:
     """Own exceptions after which the rank made no more steps; a library's warning with a traceback is none."""
     later = [activity.step_event, *(p for p in activity.phases if p.what == "finished")]
-    return [
-        e
-        for e in activity.own_exceptions
-        if not any(last is not None and _was_followed_by(liveness, last, e) for last in later)
-    ]
+    signs = [last for last in later if last is not None]
+    return [e for e in activity.own_exceptions if not any(_was_followed_by(liveness, last, e) for last in signs)]
 
 
 def _was_followed_by(liveness: Liveness, step: Event, event: ExceptionRaised | CudaError) -> bool:
@@ -151,12 +139,8 @@ def was_killed(event: ProcessExit) -> bool:
     An abort may be that of a watchdog.
     """
     code = event.exitcode
-    return (
-        code == -6
-        or (event.signal or "").upper() in FATAL.values()
-        or code in FATAL
-        or (code is not None and 128 - code in FATAL)
-    )
+    is_named = (event.signal or "").upper() in FATAL.values()
+    return is_named or code == -6 or code in FATAL or (code is not None and 128 - code in FATAL)
 
 
 def is_own_exit(case: Case, liveness: Liveness, activity: RankActivity, event: ProcessExit) -> bool:
@@ -165,10 +149,9 @@ def is_own_exit(case: Case, liveness: Liveness, activity: RankActivity, event: P
     if is_slurm_out_of_memory(event.text):
         return True
     if code is None:
-        named = (event.signal or "").upper()
-        code = {name: number for number, name in FATAL.items()}.get(named)
-        if code is None:
-            return False
+        code = {name: number for number, name in FATAL.items()}.get((event.signal or "").upper())
+    if code is None:
+        return False
     if code > 128:
         code = 128 - code
     if event.was_closed or code == 0 or not can_precede_alarm(liveness, event):
@@ -179,12 +162,9 @@ def is_own_exit(case: Case, liveness: Liveness, activity: RankActivity, event: P
     if code == -6:
         silent = not activity.teardown and activity.logged and liveness.first_alarm is None
         return silent or _is_broken_heap(case, event) or (event.first and _has_only_lost_connections(case))
-    if code == -9 and (
-        was_forced(case, event) or _is_one_of_many_kills(case, event) or _is_end_of_job(case, liveness, event)
-    ):
-        return False
     if code in FATAL:
-        return True
+        is_echo = was_forced(case, event) or _is_one_of_many_kills(case, event) or _is_end_of_job(case, liveness, event)
+        return code != -9 or not is_echo
     return code > 0 and (event.first or math.isnan(liveness.alarm)) and activity.dump != "good"
 
 
@@ -199,21 +179,15 @@ def _has_only_lost_connections(case: Case) -> bool:
 
     Example: rank 3 leaves its loop by ``sys.exit(0)`` and aborts as its threads still run; ranks 0 and 2 lose the connection to it.
     """
-    complaints = [event for event in case.events if event.is_complaint and not _is_of_launcher(event)]
-    return bool(complaints) and all(map(is_lost_connection, complaints))
-
-
-def _is_of_launcher(event: Event) -> bool:
-    """True of the exception with which a launcher ends, which follows from what it lists."""
-    return isinstance(event, ExceptionRaised) and event.rank is None and event.origin == "echo"
+    complaints = (e for e in case.events if e.is_complaint)  # a launcher's exception follows from what it lists
+    own = [e for e in complaints if not (isinstance(e, ExceptionRaised) and e.rank is None and e.origin == "echo")]
+    return bool(own) and all(map(is_lost_connection, own))
 
 
 def _was_cancelled(case: Case, event: ProcessExit) -> bool:
     """True when Slurm had already cancelled the step when it reported this end."""
-    return any(
-        e.what == "cancelled" and e.place.source == event.place.source and (e.place.line or 0) < (event.place.line or 0)
-        for e in case.of(SchedulerEvent)
-    )
+    told = (e.place for e in case.of(SchedulerEvent) if e.what == "cancelled" and e.place.source == event.place.source)
+    return any((at.line or 0) < (event.place.line or 0) for at in told)
 
 
 def _is_one_of_many_kills(case: Case, event: ProcessExit) -> bool:
@@ -236,13 +210,9 @@ def _is_end_of_job(case: Case, liveness: Liveness, event: ProcessExit) -> bool:
 
 def was_forced(case: Case, event: ProcessExit) -> bool:
     """True of a SIGKILL with which the launcher ended a process that had ignored the closing signal."""
-    is_kill = event.exitcode in (-9, 137) or event.signal == "SIGKILL"
-    kills = (t for t in case.of(TearDown) if t.what == "forced-kill")
-    return (
-        is_kill
-        and not event.first
-        and (any(t.pid in (None, event.pid) for t in kills) or _is_dated_as_closed(case, event))
-    )
+    is_later_kill = not event.first and (event.exitcode in (-9, 137) or event.signal == "SIGKILL")
+    is_told = any(t.what == "forced-kill" and t.pid in (None, event.pid) for t in case.of(TearDown))
+    return is_later_kill and (is_told or _is_dated_as_closed(case, event))
 
 
 def _is_dated_as_closed(case: Case, event: ProcessExit) -> bool:

@@ -125,16 +125,12 @@ def _is_of_killed_peer(raised: Failure, deaths: Sequence[Failure]) -> bool:
     error = raised.events[0]
     if not (isinstance(error, ExceptionRaised) and is_about_other_end(error.type, error.message)):
         return False
-    for death in deaths:
-        end = death.events[0]
-        is_late_word = isinstance(end, SchedulerEvent) and end.what == "node-failure"
-        if (
-            _is_sudden_end(end)
-            and not raised.ranks & death.ranks
-            and (is_late_word or not death.when > raised.when + SLACK)
-        ):
-            return True
-    return False
+    return any(
+        _is_sudden_end(end)
+        and not raised.ranks & death.ranks
+        and (not death.when > raised.when + SLACK or (isinstance(end, SchedulerEvent) and end.what == "node-failure"))
+        for death, end in ((death, death.events[0]) for death in deaths)
+    )
 
 
 def _is_sudden_end(event: Event) -> bool:
@@ -172,16 +168,15 @@ def _hardware(case: Case, liveness: Liveness, hosts: Hosts) -> Iterator[Failure]
         first = events[0]
         near = hosts.on(first.host) if first.rank is None else Ranks()
         in_slot = ranks_in_slot(case, hosts, slots, first) if first.rank is None else Ranks()
-        if in_slot:
-            yield replace(_failure(liveness, CauseClass.HARDWARE, *events, ranks=in_slot), derived=True)
-        elif len(near) == 1 and near in hosts.blocks:  # a host of which only one rank is known may run others
-            yield _failure(liveness, CauseClass.HARDWARE, *events, ranks=near)
-        else:
-            yield _failure(liveness, CauseClass.HARDWARE, *events, suspects=near)
+        # a host of which only one rank is known may run others
+        hit = in_slot or (near if len(near) == 1 and near in hosts.blocks else Ranks())
+        suspects = Ranks() if hit else near
+        found = _failure(liveness, CauseClass.HARDWARE, *events, ranks=hit or None, suspects=suspects)
+        yield replace(found, derived=bool(in_slot))
 
 
 def _with_own_words(liveness: Liveness, case: Case, boards: Sequence[list[Event]]) -> Iterator[list[Event]]:
-    """The errors of each board, and with those that only a kernel tells the error of the one rank that met it.
+    """The errors of each board. One that only a kernel tells joins that of the one rank that met it.
 
     Example: the kernel of a host reports Xid 94, and in the same second rank 3, which may run there, an uncorrectable ECC error.
     """
@@ -189,13 +184,9 @@ def _with_own_words(liveness: Liveness, case: Case, boards: Sequence[list[Event]
     told = [events for events in boards if events[0].rank is not None]
     for events in nameless:
         first = events[0]
-        met = [
-            own
-            for own in told
-            if abs(liveness.time(own[0]) - liveness.time(first)) <= SLACK
-            and isinstance(own[0], CudaError)
-            and case.rank_host.get(own[0].rank or 0, first.host) == first.host
-        ]
+        near = [own for own in told if abs(liveness.time(own[0]) - liveness.time(first)) <= SLACK]
+        near = [own for own in near if case.rank_host.get(own[0].rank or 0, first.host) == first.host]
+        met = [own for own in near if isinstance(own[0], CudaError)]
         if len(met) == 1 and sum(other[0].host == first.host for other in nameless) == 1:
             told.remove(met[0])
             told.append([*met[0], *events])
@@ -244,6 +235,7 @@ def _exceptions(case: Case, liveness: Liveness) -> Iterator[Failure]:
 
     It ended the rank's own work, or is a CUDA error that a faulty program makes.
     """
+    newest = max((a.step for a in liveness.by_rank.values() if a.step is not None), default=-1)
     candidates: list[ExceptionRaised | CudaError] = [
         e
         for _, activity in sorted(liveness.by_rank.items())
@@ -251,7 +243,7 @@ def _exceptions(case: Case, liveness: Liveness) -> Iterator[Failure]:
         if e.is_uncaught
         or liveness.first_alarm is not None
         or has_ended_badly(activity)
-        or _is_behind(liveness, activity)
+        or (activity.step is not None and activity.step < newest)
     ]
     nameless = [e for e in case.of(ExceptionRaised) if e.rank is None and e.origin == "own"]
     candidates += [e for e in nameless if not e.logged or has_aborted_after(case, e)]
@@ -266,12 +258,6 @@ def _exceptions(case: Case, liveness: Liveness) -> Iterator[Failure]:
     for cause in firsts.values():
         was_caught = isinstance(cause, ExceptionRaised) and not cause.is_uncaught
         yield _failure(liveness, CauseClass.RAISED, cause, certain=not was_caught)
-
-
-def _is_behind(liveness: Liveness, own: RankActivity) -> bool:
-    """True when another rank made more steps."""
-    newest = max((a.step for a in liveness.by_rank.values() if a.step is not None), default=-1)
-    return own.step is not None and own.step < newest
 
 
 def _memory_errors(case: Case) -> list[OutOfMemory]:
@@ -316,7 +302,9 @@ def _deaths(case: Case, liveness: Liveness, hosts: Hosts) -> Iterator[Failure]:
     for line in case.of(SchedulerEvent):
         if names_node and line.what == "node-failure" and not failed_node(line.detail):
             continue  # it says again that a node failed, on the first host of the job
-        may_be_first = can_precede_alarm(liveness, line) or _is_told_late(liveness, line)
+        # Slurm says that memory ran out when the step ends, whenever the kill was
+        is_told_late = line.what == "oom" and line.by == "slurm" and math.isnan(liveness.time(line))
+        may_be_first = is_told_late or can_precede_alarm(liveness, line)
         if line.what in ("time-limit", "oom", "requeue") and line.rank is None and may_be_first:
             near = hosts.on(line.host) if line.what == "oom" else Ranks()
             one = near if len(near) == 1 else Ranks()
@@ -327,14 +315,6 @@ def _deaths(case: Case, liveness: Liveness, hosts: Hosts) -> Iterator[Failure]:
             if line.by == "host" and not any(liveness.activity(r).last <= liveness.time(line) + SLACK for r in ranks):
                 continue  # it came up again before the job, or is no host of it
             yield _failure(liveness, CauseClass.DIED, line, ranks=ranks, certain=bool(ranks))
-
-
-def _is_told_late(liveness: Liveness, line: SchedulerEvent) -> bool:
-    """True of Slurm's word that memory ran out, without a time.
-
-    It is printed when the step ends, whenever the kill was.
-    """
-    return line.what == "oom" and line.by == "slurm" and math.isnan(liveness.time(line))
 
 
 def _is_outlived(case: Case, liveness: Liveness, hosts: Hosts, event: OutOfMemory) -> bool:
@@ -369,21 +349,14 @@ def _ends_without_rank(case: Case, liveness: Liveness) -> Iterator[ProcessExit]:
 
     Where the launcher saw a crash, its word stands for that of the process.
     """
-    is_said = _has_said_why(case, liveness)
-    exits = (
-        e
-        for e in case.of(ProcessExit)
-        if e.rank is None and (was_killed(e) or (e.local_rank is not None and not is_said))
-    )
+    # the traceback of a launcher, cut before its exception, says nothing
+    is_said = any(e.type or e.origin != "echo" for e in case.of(ExceptionRaised))
+    is_said |= not isinstance(liveness.first_alarm, ExceptionRaised | None)
+    nameless = (e for e in case.of(ProcessExit) if e.rank is None)
+    exits = (e for e in nameless if was_killed(e) or (e.local_rank is not None and not is_said))
     ends = [e for e in exits if is_own_exit(case, liveness, RankActivity(-1), e)]
     seen = {e.signal for e in ends if e.reporter != "process"}
     yield from (e for e in ends if e.reporter != "process" or e.signal not in seen)
-
-
-def _has_said_why(case: Case, liveness: Liveness) -> bool:
-    """True when a process complains of something. The traceback of a launcher, cut before its exception, says nothing."""
-    raised = any(e.type or e.origin != "echo" for e in case.of(ExceptionRaised))
-    return raised or not isinstance(liveness.first_alarm, ExceptionRaised | None)
 
 
 def _dead_by_ras(case: Case, liveness: Liveness, hosts: Hosts) -> Iterator[Failure]:

@@ -163,7 +163,8 @@ def collect_liveness(case: Case) -> Liveness:
     for event in case.events:
         if event.rank is not None:
             by_rank[event.rank].append(event)
-    own = _own_logs(case)
+    logs = {s.id: s.rank for s in case.sources if s.rank is not None and s.kind is SourceKind.LOG and s.size > 0}
+    own = _OwnLogs(frozenset(logs), frozenset(logs.values()))
     dumps: dict[int, str] = {}
     for rank, dump in zip(case.dump_rank, case.dumps, strict=True):
         if rank is not None and dumps.get(rank) != "good":
@@ -176,11 +177,8 @@ def collect_liveness(case: Case) -> Liveness:
     alarms = [e for e in case.events if e.is_complaint and not (e.moot_after_end and when[id(e)] >= end)]
     timed = [(when[id(e)], i) for i, e in enumerate(alarms) if not math.isnan(when[id(e)])]
     first = alarms[min(timed)[1]] if timed else (alarms[0] if alarms else None)
-    begins = [
-        when[id(e)] - (e.ran_ms or 0) / 1e3
-        for e in case.events.of_kind(AbortStuck, CollectiveTimeout)
-        if not math.isnan(when[id(e)]) and e.ran_ms is not None
-    ]
+    ran = (e for e in case.events.of_kind(AbortStuck, CollectiveTimeout) if not math.isnan(when[id(e)]))
+    begins = [when[id(e)] - e.ran_ms / 1e3 for e in ran if e.ran_ms is not None]
     alarm = min(timed)[0] if timed else math.nan
     logged = Ranks(r for r, s in of.items() if s.logged)
     return Liveness(
@@ -205,13 +203,8 @@ class _OwnLogs(Struct, frozen=True):
     ranks: frozenset[int]
 
 
-def _own_logs(case: Case) -> _OwnLogs:
-    of = {s.id: s.rank for s in case.sources if s.rank is not None and s.kind is SourceKind.LOG and s.size > 0}
-    return _OwnLogs(frozenset(of), frozenset(of.values()))
-
-
 def _lines_after(case: Case, first: Event | None, alarm: float, when: Mapping[int, float]) -> dict[int, int]:
-    """The first line of each source that was written with the first complaint or later: by its time, or as an alarm of its own."""
+    """The first line of each source from the first complaint on: by time, or as an own alarm."""
     lines: dict[int, int] = {}
     for event in case.events:
         line = event.place.line
@@ -253,6 +246,7 @@ def _activity(rank: int, events: Events, dump: str, own: _OwnLogs, when: Mapping
     """What a rank left behind."""
     written = [e for e in events if e.is_sign_of_life]
     times = [when[id(e)] for e in written if not math.isnan(when[id(e)])]
+    printed = [when[id(e)] for e in written if not (isinstance(e, Stack) or math.isnan(when[id(e)]))]
     steps = [e for e in events.of_kind(Heartbeat, Progress) if e.is_step and e.step is not None]
     newest = max(steps, key=lambda e: e.step or 0, default=None)
     return RankActivity(
@@ -274,9 +268,7 @@ def _activity(rank: int, events: Events, dump: str, own: _OwnLogs, when: Mapping
         last_event=_newest_line(written, own, when),
         first=min(times, default=math.nan),
         last=max(times, default=math.nan),
-        printed=max(
-            (when[id(e)] for e in written if not (isinstance(e, Stack) or math.isnan(when[id(e)]))), default=math.nan
-        ),
+        printed=max(printed, default=math.nan),
     )
 
 
@@ -294,9 +286,10 @@ def _newest_line(written: Sequence[Event], own: _OwnLogs, when: Mapping[int, flo
 
 
 def lasting_states(states: Sequence[ProcessState], when: Mapping[int, float]) -> tuple[ProcessState, ...]:
-    """The states of a process when it was last looked at: by the time, where there is one, else by the number of the look.
+    """The states of a process when it was last looked at.
 
-    A process is *traced* for a moment whenever somebody takes its stack: that state counts only where every look shows it.
+    That goes by the time, where there is one, else by the number of the look. A process is *traced* for a moment whenever somebody
+    takes its stack: that state counts only where every look shows it.
     """
     lasting = [state for state in states if state.state != "traced"] or states
 

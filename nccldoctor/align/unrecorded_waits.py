@@ -90,11 +90,9 @@ def redundant_roots(graph: WaitGraph, roots: Ranks) -> Ranks:
 def _has_waited_in_vain(liveness: Liveness, rank: int) -> bool:
     """True when a rank waited until the limit, or was waiting when its stack was taken."""
     activity = liveness.activity(rank)
-    if activity.waiting_stack is not None:
-        return True
-    return any(
-        e.operation in SET_UP if isinstance(e, StoreError) else is_gloo_timeout(e) for e in activity.secondary_errors
-    )
+    errors = activity.secondary_errors
+    timed_out = any(e.operation in SET_UP if isinstance(e, StoreError) else is_gloo_timeout(e) for e in errors)
+    return timed_out or activity.waiting_stack is not None
 
 
 def _has_said_it_waits(liveness: Liveness, rank: int) -> bool:

@@ -33,7 +33,7 @@ def main(arguments: list[str]) -> None:
     start(options.to or os.environ.get(FOLDER) or "capture", stall_after=options.stall_after)
     try:
         if options.module:
-            _run_module(options.target)
+            runpy.run_module(options.target, run_name="__main__", alter_sys=True)
         else:
             _run_script(options.target)
     except SystemExit as end:
@@ -47,10 +47,6 @@ def _seconds(text: str) -> float:
     if not 0 < (seconds := float(text)) < math.inf:
         raise argparse.ArgumentTypeError(f"{text} is no time")
     return seconds
-
-
-def _run_module(name: str) -> None:
-    runpy.run_module(name, run_name="__main__", alter_sys=True)
 
 
 def _run_script(path: str) -> None:

@@ -25,11 +25,7 @@ _RUNNING: list[Session] = []
 
 
 def start(
-    folder: str | os.PathLike[str],
-    *,
-    rank: int | None = None,
-    stall_after: float | None = None,
-    sidecar: bool = True,
+    folder: str | os.PathLike[str], *, rank: int | None = None, stall_after: float | None = None, sidecar: bool = True
 ) -> None:
     """Capture this rank into ``folder``, which all ranks should share; call it before the first process group is made.
 

@@ -125,9 +125,7 @@ class Session:
     @property
     def current_step(self) -> int | None:
         """The step that the job told, else the steps of its optimizer."""
-        if self.step is not None:
-            return self.step
-        return self.torch.optimizer_steps or None
+        return self.step if self.step is not None else self.torch.optimizer_steps or None
 
     def beat(self) -> None:
         """Write a heartbeat where step or phase is another one than in the last."""

@@ -23,16 +23,10 @@ _SAME_SETTING = (
     ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE"),
     ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE"),
 )
-DUMP_STEM = "nccl_trace_rank_"
-"""How the dumps begin that torch writes itself; it appends the global rank."""
 
 PIPE = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
 _OFF = ("0", "n", "no", "f", "false", "off")
 _ON = ("1", "y", "yes", "t", "true", "on")
-
-
-_FIRST_NAMES_SUFFICE = (2, 10)
-"""The release from which on nothing reads the second names alone."""
 
 
 def torch_release() -> tuple[int, int] | None:
@@ -59,9 +53,10 @@ def recorder_variables(
     rank to ``pipe_stem``.
     """
     wanted = {"TORCH_NCCL_DUMP_ON_TIMEOUT": "1", PIPE: str(pipe_stem)}
-    for names, usual in zip(_SAME_SETTING, (ENTRIES, str(dumps / DUMP_STEM)), strict=True):
+    # torch appends the global rank
+    for names, usual in zip(_SAME_SETTING, (ENTRIES, str(dumps / "nccl_trace_rank_")), strict=True):
         given = next((environment[name] for name in names if name in environment), usual)
-        is_new = release is not None and release >= _FIRST_NAMES_SUFFICE
+        is_new = release is not None and release >= (2, 10)  # from here on nothing reads the second names alone
         wanted |= dict.fromkeys(names[:1] if is_new else names, given)
     return {name: value for name, value in wanted.items() if name not in environment}
 
@@ -102,14 +97,13 @@ _SHOWN = re.compile(
     r"|MASTER_ADDR|MASTER_PORT|WORLD_SIZE|LOCAL_WORLD_SIZE|RANK|LOCAL_RANK|GROUP_RANK|OMP_NUM_THREADS|PYTORCH(?:_CUDA)?_ALLOC_CONF"
     r"|TOKENIZERS_PARALLELISM"
 )
-_LONGEST = 300
 
 
 def shown(environment: Mapping[str, str] | None = None) -> list[str]:
     """``NAME=value`` of the variables that matter for collectives, by name; others, and names of secrets, are left out."""
     taken = sorted((os.environ if environment is None else environment).items())
     return [
-        f"{name}={masked(' '.join(value.split()))[:_LONGEST]}"
+        f"{name}={masked(' '.join(value.split()))[:300]}"
         for name, value in taken
         if _SHOWN.fullmatch(name) and not is_secret(name)
     ]

@@ -8,8 +8,6 @@ import signal
 from pathlib import Path
 from typing import IO
 
-_MOST_BYTES = 1 << 20
-
 
 def write_stacks(path: Path) -> None:
     """Write the stacks of all threads of this process to ``path``, whole or not at all."""
@@ -38,7 +36,7 @@ class SignalStacks:
             return False
         size = os.fstat(self._file.fileno()).st_size
         is_new, self._seen = size > self._seen, size
-        if size > _MOST_BYTES:
+        if size > 1 << 20:
             self._file.truncate(0)
             self._seen = 0
         return is_new

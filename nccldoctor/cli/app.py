@@ -141,6 +141,7 @@ def inspect(
       nccldoctor inspect logs/ --tracks
     """
     from nccldoctor import pipeline
+    from nccldoctor.align.tracks.rows import track_rows
     from nccldoctor.cli import recorded_entry
     from nccldoctor.reports import inspect, json_document
     from nccldoctor.reports.terminal.inspected import inspected_text
@@ -155,7 +156,7 @@ def inspect(
         else:
             terminal.out(recorded_entry.to_text(found))
     elif tracks:
-        rows = pipeline.tracks(case)
+        rows = list(track_rows(case))
         shown = (
             json_document.written(inspect.tracks_document(rows))
             if form == "json"
@@ -201,13 +202,7 @@ def explain(name: str) -> None:
 @click.option("--force", is_flag=True, help="Replace any other file of the report's name.")
 @click.pass_context
 def demo(
-    ctx: click.Context,
-    name: str | None,
-    listing: bool,
-    fault: str | None,
-    no_open: bool,
-    to: Path | None,
-    force: bool,
+    ctx: click.Context, name: str | None, listing: bool, fault: str | None, no_open: bool, to: Path | None, force: bool
 ) -> None:
     """Write a bundled incident to a folder and analyse it. Needs no network.
 
@@ -283,16 +278,12 @@ cli.add_command(live.live_command)
 cli.add_command(live.watch_command)
 
 
-_OBJECTS = 200_000
-"""New objects after which the garbage collector looks for cycles: more than an import of everything makes."""
-
-
 def main() -> None:
     """Run the command; the entry point of the console script.
 
     A process of its own needs neither the threads that numpy starts for linear algebra, nor a search for cycles when it ends.
     """
-    gc.set_threshold(_OBJECTS)
+    gc.set_threshold(200_000)  # new objects before a search for cycles: an import of everything makes less
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         cli(prog_name="nccldoctor")

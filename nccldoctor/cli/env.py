@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import click
@@ -111,11 +112,15 @@ def check(files: tuple[str, ...], torch: str | None, nccl: str | None, form: str
       env | nccldoctor env check -
       nccldoctor env check launch.sbatch train.py --torch 2.9.1
     """
-    from nccldoctor.cli import env_check
+    from msgspec.structs import asdict
 
-    rows = env_check.check_files(files, _checked_version(torch), _checked_version(nccl))
+    from nccldoctor.cli import env_check
+    from nccldoctor.pipeline import read
+
+    rows = env_check.check_case(read(files), _checked_version(torch), _checked_version(nccl))
     if form == "json":
-        terminal.out(env_check.settings_json(rows), encoding="utf-8")
+        document = {"settings": list(map(asdict, rows))}
+        terminal.out(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     else:
-        terminal.out(env_check.settings_text(rows))
+        terminal.out("".join(env_check.settings_lines(rows)))
     click.get_current_context().exit(FIX if any(row.verdict == "fix" for row in rows) else 0)

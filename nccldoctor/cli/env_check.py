@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from msgspec import Struct
-from msgspec.structs import asdict
 
 from nccldoctor.align.facts import align
 from nccldoctor.events import Setting
@@ -76,12 +73,8 @@ def _verdict_row(setting: Setting, remarks: list[Judgement], against: str | None
     return Row(setting.name, setting.value, str(setting.place), verdict, tuple(says))
 
 
-def settings_text(rows: Sequence[Row]) -> str:
+def settings_lines(rows: Sequence[Row]) -> Iterator[str]:
     """A block for each setting, what to fix first, ending in a count."""
-    return "".join(_text_lines(rows))
-
-
-def _text_lines(rows: Sequence[Row]) -> Iterator[str]:
     from nccldoctor.reports.parts import prose
     from nccldoctor.words.numbers import plural
     from nccldoctor.words.sanitize import line
@@ -92,18 +85,3 @@ def _text_lines(rows: Sequence[Row]) -> Iterator[str]:
         yield from (f"      {line(prose.plain(text))}\n" for text in row.says)
     counts = ", ".join(f"{sum(row.verdict == verdict for row in rows)} {verdict}" for verdict in order)
     yield f"{plural(len(rows), 'setting')}: {counts}\n" if rows else "no NCCL_*, TORCH_* or GLOO_* settings found\n"
-
-
-def settings_json(rows: Sequence[Row]) -> str:
-    """The same as a document: ``{"settings": [{name, value, place, verdict, says}]}``."""
-    return json.dumps({"settings": list(map(asdict, rows))}, indent=2, ensure_ascii=False) + "\n"
-
-
-def check_files(paths: Sequence[str | Path], torch: str | None = None, nccl: str | None = None) -> tuple[Row, ...]:
-    """Read ``paths`` as ``analyze`` does, and :func:`check_case` what they set.
-
-    Raises :class:`~nccldoctor.model.errors.InputError` for a path that does not exist.
-    """
-    from nccldoctor.pipeline import read
-
-    return check_case(read(paths), torch, nccl)

@@ -41,15 +41,14 @@ def exit_code(diagnosis: Diagnosis) -> int:
         return NOTHING_WRONG
     if cause is not CauseClass.UNDETERMINED:
         return DIAGNOSED
-    aside = _UNREAD if _is_of_a_job(diagnosis) else (*_UNREAD, *_ANYTHING)
+    # a letter or a folder of sources is of no job
+    is_of_a_job = bool(diagnosis.ranks) or any(
+        item.quote for finding in diagnosis.findings for item in finding.evidence
+    )
+    aside = _UNREAD if is_of_a_job else (*_UNREAD, *_ANYTHING)
     output = (source.kind for source in diagnosis.sources if source.kind.role is SourceRole.OUTPUT)
     readable = any(kind not in aside for kind in output)
     return CANNOT_TELL if readable else NOTHING_READABLE
-
-
-def _is_of_a_job(diagnosis: Diagnosis) -> bool:
-    """True where anything read is of a job: a rank, or a line that is quoted. A letter or a folder of sources is not."""
-    return bool(diagnosis.ranks) or any(item.quote for finding in diagnosis.findings for item in finding.evidence)
 
 
 def unreadable(paths: Sequence[str], gaps: Sequence[Gap]) -> InputError:

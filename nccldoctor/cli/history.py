@@ -17,9 +17,6 @@ from nccldoctor.cli import terminal
 if TYPE_CHECKING:
     from nccldoctor.history.store import PastIncident
 
-_DIFF_CODES = {True: 0, False: 1, None: 3}
-"""The exit code of ``diff``, by :attr:`Comparison.is_same_defect`."""
-
 _UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
 
 
@@ -248,4 +245,4 @@ def diff(left: Path, right: Path) -> None:
 
     found = compare(load(left), load(right))
     terminal.out(f"{found}\n")
-    click.get_current_context().exit(_DIFF_CODES[found.is_same_defect])
+    click.get_current_context().exit({True: 0, False: 1, None: 3}[found.is_same_defect])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,11 @@ def format_option(*choices: str, help: str = "What goes to stdout.") -> Decorato
     return choice_option("--format", *choices, help=help, to="form")
 
 
+def all_of(*options: Decorator) -> Decorator:
+    """Several options, in their order."""
+    return lambda command: reduce(lambda done, option: option(done), reversed(options), command)
+
+
 INPUT = click.Path(readable=False)
 """A path, pattern, URL or ``-``: only the shell's completion asks what it is."""
 
@@ -36,21 +42,12 @@ rank_from_option = click.option(
 )
 
 workers_option = click.option(
-    "--workers",
-    type=click.IntRange(1, 1024),
-    help="Readers at work side by side (default: one per core, at most 16).",
+    "--workers", type=click.IntRange(1, 1024), help="Readers at work side by side (default: one per core, at most 16)."
 )
 
-_REPORT_OPTIONS = (
+report_options = all_of(
     format_option(
-        "text",
-        "json",
-        "github",
-        "jira",
-        "slack",
-        "md",
-        "sarif",
-        "junit",
+        *("text", "json", "github", "jira", "slack", "md", "sarif", "junit"),
         help="What goes to stdout: the summary, JSON, a ticket text, or a report for CI.",
     ),
     click.option(
@@ -81,10 +78,4 @@ _REPORT_OPTIONS = (
     click.option("-v", "--verbose", is_flag=True, help="Print all evidence too."),
     choice_option("--color", "auto", "always", "never", help="Colours on stdout."),
 )
-
-
-def report_options(command: Any) -> Any:
-    """The options of every command that diagnoses a job and reports it."""
-    for option in reversed(_REPORT_OPTIONS):
-        command = option(command)
-    return command
+"""The options of every command that diagnoses a job and reports it."""

@@ -14,9 +14,6 @@ from nccldoctor.model.errors import OutputError
 
 SUFFIXES = (".html", ".json", ".md", ".zip")
 
-_HEAD = 4096
-"""Bytes of a page in which its title stands."""
-
 
 PART = ".nd"
 """The suffix of a part."""
@@ -47,7 +44,7 @@ def is_report(target: Path) -> bool:
     """True where a file is a page that nccldoctor wrote, as its title says."""
     try:
         with target.open("rb") as file:
-            return b" \xc2\xb7 nccldoctor</title>" in file.read(_HEAD)
+            return b" \xc2\xb7 nccldoctor</title>" in file.read(4096)
     except OSError:
         return False
 

@@ -6,6 +6,7 @@ import os
 import sys
 import time
 import traceback
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -24,9 +25,6 @@ PATIENCE = 1.0
 """Seconds before progress is shown on a terminal."""
 
 
-INTERRUPTED = 130
-"""What a shell reports for Ctrl-C; 1 would say that a stall was diagnosed."""
-
 BROKEN = 70
 """A mistake of the program itself (EX_SOFTWARE of sysexits.h)."""
 
@@ -40,7 +38,7 @@ class ReportingGroup(click.Group):
             return super().invoke(ctx)
         except KeyboardInterrupt:
             click.echo("interrupted", err=True)
-            ctx.exit(INTERRUPTED)
+            ctx.exit(130)  # what a shell reports for Ctrl-C; 1 would say that a stall was diagnosed
         except (click.exceptions.Exit, click.Abort, click.ClickException):
             raise
         except Exception as error:
@@ -84,6 +82,11 @@ def out(text: str, *, encoding: str | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not isinstance(error, BrokenPipeError):
             raise OutputError(f"stdout can't be written: {error.strerror}", "is the disk full?") from None
+
+
+def out_at(at: float, sentence: str) -> None:
+    """Print a sentence behind the time of day at ``at``, seconds since the epoch."""
+    out(f"{datetime.fromtimestamp(at):%H:%M:%S}  {sentence}\n")
 
 
 def show_page(markdown: str) -> None:

@@ -24,7 +24,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from itertools import count, islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from msgspec import Struct
 
@@ -38,9 +38,6 @@ VERSION = 1
 
 MOST_MEMBERS = 20_000
 """Files taken from one answer."""
-
-_MOST_TOLD = 16 << 20
-"""Bytes of a ``node.json`` that are read."""
 
 _MOST_MISSING, _MOST_HOST = 2_000, 253
 """Rows of what a node lacks, and characters of its name."""
@@ -114,7 +111,7 @@ def write_bundle(target: Path, answers: Iterable[Answer], command: str) -> Bundl
     rows: list[dict[str, Any]] = []
     try:
         with (
-            _new_private_file(part) as file,
+            os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file,
             zstandard.ZstdCompressor(level=6).stream_writer(file, closefd=False) as out,
         ):
             for folder, answer in _folders(answers):
@@ -132,11 +129,6 @@ def write_bundle(target: Path, answers: Iterable[Answer], command: str) -> Bundl
         with contextlib.suppress(OSError):
             part.unlink()
     return BundleResult(target, size, tuple(nodes))
-
-
-def _new_private_file(path: Path) -> BinaryIO:
-    """A new file that this user alone may read: logs and stacks are nobody else's business."""
-    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
 
 
 def _folders(answers: Iterable[Answer]) -> Iterator[tuple[str, Answer]]:
@@ -188,7 +180,7 @@ def _copy(out: Any, folder: str, answer: Path, paths: list[str]) -> tuple[dict[s
     with answer.open("rb") as stream, contextlib.suppress(tarfile.TarError, EOFError):
         for name, data, is_complete in node_files(stream):
             if name == "node.json":
-                read = _parsed(data) if is_complete and len(data) <= _MOST_TOLD else None
+                read = _parsed(data) if is_complete and len(data) <= 16 << 20 else None
                 told, newest = (told, newest) if read is None else (read, data)
             elif _NAME.fullmatch(name) and name not in seen and len(paths) < MOST_MEMBERS:
                 seen.add(name)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import tarfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -45,8 +45,5 @@ def _jobs_in(answer: Answer) -> tuple[JobHere, ...]:
         for name, data, _ in node_files(stream):
             read = json.loads(data) if name == "node.json" else None
             newest = read if isinstance(read, dict) else newest
-    return jobs_of(_process_rows(newest.get("processes")))
-
-
-def _process_rows(value: object) -> Iterator[Mapping[str, Any]]:
-    yield from (row for row in value if isinstance(row, dict)) if isinstance(value, list) else ()
+    rows = newest.get("processes")
+    return jobs_of(row for row in rows if isinstance(row, dict)) if isinstance(rows, list) else ()

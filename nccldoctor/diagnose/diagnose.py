@@ -72,11 +72,8 @@ def _unrelated_crash(facts: Facts, proposals: Sequence[Proposals]) -> list[Stall
 
     Calls of ranks without a dump are not known: rank 7 was killed and left no dump, ranks 0-6 wait in a call of a group that is not known.
     """
-    sure = [
-        f
-        for f in facts.failures
-        if f.certain and f.ranks and not any(facts.wait_graph.waits_in.get(r) for r in f.ranks)
-    ]
+    certain = (f for f in facts.failures if f.certain and f.ranks)
+    sure = [f for f in certain if not any(facts.wait_graph.waits_in.get(r) for r in f.ranks)]
     best = [p.best for p in proposals]
     if not sure or any(c.cause not in NO_CAUSE or c.confidence is Confidence.HIGH for c in best):
         return []
@@ -90,18 +87,11 @@ def _has_no_complaint(facts: Facts) -> bool:
     """
     heard = bool(facts.liveness.logged) or any(facts.case.of(Progress))
     logged = any(s.kind is SourceKind.LOG for s in facts.case.sources) and heard
-    troubled = (
-        facts.liveness.first_alarm is not None
-        or facts.failures
-        or any(s.exits and any(e.exitcode for e in s.exits) for s in facts.liveness.by_rank.values())
-    )
-    return (
-        logged
-        and not troubled
-        and not _has_unfinished_init(facts)
-        and not has_dumped_while_stalled(facts)
-        and not has_lagging_coll_lines(facts)
-    )
+    has_ended_badly = any(e.exitcode for s in facts.liveness.by_rank.values() for e in s.exits)
+    troubled = has_ended_badly or facts.liveness.first_alarm is not None or facts.failures
+    if not logged or troubled or _has_unfinished_init(facts):
+        return False
+    return not has_dumped_while_stalled(facts) and not has_lagging_coll_lines(facts)
 
 
 def _is_confirmed_by_stacks(facts: Facts, stall: Stall) -> bool:
@@ -152,11 +142,8 @@ def _has_gone_on_between_dumps(facts: Facts) -> bool:
 def _doubt_without_complaint(facts: Facts) -> Doubt:
     """Less where every process stood at the same place in two looks."""
     looks = facts.looks
-    still = (
-        len(looks.all) > 1
-        and not _has_gone_on_between_dumps(facts)
-        and all(looks.has_moved(process) is False for process in looks.newest)
-    )
+    still = len(looks.all) > 1 and all(looks.has_moved(process) is False for process in looks.newest)
+    still = still and not _has_gone_on_between_dumps(facts)
     return replace(GOES_ON, ranks=Confidence.MEDIUM, cause=Confidence.MEDIUM) if still else GOES_ON
 
 
@@ -199,12 +186,8 @@ def _is_late_as_ever(facts: Facts, conclusion: Conclusion) -> bool:
 
     Example: rank 2 issued each of 40 calls 0.8 s after its peers. A stack between two calls shows it at work before the next one.
     """
-    return (
-        bool(conclusion.ranks)
-        and conclusion.cause is CauseClass.NOT_ARRIVED
-        and conclusion.ranks <= facts.lateness.late_ranks
-        and len(facts.looks.all) < 2
-    )
+    are_late = bool(conclusion.ranks) and conclusion.ranks <= facts.lateness.late_ranks
+    return are_late and conclusion.cause is CauseClass.NOT_ARRIVED and len(facts.looks.all) < 2
 
 
 def _has_unfinished_init(facts: Facts) -> bool:

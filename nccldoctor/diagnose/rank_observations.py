@@ -138,14 +138,9 @@ def _log(facts: Facts, call: StuckCall | None, rank: int) -> Iterator[Observatio
     """Whether a log of the rank was read to its end: one that is cut off may have later lines."""
     last = facts.liveness.activity(rank).last_event
     lost = {gap.source for gap in facts.case.gaps if gap.lost}
-    logs = [
-        source
-        for source in facts.case.sources
-        if source.kind is SourceKind.LOG
-        and source.size > 0
-        and (source.rank == rank or (last is not None and source.id == last.place.source))
-    ]
-    if logs and not lost & {source.id for source in logs}:
+    logs = (source for source in facts.case.sources if source.kind is SourceKind.LOG and source.size > 0)
+    own = {s.id for s in logs if s.rank == rank or (last is not None and s.id == last.place.source)}
+    if own and not lost & own:
         yield Observation("log", "read")
 
 

@@ -31,14 +31,9 @@ _MOST = 64 << 20
 _MOST_TOLD = 40
 """Gaps that one manifest gives; the rest are counted."""
 
-_LEFT_OUT = frozenset({"threads", "node"})
-"""Kinds of files that people read beside a report; no parser does."""
-
 _KERNEL_LOG, _STACK = "kernel log", "stack"
 
 _NO_DIGITS = str.maketrans("", "", "0123456789")
-
-_MOST_NUMBER = 10_000_000
 
 
 class Listed(Protocol):
@@ -67,7 +62,11 @@ def read_manifests(drafts: Sequence[Listed]) -> Bundled:
     gaps: list[Gap] = []
     jobs: list[JobHere] = []
     paths = {draft.path for draft in drafts}
-    found = [draft for draft in drafts if draft.path.rpartition("/")[2] in NAMES and _is_ours(draft.head)]
+    found = [
+        draft
+        for draft in drafts
+        if draft.path.rpartition("/")[2] in NAMES and any(f'"{tool}"'.encode() in draft.head[:4096] for tool in TOOLS)
+    ]
     # the documents of nodes first: what the manifest above them says counts
     for draft in sorted(found, key=lambda draft: -NAMES.index(draft.path.rpartition("/")[2])):
         left_out.add(draft.path)
@@ -86,7 +85,8 @@ def read_manifests(drafts: Sequence[Listed]) -> Bundled:
         left_out |= others
         gaps += about
     gaps += _without_doubled_ranks(files, left_out)
-    left_out |= {path for path, file in files.items() if file.kind in _LEFT_OUT}
+    # people read these beside a report; no parser does
+    left_out |= {path for path, file in files.items() if file.kind in ("threads", "node")}
     return Bundled(files, frozenset(left_out), tuple(gaps))
 
 
@@ -152,10 +152,6 @@ def _of_no_job(told: Mapping[str, CollectedFile]) -> tuple[set[str], list[Gap]]:
     return kernel, [Gap(path, why) for path in sorted(kernel)]
 
 
-def _is_ours(head: bytes) -> bool:
-    return any(f'"{tool}"'.encode() in head[:4096] for tool in TOOLS)
-
-
 def _is_above(manifest: str, path: str) -> bool:
     folder, _, name = manifest.rpartition("/")
     return name == NAMES[0] and path.startswith(f"{folder}/" if folder else "")
@@ -205,7 +201,7 @@ def _bounded_text(row: Mapping[str, Any], key: str, most: int) -> str | None:
 
 def _bounded_number(row: Mapping[str, Any], key: str) -> int | None:
     value = row.get(key)
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST_NUMBER else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10_000_000 else None
 
 
 def _time(row: Mapping[str, Any]) -> datetime | None:

@@ -155,7 +155,11 @@ def discover(paths: Sequence[str | Path], rank_from: str | None = None) -> Disco
         for source, draft, name in zip(sources_of(named, rule), drafts, named, strict=True)
     ]
     has_others = any(one.kind not in (SourceKind.EMPTY, SourceKind.UNKNOWN) for one in named)
-    chosen = _parts_to_read(parts, {str(path) for path in paths}, has_others, gaps)
+    # beside other files in a folder a part may repeat them, so the user has to name it
+    by_name = {str(path) for path in paths}
+    chosen = tuple(part for part in parts if not has_others or part.file is None or str(part.file) in by_name)
+    why = "a part beside other files, not read: it may hold the same files"
+    gaps.extend(Gap(part.path, why) for part in parts if part not in chosen)
     return Discovered(tuple(inputs), tuple(gaps), chosen)
 
 
@@ -166,14 +170,6 @@ def sources_of(files: Sequence[NamedFile], rule: re.Pattern[str] | None = None) 
     for number, (one, hint) in enumerate(zip(files, clues, strict=True)):
         sources.append(_as_told(number, one, one.told, hint) if one.told is not None else _as_named(number, one, hint))
     return sources
-
-
-def _parts_to_read(parts: list[Found], named: set[str], has_others: bool, gaps: list[Gap]) -> tuple[Found, ...]:
-    """The parts among the files. Beside other files in a folder a part may repeat them, so the user has to name it."""
-    chosen = [part for part in parts if not has_others or part.file is None or str(part.file) in named]
-    why = "a part beside other files, not read: it may hold the same files"
-    gaps.extend(Gap(part.path, why) for part in parts if part not in chosen)
-    return tuple(chosen)
 
 
 def _as_named(number: int, one: NamedFile, hint: Hint) -> Source:

@@ -22,9 +22,6 @@ FAMILY = "number in the name, one of a family"
 OWN_RULE = "--rank-from"
 """The rule that the user gives."""
 
-SURE_BELOW = 1024
-"""Numbers of a family are taken for ranks below this, or below ``16 x`` its size."""
-
 
 RAY_WORKER = "Ray's worker in the name"
 """The rule for ``worker-<id>-<job>-<pid>.out`` in the logs of a Ray session."""
@@ -217,7 +214,8 @@ def _families(names: Sequence[str], dumps: Sequence[bool]) -> dict[str, int]:
     whole = (f for f in counted.values() if 0 in f.values() and max(f.values()) < 2 * len(f))
     for family in chain(of_ranks, whole):
         numbers = set(family.values())
-        if len(numbers) == len(family) and max(numbers) < max(SURE_BELOW, 16 * len(family)):
+        # few or small numbers are taken for ranks
+        if len(numbers) == len(family) and max(numbers) < max(1024, 16 * len(family)):
             out.update(family)
     return out
 

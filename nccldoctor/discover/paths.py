@@ -29,9 +29,6 @@ MOST_DEEP = 100
 """Folders inside each other that are walked."""
 _READING = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
-_BEGIN = 4 << 10
-"""Bytes of a pickle that are looked at."""
-
 _STANDARD_INPUT = ("-", "/dev/stdin", "/dev/fd/0")
 
 
@@ -262,7 +259,7 @@ def first_bytes(path: Path) -> bytes | None:
     try:
         descriptor = os.open(path, _READING)
         try:
-            head = os.read(descriptor, _BEGIN)
+            head = os.read(descriptor, 4 << 10)
             while not is_pickle(head) and len(head) < HEAD and (more := os.read(descriptor, HEAD - len(head))):
                 head += more
         finally:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, BinaryIO
 
@@ -138,15 +138,10 @@ class _NewestText:
             if left := self._spool.write_next(piece):
                 spool, self._spool = self._spool, None
                 self._dropped = max(spool.oldest, spool.written - MOST_IN_MEMORY)
-                for newest in (*_read_back(spool, self._dropped), left, *pieces[number + 1 :]):
+                stream = SpoolStream(spool, self._dropped)
+                for newest in (*iter(partial(stream.read, _PIECE), b""), left, *pieces[number + 1 :]):
                     self._keep(newest)
                 return
-
-
-def _read_back(spool: Spool, begin: int) -> Iterator[bytes]:
-    stream = SpoolStream(spool, begin)
-    while piece := stream.read(_PIECE):
-        yield piece
 
 
 def _of_pieces(pieces: tuple[bytes, ...], problem: str) -> Piped:

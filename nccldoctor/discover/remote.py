@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, BinaryIO, cast
+from functools import partial
+from typing import Any, BinaryIO
 
 from nccldoctor.discover.paths import Found, printable
 from nccldoctor.discover.streams import reader
@@ -29,7 +30,7 @@ def find_remote(url: str, alone: bool) -> list[Found]:
     for path, size in sorted(files.items()):
         inside = path[len(top.rstrip("/")) :].lstrip("/")
         name = "/".join(filter(None, (label, inside))) or path.rsplit("/", 1)[-1]
-        opener = _opener(system, path)
+        opener = partial(system.open, path, "rb")
         shown = printable(name)
         out.append(Found(shown, shown, size, _up_to(opener, size), opener, alone=alone and not inside))
     return out
@@ -44,10 +45,6 @@ def _sizes_by_path(system: Any, top: str) -> dict[str, int]:
         for path, info in files.items()
         if not any(part.startswith(".") for part in path[start:].split("/"))
     }
-
-
-def _opener(system: Any, path: str) -> Callable[[], BinaryIO]:
-    return lambda: cast(BinaryIO, system.open(path, "rb"))
 
 
 def _up_to(opener: Callable[[], BinaryIO], size: int) -> Callable[[], BinaryIO]:

@@ -74,7 +74,7 @@ def members(stream: Any) -> Iterator[Member]:
     Raises :class:`ValueError` or :class:`EOFError` where the archive is damaged.
     """
     name, size = "", None
-    while (block := _block(stream)) is not None:
+    while (block := _take(stream, BLOCK, short=True)).strip(b"\0"):
         if not is_tar(block):
             raise ValueError("not a tar header")
         kind = block[156:157]
@@ -100,11 +100,6 @@ def members(stream: Any) -> Iterator[Member]:
             length = 0 if kind in b"123456" else length + -length % BLOCK
         _skip(stream, length)
         name, size = "", None
-
-
-def _block(stream: Any) -> bytes | None:
-    block = _take(stream, BLOCK, short=True)
-    return block if block.strip(b"\0") else None
 
 
 def _take(stream: Any, count: int, short: bool = False) -> bytes:

@@ -81,7 +81,7 @@ class HeartbeatStuck(Event):
 
 @kind("abort-stuck", wording="its abort of the process group did not end", symbol="timeout", is_reaction=True)
 class AbortStuck(Event):
-    """A rank began to abort its process group ``ran_ms`` before this line, and the abort has not come to an end."""
+    """A rank began to abort its process group ``ran_ms`` before this line, and has not ended that."""
 
     ran_ms: int | None = None
 

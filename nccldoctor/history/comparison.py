@@ -13,11 +13,7 @@ from nccldoctor.incident import Incident
 from nccldoctor.words import names, times
 from nccldoctor.words.sanitize import line
 
-ANSWERS = {
-    True: "the same defect",
-    False: "another defect",
-    None: "not enough to tell whether it is the same defect",
-}
+ANSWERS = {True: "the same defect", False: "another defect", None: "not enough to tell whether it is the same defect"}
 """The answer in words, by :attr:`Comparison.is_same_defect`."""
 
 

@@ -61,7 +61,7 @@ def fingerprint_of(document: Mapping[str, Any]) -> Fingerprint:
     """The fingerprint of a document of ``analyze --format json``."""
     verdict = document["verdict"]
     stalled = verdict.get("stalled") or {}
-    return Fingerprint(str(verdict["class"]), _site(document), _role(str(stalled.get("group") or "")))
+    return Fingerprint(str(verdict["class"]), _site(document), _NUMBER.sub("", str(stalled.get("group") or "")).strip())
 
 
 def ranks_in(text: object) -> Ranks:
@@ -120,11 +120,6 @@ def _own_function(side: Mapping[str, Any]) -> str:
 def _bare(function: str) -> str:
     """``fetch`` of ``Client.fetch``: py-spy names the class, faulthandler and the recorder don't."""
     return function.rpartition(".")[2]
-
-
-def _role(group: str) -> str:
-    """``TENSOR_MODEL_PARALLEL_GROUP (1)`` and ``(2)`` are one role."""
-    return _NUMBER.sub("", group).strip()
 
 
 def _base(path: str) -> str:

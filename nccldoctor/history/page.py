@@ -18,12 +18,6 @@ from nccldoctor.words.secrets import masked
 MOST_ROWS = 200
 """Rows of a table at most."""
 
-MOST_OTHERS = 10
-"""Hosts that are shown although chance explains them."""
-
-MOST_HOSTS = 30
-"""Hosts that the picture shows."""
-
 _LEFT, _WIDTH, _ROW = 206, 1000, 24
 
 
@@ -94,7 +88,7 @@ def overview(incidents: Sequence[PastIncident]) -> Overview:
         f"{named[0]} fails more often than by chance" if named else "No host fails more often than by chance",
         f"{plural(len(incidents), 'incident')}. At the {LEVEL:.0%} level, over all that was tested, these stand out: "
         f"{', '.join(named) or 'none'}. {plural(again, 'defect')} returned.",
-        _span(incidents),
+        f"{day(incidents[0].time)} to {day(incidents[-1].time)}" if incidents else "",
         (
             _tested("hosts", "Hosts", "host", hosts),
             _tested("devices", "Devices", "device", devices),
@@ -118,7 +112,7 @@ def _tested(key: str, title: str, noun: str, found: Sequence[Recurrence]) -> Tab
 
 def notable(found: Sequence[Recurrence]) -> list[Recurrence]:
     """Those that stand out, and some behind them to compare with."""
-    return [one for number, one in enumerate(found[:MOST_ROWS]) if one.chance <= LEVEL or number < MOST_OTHERS]
+    return [one for number, one in enumerate(found[:MOST_ROWS]) if one.chance <= LEVEL or number < 10]
 
 
 def cells(one: Recurrence) -> tuple[str, ...]:
@@ -167,7 +161,7 @@ def _strip(incidents: Sequence[PastIncident], hosts: Sequence[Recurrence]) -> St
             tuple(place(one.time) for one in accusing if any(accused.host == host.name for accused in one.accused)),
             host.is_beyond_chance,
         )
-        for number, host in enumerate(notable(hosts)[:MOST_HOSTS])
+        for number, host in enumerate(notable(hosts)[:30])
     )
     return Strip(day(accusing[0].time), day(accusing[-1].time), _WIDTH, len(rows) * _ROW, rows)
 
@@ -175,10 +169,6 @@ def _strip(incidents: Sequence[PastIncident], hosts: Sequence[Recurrence]) -> St
 def _scale(first: datetime, last: datetime) -> Callable[[datetime], float]:
     length = (last - first).total_seconds()
     return lambda time: round(_LEFT + (time - first).total_seconds() / length * (_WIDTH - _LEFT - 10), 1)
-
-
-def _span(incidents: Sequence[PastIncident]) -> str:
-    return f"{day(incidents[0].time)} to {day(incidents[-1].time)}" if incidents else ""
 
 
 def day(time: datetime) -> str:

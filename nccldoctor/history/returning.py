@@ -14,9 +14,6 @@ from nccldoctor.history.recurrence import LEVEL, Recurrence, Trial, at_least, re
 from nccldoctor.history.saved_report import hosts_of
 from nccldoctor.history.store import PastIncident
 
-SURE = ("high", "medium")
-"""The confidences in the ranks with which a verdict counts as an accusation."""
-
 
 class Returned(Struct, frozen=True):
     """A fingerprint with its incidents."""
@@ -30,7 +27,8 @@ class Returned(Struct, frozen=True):
 
 def accusations(incidents: Sequence[PastIncident]) -> list[PastIncident]:
     """The incidents that accuse a host surely enough to count."""
-    return [one for one in incidents if one.confidence in SURE and hosts_of(one.accused)]
+    # other verdicts accuse nobody
+    return [one for one in incidents if one.confidence in ("high", "medium") and hosts_of(one.accused)]
 
 
 def returning_hosts(incidents: Sequence[PastIncident]) -> tuple[Recurrence, ...]:

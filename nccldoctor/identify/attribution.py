@@ -67,7 +67,7 @@ def attribute(parsed: Sequence[Parsed], dumps: Sequence[DumpHead]) -> Attributed
     read_processes(events, processes)
     parsed = [_with_host_in_name(one, processes) for one in parsed]
     files, gaps = _file_ranks(parsed, processes)
-    gaps += _learn_processes(parsed, files, processes, _by_stack_tools(events))
+    gaps += _learn_processes(parsed, files, processes)
     merged = {one.source.id for one in parsed if files.rank[one.source.id] is None}
     known = {e.rank for e in events if e.rank is not None} | set(processes.host)
     local = find_local_lines(events, merged, known)
@@ -88,9 +88,7 @@ def attribute(parsed: Sequence[Parsed], dumps: Sequence[DumpHead]) -> Attributed
     return Attributed(looked, sources, dump_rank, processes, (*gaps, *dump_gaps))
 
 
-def _learn_processes(
-    parsed: Sequence[Parsed], files: _FileRanks, processes: ProcessTable, by_tools: Mapping[int, Sequence[Event]]
-) -> list[Gap]:
+def _learn_processes(parsed: Sequence[Parsed], files: _FileRanks, processes: ProcessTable) -> list[Gap]:
     """Learn where each file's rank runs, from the stacks in it.
 
     A stack of a process of another rank gives the file to that rank, and makes a gap.
@@ -102,8 +100,8 @@ def _learn_processes(
             continue
         if source.host:
             processes.learn(rank, source.host, *_process_told(source), None)
-        for event in () if _is_of_worker(source) else by_tools.get(source.id, ()):
-            if event.pid is None:
+        for event in () if _is_of_worker(source) else one.events:
+            if event.pid is None or not _is_of_stack_tool(event):
                 continue
             host = event.host or source.host
             if (other := _other_rank_of(event.pid, rank, host, processes)) is None:
@@ -191,14 +189,6 @@ def _is_of_stack_tool(event: Event) -> bool:
     return isinstance(event, Stack) or (isinstance(event, ProcessState) and event.tool == "stack tool")
 
 
-def _by_stack_tools(events: Events) -> dict[int, list[Event]]:
-    """What such tools left, by the source of it."""
-    left: dict[int, list[Event]] = defaultdict(list)
-    for event in filter(_is_of_stack_tool, events.of_kind(Stack, ProcessState)):
-        left[event.place.source].append(event)
-    return left
-
-
 def _with_hosts_of_trees(parsed: Sequence[Parsed]) -> Sequence[Parsed]:
     """Torchrun writes ``LOG_DIR/RUN/attempt_K/LOCAL_RANK``: several such ``LOG_DIR`` are as many hosts, whatever their names."""
     above = {
@@ -260,7 +250,9 @@ def _file_ranks(parsed: Sequence[Parsed], processes: ProcessTable) -> tuple[_Fil
         if own and named is not None and named not in own:
             why = f"its lines say {'rank' if len(own) == 1 else 'ranks'} {Ranks(own)}"
             gaps.append(Gap(f"{source.path} is named for rank {source.rank}", why, Ranks(own), source.id, odd=True))
-        if len(own) > 1 or (own and _has_other_labels(one)):
+        # an exception behind a launcher's label whose rank no line names, where lines name the rank of another label
+        raised = (e for e in one.events if isinstance(e, ExceptionRaised))
+        if len(own) > 1 or (own and any(e.rank is None and e.local_rank is not None for e in raised)):
             shared.add(source.id)
             files.rank[source.id] = None
         elif not own:
@@ -272,7 +264,9 @@ def _file_ranks(parsed: Sequence[Parsed], processes: ProcessTable) -> tuple[_Fil
             files.rank[source.id], files.why[source.id] = rank, "its lines"
             gaps += _contradicted_launcher(source, rank, processes)
     _by_processes(parsed, files, processes)
-    _by_ray_workers(parsed, files, processes)
+    for source in (one.source for one in parsed):  # Ray names such a file for its process: worker-<id>-<job>-12567.out
+        if RAY_WORKER in source.why and source.pid is not None and files.rank[source.id] is None:
+            files.rank[source.id] = processes.rank_of(short_host(source.host) if source.host else None, source.pid)
     _share_in_folders([one.source for one in parsed if one.source.id not in shared], files)
     _map_local_ranks(parsed, files, processes)
     return files, gaps
@@ -316,11 +310,6 @@ def _is_end(event: ExceptionRaised) -> bool:
     return event.origin == "own" and not event.logged and any(f.startswith("<module> ") for f in event.frames[-1:])
 
 
-def _has_other_labels(one: Parsed) -> bool:
-    """True where an exception stands behind a launcher's label whose rank no line names, and another label's rank is named."""
-    return any(isinstance(e, ExceptionRaised) and e.rank is None and e.local_rank is not None for e in one.events)
-
-
 def _by_processes(parsed: Sequence[Parsed], files: _FileRanks, processes: ProcessTable) -> None:
     """Files that differ in numbers alone, each with lines of another process: ``job.0.out`` to ``job.7.out`` are of one rank each."""
     ranks: dict[str, dict[int, set[int | None]]] = defaultdict(dict)
@@ -341,14 +330,6 @@ def _by_processes(parsed: Sequence[Parsed], files: _FileRanks, processes: Proces
         if len(known) > 1 and len(set(known.values())) == len(known) == len([f for f in family.values() if f]):
             files.why.update({i: "lines of its process" for i in known if files.rank[i] is None})
             files.rank.update({i: rank for i, rank in known.items() if files.rank[i] is None})
-
-
-def _by_ray_workers(parsed: Sequence[Parsed], files: _FileRanks, processes: ProcessTable) -> None:
-    """``worker-<id>-<job>-12567.out`` is of the rank that Ray Train's table gives process 12567."""
-    for source in (one.source for one in parsed):
-        if RAY_WORKER in source.why and source.pid is not None and files.rank[source.id] is None:
-            host = short_host(source.host) if source.host else None
-            files.rank[source.id] = processes.rank_of(host, source.pid)
 
 
 def _share_in_folders(sources: Sequence[Source], files: _FileRanks) -> None:

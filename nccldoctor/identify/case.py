@@ -21,8 +21,6 @@ from nccldoctor.model.recorded_calls import Batch, Calls, DumpHead, Vocabulary
 
 _E = TypeVar("_E", bound=Event)
 
-_SIZE_NOTES = ("world-size", "job-size", "least-size")
-
 
 class Reading(Struct, frozen=True):
     """How one source was read, as ``inspect`` shows it: numbers of lines, and the span of their times.
@@ -142,11 +140,12 @@ class Case(Struct, frozen=True, dict=True):
         size = self.world_size
         if size is None or self.groups[0].learned == "world":  # the default group is always the first
             return False
-        noted = any(note.what in _SIZE_NOTES and note.detail == str(size) for note in self.of(Note))
+        told = ("world-size", "job-size", "least-size")
+        noted = any(note.what in told and note.detail == str(size) for note in self.of(Note))
         return not noted and not any(len(g.ranks) == size for dump in self.dumps for g in dump.config if g.ranks)
 
-    def share_clock(self, one: int | None, other: int | None) -> bool:
-        """True where two ranks run on one host, or the clocks of theirs were compared; also where one may be on any host."""
+    def has_clock_of(self, one: int | None, other: int | None) -> bool:
+        """True where two ranks run on one host, or their clocks were compared, or one may be on any host."""
         hosts = {self.rank_host.get(rank, "") for rank in (one, other) if rank is not None}
         return len(hosts) < 2 or "" in hosts or {one, other} <= self.compared
 

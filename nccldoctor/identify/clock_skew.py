@@ -1,4 +1,4 @@
-"""Measures how far the clocks of hosts are apart, by collectives that all members finished together, and by lines about one moment.
+"""Measures how far the clocks of hosts are apart, by collectives that ended together and lines about one moment.
 
 A recorder notes when a thread of its process saw a call completed, on the clock of its host. An all-reduce ends on all members within
 milliseconds, and is seen within a tenth of a second (the watchdog's poll, pytorch ``ProcessGroupNCCL.cpp`` 2.4 to 2.9); a difference
@@ -53,9 +53,8 @@ def find_skews(
 ) -> Clocks:
     """The clocks that differ from most by :data:`NOTICED` seconds or more, by host, else by equal difference."""
     offsets = _offsets_of_ranks(batch, call_rank, call_group, batch.calls.completed_ns)
-    if not (
-        batch.calls.completed_ns > 0
-    ).any():  # whoever was later than the limit in a call that ended has another clock
+    if not (batch.calls.completed_ns > 0).any():
+        # whoever was later than the limit in a call that ended has another clock
         limit = int(batch.calls.timeout_ms.max(initial=0)) / 1e3
         told = _offsets_of_ranks(batch, call_rank, call_group, batch.calls.created_ns)
         offsets = {rank: own for rank, own in told.items() if 0 < limit < abs(own[0])}
@@ -109,7 +108,7 @@ def find_line_skews(
 
 
 def _offsets_of_moments(moments: Iterable[Mapping[int, float]]) -> dict[int, tuple[float, int]]:
-    """The steady offset of each rank from the lower median of all that tell of a moment, and the number of moments."""
+    """The steady offset of each rank from the lower median of each moment, and the number of moments."""
     late: dict[int, list[float]] = {}
     for times in moments:
         if len(times) > 1:

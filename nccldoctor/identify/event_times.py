@@ -28,8 +28,6 @@ _EPOCH = datetime(1970, 1, 1)
 NO_YEAR_KNOWN = 2000
 """The year of a job of which nothing tells the year: a leap year, which has every day."""
 
-_FEWEST_LINES = 2  # lines that must agree on a zone
-
 QUARTER = 900.0
 """Zones are multiples of a quarter of an hour."""
 
@@ -38,12 +36,6 @@ NEAR = 120.0
 
 FARTHEST = 14 * 3600
 """Seconds that a zone is ahead of UTC, or behind it, at most."""
-
-MOST_TIMEOUTS = 64
-"""Most timeouts that are looked at."""
-
-TAKEN_DOWN = 840.0
-"""Seconds within which a launcher sees the end of a rank that gave up."""
 
 
 def event_seconds(
@@ -101,7 +93,7 @@ def _usual_offset(events: Sequence[Event]) -> float:
     UTC counts only where no line names another zone: collectors write it whatever the clock of the host shows.
     """
     offsets = Counter(o.total_seconds() for e in events if e.time is not None and (o := e.time.utcoffset()) is not None)
-    local = {offset: count for offset, count in offsets.items() if offset and count >= _FEWEST_LINES} or offsets
+    local = {offset: count for offset, count in offsets.items() if offset and count > 1} or offsets
     return max(sorted(local), key=lambda o: local[o]) if local else 0.0
 
 
@@ -167,12 +159,12 @@ def _expected_timeouts(
             if int(calls.created_ns[row]) > 0
             and (event.numel_in is None or int(calls.numel_in[row]) in (event.numel_in, -1))
         ]
-        if len(out) >= MOST_TIMEOUTS:
+        if len(out) >= 64:  # more tell nothing new
             break
     return out
 
 
 def _zone_by_end(gave_up: float, ended: float) -> float | None:
-    """The zone, in half hours, by which the end that a launcher printed follows a timeout within minutes."""
+    """The zone, in half hours, by which the end that a launcher printed follows a timeout within 14 minutes."""
     zone = (ended - gave_up) // (2 * QUARTER) * 2 * QUARTER
-    return zone if ended - gave_up - zone <= TAKEN_DOWN and abs(zone) <= FARTHEST else None
+    return zone if ended - gave_up - zone <= 840 and abs(zone) <= FARTHEST else None

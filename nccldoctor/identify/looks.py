@@ -65,9 +65,8 @@ def _numbers(events: Iterable[Event], sources: Mapping[int, Source]) -> dict[int
         if original.place.source != event.place.source:
             copies[id(event)] = original
             continue
-        taken = (
-            str(source.taken or "") if source.collected is None else ""
-        )  # the clocks of hosts differ, their counts do not
+        # the clocks of hosts differ, their counts do not
+        taken = str(source.taken or "") if source.collected is None else ""
         groups[taken, source.look][_process(event)].append(event)
     numbers: dict[int, int] = {}
     number, seen = 0, set[Hashable]()

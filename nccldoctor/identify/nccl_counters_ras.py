@@ -111,7 +111,11 @@ def _in_global_ranks(comm: str, report: _Report, seats: Seats, world: int | None
     """The report in global ranks; None where they are not known, or it holds neither counts nor silent ranks."""
     if not report.size or report.size < 2 or (report.size != world and len(report.processes) < report.size):
         return None
-    ranks = {inside: _global(inside, report, seats, world) for inside in range(report.size)}
+    members = range(report.size)
+    if report.size == world:  # which then count as the job does
+        ranks: dict[int, int | None] = dict(zip(members, members, strict=True))
+    else:
+        ranks = {inside: seats(*report.processes.get(inside, (None, -1))) for inside in members}
     at = {inside: rank for inside, rank in ranks.items() if rank is not None}
     if len(at) < len(ranks):
         return None
@@ -135,14 +139,6 @@ def _in_global_ranks(comm: str, report: _Report, seats: Seats, world: int | None
         when=report.when,
         by_op=by_op_of,
     )
-
-
-def _global(inside: int, report: _Report, seats: Seats, world: int | None) -> int | None:
-    """The global rank: the number itself where the communicator holds the whole job, else by host and process id."""
-    if report.size == world:
-        return inside
-    host, pid = report.processes.get(inside, (None, -1))
-    return seats(host, pid)
 
 
 def _with_advance(newest: NcclCounters, before: NcclCounters | None) -> NcclCounters:

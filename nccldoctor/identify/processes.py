@@ -119,8 +119,12 @@ def read_processes(events: Events, processes: ProcessTable) -> None:
     for event in inits:
         if event.nranks == biggest and event.group_rank is not None:
             rank = event.rank if event.rank is not None else event.group_rank
-            board = _board_of(event, event.host in sees_all) if isinstance(event, CommInit) else (None, None)
-            processes.learn(rank, event.host, event.pid, *board)
+            local, board = None, None
+            if isinstance(event, CommInit):
+                # a process sees all GPUs of its host, in the order of CUDA_VISIBLE_DEVICES, or one that it calls 0
+                local = event.cuda_dev if event.host in sees_all else event.nvml_dev
+                board = pci_address(event.bus_id)
+            processes.learn(rank, event.host, event.pid, local, board)
 
 
 def _is_introduction(event: Event) -> bool:
@@ -128,15 +132,6 @@ def _is_introduction(event: Event) -> bool:
     if isinstance(event, Note):
         return event.what == "world-size"
     return isinstance(event, ProcessId) or (isinstance(event, Phase) and event.what == "starting")
-
-
-def _board_of(init: CommInit, sees_all: bool) -> tuple[int | None, str | None]:
-    """The local rank and the PCI address of the GPU of an INIT line.
-
-    A process that sees all GPUs of its host takes the one of its local rank, in the order of CUDA_VISIBLE_DEVICES; one that sees a single
-    GPU calls it 0, whichever it is.
-    """
-    return init.cuda_dev if sees_all else init.nvml_dev, pci_address(init.bus_id)
 
 
 def _read_ras(events: Sequence[RasStatus], processes: ProcessTable) -> None:

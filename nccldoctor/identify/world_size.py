@@ -50,7 +50,9 @@ def world_size(batch: Batch, events: Events, seen: Ranks) -> WorldSize:
     if recorded:
         size = max(recorded)
         return WorldSize(size if above <= size else None, max(size, above))
-    parts = [*_sizes_of_parts(events), *_gather_sizes(events, is_whole=False)]
+    parts = [e.nranks for e in events.of_kind(CommInit, InspectorRecord) if e.nranks]
+    parts += [size for size in _noted(events, "world-size") if size > 1]  # engines that serve print 1 for each process
+    parts += _gather_sizes(events, is_whole=False)
     least = max(above, *(size for size in (0, *parts, *_least_sizes(events)) if size <= MOST_GPUS))
     whole = next((size for size in _sizes_of_the_job(events) if least <= size <= MOST_GPUS), None)
     if whole is None and least in parts and 2 * len(seen) >= least:
@@ -67,7 +69,8 @@ def _sizes_of_the_job(events: Events) -> Iterator[int]:
             yield from filter(None, [group_size(event.detail)])
     yield from (e.expected for e in events.of_kind(FrAnalysis) if e.expected and _is_default(e))
     yield from _noted(events, "job-size")
-    yield from _stored_sizes(events)
+    waited = (barrier_counts(e.text) or (expected_clients(e.text), 0) for e in events.of_kind(StoreError))
+    yield from sorted((size for size, _ in waited if size), reverse=True)  # 8 in ``7/8 clients joined``
     settings = [e for e in events.of_kind(Setting) if e.name == "WORLD_SIZE" and e.value.isdigit()]
     yield from (int(e.value) for e in settings[-1:])
 
@@ -84,15 +87,6 @@ def gpus_by_ras(events: Iterable[RasStatus]) -> int:
     return size if all(gpus <= size for _, gpus in rows) else 0
 
 
-def _sizes_of_parts(events: Events) -> Iterator[int]:
-    """Sizes of which nothing says that they are those of the whole job.
-
-    Engines that serve print a world of 1 for each of their processes.
-    """
-    yield from (e.nranks for e in events.of_kind(CommInit, InspectorRecord) if e.nranks)
-    yield from (size for size in _noted(events, "world-size") if size > 1)
-
-
 def _least_sizes(events: Events) -> Iterator[int]:
     """Sizes that the job has at least: by its launcher, by its groups, and by ranks of which others tell."""
     yield from _noted(events, "least-size")
@@ -104,13 +98,6 @@ def _noted(events: Events, what: str) -> Iterator[int]:
     return (int(e.detail) for e in events.of_kind(Note) if e.what == what)
 
 
-def _stored_sizes(events: Events) -> Iterator[int]:
-    """The number of ranks that the store of the job waited for: 8 in ``7/8 clients joined``."""
-    lines = (e.text for e in events.of_kind(StoreError))
-    counts = (barrier_counts(text) or (expected_clients(text), 0) for text in lines)
-    return iter(sorted((size for size, _ in counts if size), reverse=True))
-
-
 def _gather_sizes(events: Events, *, is_whole: bool) -> Iterator[int]:
     """Members by the sizes of gathers: input 100 and output 1600 make 16.
 
@@ -118,7 +105,10 @@ def _gather_sizes(events: Events, *, is_whole: bool) -> Iterator[int]:
     """
     of_default = {(e.rank, e.failed) for e in events.of_kind(WorkStatus) if e.failed is not None and _is_default(e)}
     for event in events.of_kind(CollectiveTimeout, NcclError):
-        op, numel_in, numel_out = _call_sizes(event)
+        if isinstance(event, CollectiveTimeout):
+            op, numel_in, numel_out = event.op, event.numel_in, event.numel_out
+        else:
+            op, numel_in, numel_out = call_sizes(event.text) or (None, None, None)
         small, big = sorted((numel_in or 0, numel_out or 0))
         if op not in GATHERS or not small or big % small or big == small:
             continue
@@ -131,10 +121,3 @@ def _gather_sizes(events: Events, *, is_whole: bool) -> Iterator[int]:
 def _is_default(event: Event) -> bool:
     group = event.group
     return group is not None and (group.desc == "default_pg" or (not group.desc and group.uid == "0"))
-
-
-def _call_sizes(event: CollectiveTimeout | NcclError) -> tuple[str | None, int | None, int | None]:
-    """Operation, input and output elements of the call that a timeout or an NCCL error is about."""
-    if isinstance(event, CollectiveTimeout):
-        return event.op, event.numel_in, event.numel_out
-    return call_sizes(event.text) or (None, None, None)

@@ -32,20 +32,14 @@ class Ranks(frozenset[int]):
         return iter(sorted(frozenset.__iter__(self)))
 
     def __str__(self) -> str:
-        return _printed(self.spans())
+        return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in self.spans())
 
     def __repr__(self) -> str:
         return f"Ranks({str(self)!r})"
 
     def spans(self) -> list[tuple[int, int]]:
         """Runs of consecutive ranks as (first, last) pairs, ascending."""
-        out: list[tuple[int, int]] = []
-        for rank in self:
-            if out and rank == out[-1][1] + 1:
-                out[-1] = (out[-1][0], rank)
-            else:
-                out.append((rank, rank))
-        return out
+        return spans_of(self)
 
     def __or__(self, other: Iterable[int]) -> Ranks:  # type: ignore[override]  # narrower on purpose
         return Ranks(frozenset(self).union(other))
@@ -57,5 +51,12 @@ class Ranks(frozenset[int]):
         return Ranks(frozenset(self).difference(other))
 
 
-def _printed(spans: Iterable[tuple[int, int]]) -> str:
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)
+def spans_of(numbers: Iterable[int]) -> list[tuple[int, int]]:
+    """Runs of consecutive numbers as (first, last) pairs, in the order given."""
+    out: list[tuple[int, int]] = []
+    for number in numbers:
+        if out and number == out[-1][1] + 1:
+            out[-1] = (out[-1][0], number)
+        else:
+            out.append((number, number))
+    return out

@@ -342,9 +342,7 @@ def with_habits(batch: Batch) -> Batch:
             return dump
         only_retires = dump.backend in retiring or dump.backend not in _WITH_EVENTS
         return replace(
-            dump,
-            only_retires=only_retires,
-            hides_transfers=only_retires and dump.backend not in with_transfers,
+            dump, only_retires=only_retires, hides_transfers=only_retires and dump.backend not in with_transfers
         )
 
     return replace(batch, dumps=tuple(map(habits, dumps)))

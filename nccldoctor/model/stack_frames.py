@@ -41,15 +41,11 @@ def innermost(frames: tuple[str, ...]) -> str:
 
     ``frames`` are innermost first. Of ``poll (torch/x.py:3)``, ``step (/job/train.py:40)`` it is ``step (train.py:40)``.
     """
-    own = next((f for f in frames if ".py:" in f and not is_library(_file_of(f))), None)
+    own = next((f for f in frames if ".py:" in f and not is_library(f.rpartition(" (")[2].rpartition(":")[0])), None)
     named = (f for f in frames if not f.startswith(("??", "0x")))
     frame = own or next(named, frames[0] if frames else "")
     name, opening, place = frame.partition(" (")
     return f"{name} ({place.rpartition('/')[2]}" if opening else name
-
-
-def _file_of(frame: str) -> str:
-    return frame.rpartition(" (")[2].rpartition(":")[0]
 
 
 def is_later_line(frame: str, other: str) -> bool | None:

@@ -47,7 +47,7 @@ def pack_column(values: Ints, turns: Turns | None = None, beside: Ints | None = 
     plain = _narrow(values)
     if turns is not None and (left := _narrow(_turned(values, turns))).itemsize <= plain.itemsize:
         return ("turns", 0, 0, left.itemsize), _shuffled(left)
-    if beside is not None and _can_stand_beside(values, beside):
+    if beside is not None and not ((values == beside) & (values != 0)).any():
         left = _narrow(np.where(values == 0, 0, values - beside))
         if left.itemsize <= plain.itemsize:
             return ("beside", 0, 0, left.itemsize), _shuffled(left)
@@ -107,8 +107,3 @@ def _returned(left: Ints, turns: Turns) -> Ints:
     out = np.empty_like(left)
     out[turns.order] = sums - np.repeat(before, sizes)
     return out
-
-
-def _can_stand_beside(values: Ints, beside: Ints) -> bool:
-    """True when no value but an absent one, 0, leaves nothing beside the other."""
-    return not ((values == beside) & (values != 0)).any()

@@ -31,13 +31,9 @@ MOST_RAW = 512 << 20
 FREE_RAW, MOST_RATIO = 1 << 30, 400
 """Unpacked bytes of all members of a part: so many in any case, above that so many times its packed size."""
 
-MOST_PARTS = 100_000
-"""Parts in one file."""
-
 _D = TypeVar("_D", bound=Struct)
 Count = Annotated[int, Meta(ge=0, lt=1 << 50)]
 Int64 = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
-_LEVEL = 3
 _MANIFEST = re.compile(r"(\d{1,6})/manifest")
 
 
@@ -91,7 +87,7 @@ class PartWriter:
         self._zip = _started(file)
         self._name = name
         self._members: list[Member] = []
-        self._packer = zstandard.ZstdCompressor(level=_LEVEL, write_content_size=True)
+        self._packer = zstandard.ZstdCompressor(level=3, write_content_size=True)
 
     def add_member(self, kind: str, raw: bytes, first: int, count: int) -> None:
         """Add a member about ``count`` inputs from ``first`` on. Raises :class:`PartError` where it is too large to be read again."""
@@ -100,11 +96,7 @@ class PartWriter:
         packed = self._packer.compress(raw)
         number = sum(member.name.startswith(f"{kind}-") for member in self._members)
         member = Member(
-            name=f"{kind}-{number}",
-            raw=len(raw),
-            sha256=hashlib.sha256(packed).hexdigest(),
-            first=first,
-            count=count,
+            name=f"{kind}-{number}", raw=len(raw), sha256=hashlib.sha256(packed).hexdigest(), first=first, count=count
         )
         self._members.append(member)
         _store(self._zip, f"0/{member.name}", packed)
@@ -166,7 +158,7 @@ def stored_parts(file: BinaryIO) -> list[StoredPart]:
         other = f"nccldoctor {found.nccldoctor[:40]}" if found else "another program"
         raise PartError(f"written by {other}, which this version doesn't read")
     folders = [match[1] for name in archive.namelist() if (match := _MANIFEST.fullmatch(name))]
-    if not folders or len(folders) > MOST_PARTS:
+    if not folders or len(folders) > 100_000:
         raise PartError("it holds no part")
     return [StoredPart(archive, folder) for folder in folders]
 

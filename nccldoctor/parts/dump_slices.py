@@ -16,6 +16,7 @@ import numpy.typing as npt
 from msgspec import Meta, Struct
 from msgspec.structs import astuple
 
+from nccldoctor.model.ranks import spans_of
 from nccldoctor.model.recorded_calls import (
     STATES,
     UNSET,
@@ -44,9 +45,6 @@ MOST_RANK = 10_000_000
 
 TIMES = ("created_ns", "started_ns", "completed_ns", "duration_ms")
 """The columns in which ranks differ."""
-
-LAST_LAYOUTS = 4
-"""Layouts whose columns are kept as they are: neighbours among the ranks mostly have one of them."""
 
 BESIDE = {"started_ns": "created_ns", "completed_ns": "created_ns"}
 COUNTED = ("seq", "p2p_seq", "op_id")
@@ -181,7 +179,7 @@ class DumpSliceWriter:
         }
 
     def _config(self, item: GroupConfig) -> int:
-        return self._tables["configs"].number_of(item, lambda: (item.uid, item.desc, _runs(item.ranks)))
+        return self._tables["configs"].number_of(item, lambda: (item.uid, item.desc, spans_of(item.ranks)))
 
     def _layout(self, calls: Calls, words: Vocabulary) -> int:
         """The number of the layout: that of equal columns among the last ones, else that of these, packed."""
@@ -190,7 +188,8 @@ class DumpSliceWriter:
             if known.numbers == numbers and known.has_columns_of(calls):
                 return known.number
         number = self._packed_layout(_as_integers(calls, _COMMON), numbers)
-        self._last_layouts = [_KnownLayout(number, numbers, calls), *self._last_layouts[: LAST_LAYOUTS - 1]]
+        # neighbours among the ranks mostly have one of the last layouts
+        self._last_layouts = [_KnownLayout(number, numbers, calls), *self._last_layouts[:3]]
         return number
 
     def _packed_layout(self, values: dict[str, Ints], numbers: dict[str, int]) -> int:
@@ -228,16 +227,6 @@ def _as_integers(calls: Calls, names: Sequence[str]) -> dict[str, Ints]:
         name: (column.view(np.int32) if column.dtype == np.float32 else column).astype(np.int64)
         for name, column in columns.items()
     }
-
-
-def _runs(ranks: tuple[int, ...]) -> list[tuple[int, int]]:
-    runs: list[tuple[int, int]] = []
-    for rank in ranks:
-        if runs and rank == runs[-1][1] + 1:
-            runs[-1] = runs[-1][0], rank
-        else:
-            runs.append((rank, rank))
-    return runs
 
 
 Columns = dict[str, npt.NDArray[Any]]

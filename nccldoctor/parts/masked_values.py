@@ -13,11 +13,6 @@ Lines = tuple[tuple[int, str], ...]
 """Numbers of lines, counted from 1, with their text."""
 
 _WORD = lazy(r"[A-Za-z0-9_-]+")
-_LONGEST_KNOWN = 100
-"""Characters of a text whose masked form is remembered: names of groups, functions and files."""
-
-_SHORTEST = 8
-"""Characters of a word that is masked wherever it stands; shorter ones occur by chance."""
 
 
 def masked_text(text: str) -> str:
@@ -32,7 +27,8 @@ _known_masked = lru_cache(maxsize=4096)(masked_text)
 def masked_values(value: Any) -> Any:
     """The value with every text in it masked; named tuples become lists, as JSON has them."""
     if isinstance(value, str):
-        return _known_masked(value) if len(value) <= _LONGEST_KNOWN else masked_text(value)
+        # names of groups, functions and files are shorter
+        return _known_masked(value) if len(value) <= 100 else masked_text(value)
     if isinstance(value, dict):
         return {key: masked_values(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
@@ -71,7 +67,7 @@ def _words_hidden(text: str, shown: str) -> Iterator[str]:
         if end < 0:
             return
         for word in _WORD.findall(text[at:end]):
-            if len(word) >= _SHORTEST and not word.isdigit() and not word.isalpha():
+            if len(word) >= 8 and not word.isdigit() and not word.isalpha():  # shorter words occur by chance
                 yield word
         at = end + len(following)
 

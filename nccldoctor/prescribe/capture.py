@@ -157,11 +157,8 @@ def _own_recorder(case: Case, backends: Collection[str]) -> list[str]:
     if case.world and set(case.world) <= dumped & seen:
         return []
     why = "stacks, calls and the end of each rank, on NCCL and gloo"
-    why += (
-        "; with it only NCCL's own settings below are needed"
-        if "nccl" in backends
-        else "; with it the rest isn't needed"
-    )
+    rest = "only NCCL's own settings below are needed" if "nccl" in backends else "the rest isn't needed"
+    why += f"; with it {rest}"
     return [f'torchrun … -m nccldoctor.capture --to "$LOG_DIR" train.py …  # {why}']
 
 

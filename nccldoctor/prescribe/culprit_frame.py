@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice, zip_longest
 
 from msgspec import Struct
@@ -45,7 +45,8 @@ def culprit_frame(finding: Finding, survey: Survey) -> CulpritFrame | None:
     if finding.cause is CauseClass.FROZEN and stopped(survey.facts, ranks).holds:
         return None  # a signal comes at any line
     if finding.cause is CauseClass.RAISED:
-        found = _raised_in(ranks, survey)
+        raised = (e for e in survey.events_of(ExceptionRaised) if e.rank in ranks and e.origin == "own")
+        found: Iterable[tuple[str, ...]] = (e.frames or ((e.frame,) if e.frame else ()) for e in raised)
     elif finding.cause in DIFFERS_AT_CALL:
         found = (frames for _, frames in _called_in(finding, ranks, survey))
     elif finding.family in (Family.ABSENT, Family.SLOW, Family.SETUP):
@@ -62,12 +63,6 @@ def _worker_frame(finding: Finding, survey: Survey) -> CulpritFrame | None:
     workers = (stack for stack in survey.events_of(Stack) if stack.helper and stack.place in quoted)
     frames = ((stack.pid, _user_frame(stack.frames)) for stack in workers)
     return next((replace(frame, worker=pid) for pid, frame in frames if frame is not None), None)
-
-
-def _raised_in(ranks: Collection[int | None], survey: Survey) -> Iterator[tuple[str, ...]]:
-    for event in survey.events_of(ExceptionRaised):
-        if event.rank in ranks and event.origin == "own":
-            yield event.frames or ((event.frame,) if event.frame else ())
 
 
 def _called_in(finding: Finding, ranks: Iterable[int], survey: Survey) -> Iterator[tuple[int, tuple[str, ...]]]:
@@ -128,12 +123,8 @@ def parting_of(finding: Finding, survey: Survey) -> tuple[CulpritFrame, str] | N
     peers = [frames for rank in tuple(finding.victims)[:_NAMED] for frames in _stood_in((rank,), survey)]
     for number, branch in enumerate(own):
         file, _, line = branch.place.rpartition(":")
-        shared = [
-            at
-            for frames in peers
-            for at in _own_frames(frames)
-            if (at.function, at.place.rpartition(":")[0]) == (branch.function, file)
-        ]
+        theirs = (at for frames in peers for at in _own_frames(frames))
+        shared = [at for at in theirs if (at.function, at.place.rpartition(":")[0]) == (branch.function, file)]
         if shared:
             is_apart = number > 0 and all(at.place.rpartition(":")[2] != line for at in shared)
             return (branch, shared[0].place) if is_apart else None

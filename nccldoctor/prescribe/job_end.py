@@ -33,8 +33,12 @@ _GONE = ("gone", "zombie")
 def job_end(case: Case, finding: Finding) -> JobEnd:
     """The recorded end of the job, else whether somebody looked at its processes while they ran; and when that was."""
     is_slow = finding.family is Family.SLOW and finding.stalled is None
-    end = next((event for event in case.events if is_end_of_job(event) or (is_slow and _is_finish(event))), None)
-    looks = [event for event in case.events.of_kind(DumpNote, ProcessState, RasStatus, Stack) if _is_look(event)]
+    end = next(
+        (e for e in case.events if is_end_of_job(e) or (is_slow and isinstance(e, Phase) and e.what == "finished")),
+        None,
+    )
+    shown = case.events.of_kind(DumpNote, ProcessState, RasStatus, Stack)  # what only a running process can show
+    looks = [event for event in shown if not isinstance(event, DumpNote) or event.what == "on-request"]
     call = finding.stalled
     since = call.since if call is not None else None
     times = [event.time for event in looks if event.time is not None]
@@ -43,11 +47,10 @@ def job_end(case: Case, finding: Finding) -> JobEnd:
     if end is not None:
         stop = next((event for event in case.events if event.is_stop_by_person), None)
         return JobEnd(JobState.ENDED, (stop or end).place, seen, by_person=stop is not None)
-    if not looks or any(_is_timeout(event) for event in case.events):
+    if not looks or any(isinstance(event, CallTimeout) or is_gloo_timeout(event) for event in case.events):
         return UNKNOWN_END
     limit = call.timeout_ms if call is not None else None
-    is_known = since is not None and limit is not None and limit > 0 and since.year > 1900
-    deadline = since + timedelta(milliseconds=limit) if is_known and since is not None and limit is not None else None
+    deadline = since + timedelta(milliseconds=limit) if since and limit and limit > 0 and since.year > 1900 else None
     return JobEnd(JobState.RUNNING, None, seen, deadline)
 
 
@@ -64,17 +67,3 @@ def is_end_of_job(event: Event) -> bool:
     if isinstance(event, OutOfMemory):
         return event.scope == "host"
     return isinstance(event, SchedulerEvent)
-
-
-def _is_finish(event: Event) -> bool:
-    return isinstance(event, Phase) and event.what == "finished"
-
-
-def _is_timeout(event: Event) -> bool:
-    """True of a timeout of a call, which the process may or may not survive."""
-    return isinstance(event, CallTimeout) or is_gloo_timeout(event)
-
-
-def _is_look(event: Event) -> bool:
-    """True of what only a running process can show: its stack or state, RAS, or a dump on request."""
-    return not isinstance(event, DumpNote) or event.what == "on-request"

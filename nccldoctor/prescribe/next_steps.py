@@ -109,13 +109,9 @@ def _steps_at_hand(scene: _Scene, action: Action) -> tuple[Step, ...]:
 def _steps_without_culprit(scene: _Scene, restart: Step) -> tuple[Step, ...]:
     """A named error is checked and fixed first; files are gathered where it leaves room. Empty where neither is there to do."""
     missing = files_to_collect(scene.finding, scene.survey, scene.end.state)
-    if scene.best.is_certain:
-        known = [*list(_checks(scene))[:1], *list(_fixes(scene))[:1]]
-        if known:
-            return (*[*known, *missing][: MOST - 1], restart)
-    if scene.finding.family is Family.UNDETERMINED or missing:
-        return (*missing[: MOST - 1], restart)
-    return ()
+    if scene.best.is_certain and (known := [*list(_checks(scene))[:1], *list(_fixes(scene))[:1]]):
+        return (*[*known, *missing][: MOST - 1], restart)
+    return (*missing[: MOST - 1], restart) if scene.finding.family is Family.UNDETERMINED or missing else ()
 
 
 def _steps_for_culprit(scene: _Scene, action: Action, restart: Step) -> tuple[Step, ...]:
@@ -215,8 +211,7 @@ def _open_both(places: Sequence[tuple[Ranks, CulpritFrame]]) -> Step:
 
 def _is_of_worker(scene: _Scene) -> bool:
     """True where the line to open is that of a data loader's worker: nobody has to look for it."""
-    frame = culprit_frame(scene.finding, scene.survey)
-    return frame is not None and frame.worker is not None
+    return (frame := culprit_frame(scene.finding, scene.survey)) is not None and frame.worker is not None
 
 
 LOOK_TWICE = (
@@ -248,36 +243,31 @@ def _looks_now(scene: _Scene) -> Iterator[Step]:
     ranks = scene.finding.ranks or scene.finding.suspects
     has_stack = is_captured(scene.survey) or any(scene.survey.stacks.get(rank) for rank in scene.finding.ranks)
     is_open = _is_motion_open(scene)
-    offered = [recipe for recipe in scene.best.confirm if recipe.command and _needs_process(recipe)]
-    for recipe in offered:
-        if not (_is_reader_of(recipe.command or "", SourceKind.STACKS) and has_stack):
+    for recipe in scene.best.confirm:
+        if (
+            recipe.command
+            and _needs_process(recipe)
+            and not (_is_reader_of(recipe.command, SourceKind.STACKS) and has_stack)
+        ):
             yield _from_recipe(scene, recipe, StepKind.CHECK)
     if is_open and is_captured(scene.survey):
         yield from another_look(scene.finding, scene.survey)
     elif is_open and scene.finding.cause in _LATE:
-        yield Step(
-            StepKind.CHECK,
-            f"Look at {ranks_phrase(ranks, 4)} twice, 10 s apart.",
-            TWO_LOOKS,
-            *_on_host(scene, LOOK_TWICE),
-        )
+        text = f"Look at {ranks_phrase(ranks, 4)} twice, 10 s apart."
+        yield Step(StepKind.CHECK, text, TWO_LOOKS, *_on_host(scene, LOOK_TWICE))
 
 
 def _checks(scene: _Scene) -> Iterator[Step]:
     """What still tells after the end, and is not in the input."""
-    fitting = [
-        recipe
-        for recipe in scene.best.confirm
-        if recipe.command and not _needs_process(recipe) and not (recipe.while_ == "ended" and scene.is_running)
-    ]
-    for recipe in sorted(fitting, key=lambda recipe: _blanks(scene, recipe)):
+    offered = (r for r in scene.best.confirm if not (r.while_ == "ended" and scene.is_running))
+    fitting = [recipe for recipe in offered if recipe.command and not _needs_process(recipe)]
+
+    def blanks(recipe: Recipe) -> int:  # the number of values that a reader would have to fill in
+        return len(fill_command(f"{recipe.command or ''} {recipe.where or ''}", scene.values)[1])
+
+    for recipe in sorted(fitting, key=blanks):
         if not _is_held(scene, recipe.command or ""):
             yield _from_recipe(scene, recipe, StepKind.CHECK)
-
-
-def _blanks(scene: _Scene, recipe: Recipe) -> int:
-    """The number of values that a reader would have to fill in."""
-    return len(fill_command(f"{recipe.command or ''} {recipe.where or ''}", scene.values)[1])
 
 
 def _if_again(scene: _Scene) -> Iterator[Step]:
@@ -300,24 +290,18 @@ def _if_again(scene: _Scene) -> Iterator[Step]:
     known = {name: value for name, value in scene.values.items() if name != "pid"}
     if recipe is not None:
         step = _from_recipe(scene, recipe, StepKind.IF_AGAIN, known)
-        text = f"{when}: {uncapitalized(step.text)}"
-        yield Step(StepKind.IF_AGAIN, text, step.detail, step.command, step.where)
+        yield Step(StepKind.IF_AGAIN, f"{when}: {uncapitalized(step.text)}", step.detail, step.command, step.where)
     elif scene.finding.cause in _LATE:
         who = ranks_phrase(ranks, 4)
         if not is_read:
             command, where = _on_host(scene, "py-spy dump --pid {{ pid }}", known)
             text = f"{when}: dump the stack of {who} before it's killed."
-            yield Step(StepKind.IF_AGAIN, text, _unseen(ranks), command, where)
+            unseen = f"No file shows what {who} {'was' if len(ranks) == 1 else 'were'} doing."
+            by_itself = "A job started with `-m nccldoctor.capture` dumps the stacks by itself."
+            yield Step(StepKind.IF_AGAIN, text, f"{unseen} {by_itself}", command, where)
         elif _is_motion_open(scene):
             command, where = _on_host(scene, LOOK_TWICE, known)
             yield Step(StepKind.IF_AGAIN, f"{when}: look at {who} twice, 10 s apart.", TWO_LOOKS, command, where)
-
-
-def _unseen(ranks: Ranks) -> str:
-    """Why a stack is asked for, and what takes it without anybody being there."""
-    was = "was" if len(ranks) == 1 else "were"
-    unseen = f"No file shows what {ranks_phrase(ranks, 4)} {was} doing."
-    return f"{unseen} A job started with `-m nccldoctor.capture` dumps the stacks by itself."
 
 
 def _is_motion_open(scene: _Scene) -> bool:
@@ -359,31 +343,26 @@ RESTARTS = {
 
 
 def _restart(scene: _Scene, action: Action) -> Step:
-    detail = action.why
+    text, detail = RESTARTS[action.restart], action.why
     if scene.is_running:
         fires = scene.end.deadline
-        left = f"The call times out at {instant(fires)}. " if fires is not None else ""
-        text = {"now": "If it stays stuck, restart the job."}.get(action.restart, RESTARTS[action.restart])
-        return Step(StepKind.RESTART, text, left + detail)
-    return Step(StepKind.RESTART, RESTARTS[action.restart], detail)
+        detail = (f"The call times out at {instant(fires)}. " if fires is not None else "") + detail
+        text = "If it stays stuck, restart the job." if action.restart == "now" else text
+    return Step(StepKind.RESTART, text, detail)
 
 
 def _from_recipe(scene: _Scene, recipe: Recipe, kind: StepKind, values: Mapping[str, str] | None = None) -> Step:
     """A step of the catalogue with the values of this incident."""
     known = scene.values if values is None else values
-    text, rest = _lead_and_rest(fill_in_words(recipe.text or _what_it_reads(recipe.command or ""), known))
+    command, in_words = recipe.command or "", recipe.where or ""
+    reads = "Read the kernel log." if _is_reader_of(command, SourceKind.KERNEL_LOG) else "Run this check."
+    text, rest = _lead_and_rest(fill_in_words(recipe.text or reads, known))
     expected = sentence(f"This confirms it: {fill_in_words(recipe.expect, known)}") if recipe.expect else ""
     detail = f"{rest} {expected}".strip()
-    in_words = recipe.where or ""
     place = "waiting_host" if "waiting_host" in in_words else "host" if "{{ host" in in_words else ""
     if not place:
-        return Step(kind, text, detail, on_spot(recipe.command or "", scene.finding, scene.survey, known), None)
-    return Step(kind, text, detail, *_on_host(scene, recipe.command or "", known, place))
-
-
-def _what_it_reads(command: str) -> str:
-    """A sentence for a command that the catalogue gives no words."""
-    return "Read the kernel log." if _is_reader_of(command, SourceKind.KERNEL_LOG) else "Run this check."
+        return Step(kind, text, detail, on_spot(command, scene.finding, scene.survey, known), None)
+    return Step(kind, text, detail, *_on_host(scene, command, known, place))
 
 
 def _on_host(

@@ -17,16 +17,7 @@ from nccldoctor.model.steps import UNKNOWN_END, JobEnd
 from nccldoctor.prescribe.capture import capture
 from nccldoctor.prescribe.catalogue.load import BUILT_IN_NAME, one_line
 from nccldoctor.prescribe.catalogue.words import fill_in_words, step_line
-from nccldoctor.prescribe.conditions import (
-    PREDICATES,
-    Answer,
-    Context,
-    Met,
-    NotCheckable,
-    Survey,
-    Unmet,
-    ask,
-)
+from nccldoctor.prescribe.conditions import PREDICATES, Answer, Context, Met, NotCheckable, Survey, Unmet, ask
 from nccldoctor.prescribe.conditions.base import SPECIFIC
 from nccldoctor.prescribe.discouraged import advice_against, judge_settings
 from nccldoctor.prescribe.job_end import job_end
@@ -206,13 +197,14 @@ def _fits(contexts: Iterable[Context], catalogue: Catalogue, attempts: Attempts)
     """The best fit of each remedy over all findings, best first; one that breaks is left out."""
     best: dict[str, Fit] = {}
     for context in contexts:
+        is_open = context.finding.cause is CauseClass.UNDETERMINED
         for entry in catalogue.entries:
             if entry.is_discouraged:
                 continue
             fit = attempts.get(f"the remedy {entry.remedy.id}", partial(weigh, entry, context), None)
-            known = best.get(entry.remedy.id)
-            if fit is not None and _is_grounded(fit) and (known is None or _sort_key(fit) < _sort_key(known)):
-                best[entry.remedy.id] = fit
+            if fit is None or (is_open and not fit.specific):
+                continue  # where the finding names no cause, only a specific sign speaks for a remedy
+            best[entry.remedy.id] = min(best.get(entry.remedy.id, fit), fit, key=_sort_key)
     return sorted(best.values(), key=_sort_key)
 
 
@@ -252,11 +244,6 @@ def _is_worth_a_guess(fit: Fit) -> bool:
     """
     is_met = fit.met >= 1 or fit.entry.remedy.is_cause
     return fit.fit == "possible" and not fit.specific and is_met and fit.refuted < 0.5
-
-
-def _is_grounded(fit: Fit) -> bool:
-    """True where the finding names a cause, or a specific sign of the remedy is met."""
-    return fit.specific or fit.finding.cause is not CauseClass.UNDETERMINED
 
 
 def _as_condition(answer: Answer) -> Condition:

@@ -92,7 +92,7 @@ def decide(findings: tuple[Finding, ...], survey: Survey) -> Action:
     if not findings:
         return Action("unknown", "Nothing was found.")
     sure = [finding for finding in findings[1:] if finding.confidence not in _UNSURE]
-    rows = [(_row_for(finding, survey), finding) for finding in (findings[0], *sure)]
+    rows = [(next(row for row in restart_rows() if row.is_for(each, survey)), each) for each in (findings[0], *sure)]
     order = ("after-replacing-node", "after-fix", "unknown", "now")
     row, finding = min(rows, key=lambda pair: order.index(pair[0].restart))
     hosts = sorted({host for each, about in rows if each.cordon for host in _cordoned(about, survey)})
@@ -108,10 +108,6 @@ def _unknown_nodes(hosts: Sequence[str], survey: Survey) -> str:
         return ""
     more = f" and {len(pods) - 1} more" if len(pods) > 1 else ""
     return f" {SHOWS_NODE.format(pods[0])} shows the node of pod {pods[0]}{more}."
-
-
-def _row_for(finding: Finding, survey: Survey) -> _Row:
-    return next(row for row in restart_rows() if row.is_for(finding, survey))
 
 
 def _cordoned(finding: Finding, survey: Survey) -> tuple[str, ...]:
@@ -132,22 +128,10 @@ def _link_hosts(finding: Finding, survey: Survey) -> tuple[str, ...]:
     return tuple(host for host in survey.hosts_of(finding.ranks) if counts[host_key(host)] >= REPEATED)
 
 
-def _is_unsure(finding: Finding, _: Survey) -> bool:
-    return finding.confidence in _UNSURE
-
-
-def _has_failing_link(finding: Finding, survey: Survey) -> bool:
-    return finding.cause is CauseClass.NETWORK and bool(_link_hosts(finding, survey))
-
-
 def _has_device_fault(finding: Finding, survey: Survey) -> bool:
     """True where a host of the culprits shows a device fault, which a restart would meet again."""
     hosts = {host_key(host) for host in survey.hosts_of(finding.ranks)}
     return any(e.weight == "fault" and survey.host_of(e) in hosts for e in survey.events_of(GpuError))
-
-
-def _has_failed_board(finding: Finding, survey: Survey) -> bool:
-    return finding.cause is CauseClass.HARDWARE and not _has_hung_board(finding, survey)
 
 
 def _has_hung_board(finding: Finding, survey: Survey) -> bool:
@@ -156,26 +140,17 @@ def _has_hung_board(finding: Finding, survey: Survey) -> bool:
     return finding.cause is CauseClass.HARDWARE and "hang" in weights and "fault" not in weights
 
 
-def _was_evicted(survey: Survey, why: Callable[[str], bool]) -> bool:
+def _was_evicted(finding: Finding, survey: Survey, why: Callable[[str], bool] = lambda _: True) -> bool:
     """True where a pod was evicted in these words."""
     events = survey.events_of(SchedulerEvent)
-    return any(event.what == "evicted" and why(event.detail or event.text) for event in events)
-
-
-def _was_evicted_for_usage(finding: Finding, survey: Survey) -> bool:
-    return finding.cause is CauseClass.DIED and _was_evicted(survey, was_evicted_for_usage)
-
-
-def _was_evicted_for_unknown(finding: Finding, survey: Survey) -> bool:
-    return finding.cause is CauseClass.DIED and _was_evicted(survey, lambda _: True)
+    was_evicted = any(event.what == "evicted" and why(event.detail or event.text) for event in events)
+    return finding.cause is CauseClass.DIED and was_evicted
 
 
 def _was_taken_away(finding: Finding, survey: Survey) -> bool:
     """True of a job that the scheduler preempted, moved, or ended at its time limit."""
-    if finding.cause is not CauseClass.DIED:
-        return False
     transient = any(event.what in TRANSIENT for event in survey.events_of(SchedulerEvent))
-    return transient or _was_evicted(survey, was_evicted_for_node)
+    return finding.cause is CauseClass.DIED and (transient or _was_evicted(finding, survey, was_evicted_for_node))
 
 
 def _was_out_of_memory(finding: Finding, survey: Survey) -> bool:
@@ -237,10 +212,6 @@ def _is_evidence_at_stake(finding: Finding, survey: Survey) -> bool:
     return SourceKind.RECORDER not in survey.source_kinds
 
 
-def _was_stack_read(finding: Finding, survey: Survey) -> bool:
-    return survey.has_stacks_of(finding.ranks)
-
-
 def _is_unheard(finding: Finding, survey: Survey) -> bool:
     """True where culprits are named, and neither a line nor a stack of any of them was read."""
     wrote = any(event.is_sign_of_life and event.rank in finding.ranks for event in survey.case.events)
@@ -248,45 +219,14 @@ def _is_unheard(finding: Finding, survey: Survey) -> bool:
     return bool(finding.ranks) and not (wrote or logs or any(survey.stacks.get(rank) for rank in finding.ranks))
 
 
-def _was_killed(finding: Finding, survey: Survey) -> bool:
-    return any(end.signal in ("SIGKILL", "SIGTERM") for end in _ends_of(finding, survey))
-
-
-def _has_crashed(finding: Finding, survey: Survey) -> bool:
-    return any(end.signal is not None for end in _ends_of(finding, survey))
-
-
-def _has_chosen_to_exit(finding: Finding, survey: Survey) -> bool:
-    return any(end.signal is None and end.exitcode is not None for end in _ends_of(finding, survey))
-
-
 def _is_stopped(finding: Finding, survey: Survey) -> bool:
     return stopped(survey.facts, finding.ranks).holds is True
-
-
-def _has_known_host(finding: Finding, survey: Survey) -> bool:
-    return bool(survey.hosts_of(finding.ranks))
-
-
-def _has_other_hosts(finding: Finding, survey: Survey) -> bool:
-    return _has_known_host(finding, survey) and not survey.is_single_host()
 
 
 def _has_user_frame(finding: Finding, survey: Survey) -> bool:
     """True where a culprit stands in a line of the user's code in which no waiting rank stands."""
     frame = culprit_frame(finding, survey)
-    if frame is None:
-        return False
-    others = (frame_of_rank(rank, survey) for rank in finding.victims)
-    return all(other is None or other != frame for other in others)
-
-
-def _is_unsure_in_user_code(finding: Finding, survey: Survey) -> bool:
-    return finding.confidence in _UNSURE and _has_user_frame(finding, survey)
-
-
-def _is_unreachable(finding: Finding, survey: Survey) -> bool:
-    return bool(survey.events_of(SocketError)) or any(event.address for event in survey.events_of(StoreError))
+    return frame is not None and all(frame_of_rank(rank, survey) != frame for rank in finding.victims)
 
 
 def _has_slow_work(finding: Finding, survey: Survey) -> bool:
@@ -295,43 +235,42 @@ def _has_slow_work(finding: Finding, survey: Survey) -> bool:
     return done is not None and not done.is_guess
 
 
-def _is_end_unknown(finding: Finding, survey: Survey) -> bool:
-    """True where nothing shows how a silent rank ended, nor what it worked on."""
-    return has_unknown_end(finding, survey) and work_of(finding, survey) is None
-
-
-def _is_waiting_for_person(finding: Finding, survey: Survey) -> bool:
-    return at_prompt(survey.facts, finding.ranks or finding.suspects).holds is True
-
-
 _SIGNS: dict[str, Callable[[Finding, Survey], bool]] = {
-    "unsure": _is_unsure,
-    "unsure-in-user-code": _is_unsure_in_user_code,
-    "hardware-fault": _has_failed_board,
+    "unsure": lambda finding, _: finding.confidence in _UNSURE,
+    "unsure-in-user-code": lambda finding, survey: finding.confidence in _UNSURE and _has_user_frame(finding, survey),
+    "hardware-fault": lambda finding, survey: (
+        finding.cause is CauseClass.HARDWARE and not _has_hung_board(finding, survey)
+    ),
     "hung-board": _has_hung_board,
-    "failing-link": _has_failing_link,
+    "failing-link": lambda finding, survey: finding.cause is CauseClass.NETWORK and bool(_link_hosts(finding, survey)),
     "device-fault": _has_device_fault,
-    "evicted-for-usage": _was_evicted_for_usage,
+    "evicted-for-usage": lambda finding, survey: _was_evicted(finding, survey, was_evicted_for_usage),
     "taken-away": _was_taken_away,
-    "evicted": _was_evicted_for_unknown,
+    "evicted": _was_evicted,
     "out-of-memory": _was_out_of_memory,
     "out-of-resource": _was_out_of_resource,
     "stopped-by-person": _was_stopped_by_person,
     "passing-error": _has_passing_error,
     "lost-host": _was_lost_with_host,
     "killed-unseen": _was_killed_unseen,
-    "killed": _was_killed,
+    "killed": lambda finding, survey: any(end.signal in ("SIGKILL", "SIGTERM") for end in _ends_of(finding, survey)),
     "evidence-at-stake": _is_evidence_at_stake,
     "unheard": _is_unheard,
-    "stack-read": _was_stack_read,
-    "end-unknown": _is_end_unknown,
-    "crashed": _has_crashed,
-    "chose-to-exit": _has_chosen_to_exit,
+    "stack-read": lambda finding, survey: survey.has_stacks_of(finding.ranks),
+    "end-unknown": lambda finding, survey: has_unknown_end(finding, survey) and work_of(finding, survey) is None,
+    "crashed": lambda finding, survey: any(end.signal is not None for end in _ends_of(finding, survey)),
+    "chose-to-exit": lambda finding, survey: any(
+        end.signal is None and end.exitcode is not None for end in _ends_of(finding, survey)
+    ),
     "stopped": _is_stopped,
-    "host-known": _has_known_host,
-    "other-hosts": _has_other_hosts,
+    "host-known": lambda finding, survey: bool(survey.hosts_of(finding.ranks)),
+    "other-hosts": lambda finding, survey: bool(survey.hosts_of(finding.ranks)) and not survey.is_single_host(),
     "user-frame": _has_user_frame,
-    "unreachable": _is_unreachable,
+    "unreachable": lambda _, survey: (
+        bool(survey.events_of(SocketError)) or any(event.address for event in survey.events_of(StoreError))
+    ),
     "slow-work": _has_slow_work,
-    "waits-for-person": _is_waiting_for_person,
+    "waits-for-person": lambda finding, survey: (
+        at_prompt(survey.facts, finding.ranks or finding.suspects).holds is True
+    ),
 }

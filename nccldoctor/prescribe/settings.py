@@ -127,9 +127,7 @@ def _outside_version(setting: Setting, row: Known, torch: str | None, nccl: str 
 
 
 def _renamed(setting: Setting, row: Known, torch: str | None, nccl: str | None) -> Judgement | None:
-    if row.status != "renamed, still read":
-        return None
-    return _remark(Kind.RENAMED, setting, row.meaning)
+    return _remark(Kind.RENAMED, setting, row.meaning) if row.status == "renamed, still read" else None
 
 
 def number(text: str) -> int | None:
@@ -143,10 +141,6 @@ def number(text: str) -> int | None:
 def is_on(value: str) -> bool:
     """True where PyTorch takes a value for *on*: 1, y, yes, t, true."""
     return value.strip().strip("'\"").lower() in ("1", "y", "yes", "t", "true", "on")
-
-
-def _is_not_zero(value: str) -> bool:
-    return number(value) != 0
 
 
 def _wrong_unit(setting: Setting, row: Known, torch: str | None, nccl: str | None) -> Judgement | None:
@@ -198,7 +192,7 @@ def _contradictions(by_name: Mapping[str, list[Setting]]) -> Iterator[Judgement]
     if blocking is not None:
         cause = f"{blocking.name}={blocking.value} ({blocking.place})"
         for name in tables["needs_watchdog"]:
-            if (other := first(_is_not_zero, name)) is not None:
+            if (other := first(lambda value: number(value) != 0, name)) is not None:
                 says = f"no effect without the watchdog, and {cause} turns the watchdog off"
                 yield _remark(Kind.CONTRADICTING, other, says)
     monitor = first(lambda value: number(value) == 0, "TORCH_NCCL_ENABLE_MONITORING")

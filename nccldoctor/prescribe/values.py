@@ -73,9 +73,8 @@ def _port(finding: Finding, survey: Survey) -> str | None:
     """The adapter whose port failed, by the lines that the finding quotes, else by the first that names one."""
     quoted = {evidence.where for evidence in finding.evidence}
     named = [error for error in survey.events_of(IbError) if error.hca]
-    return next(
-        (error.hca for error in sorted(named, key=lambda e: (not e.is_of_own_end, e.place not in quoted))), None
-    )
+    first = min(named, key=lambda e: (not e.is_of_own_end, e.place not in quoted), default=None)
+    return first.hca if first is not None else None
 
 
 def _machines(finding: Finding, ranks: Iterable[int], survey: Survey) -> tuple[str, ...]:

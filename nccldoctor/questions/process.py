@@ -1,4 +1,4 @@
-"""What the process of a rank does: whether a signal stopped it, whether it moves, and whether it waits for a person."""
+"""Whether the process of a rank is stopped, moves, or waits for a person."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ASKS_A_PERSON = frozenset({"is in a debugger", "waits for input"})
 
 
 def stopped(facts: Facts, ranks: Iterable[int]) -> Answer:
-    """Whether a signal had stopped the process of such a rank when it was last looked at, wherever it stood in its program."""
+    """Whether a signal had stopped the process of such a rank, wherever it stood in its program."""
     seen = [state for rank in ranks for state in facts.liveness.activity(rank).states]
     state = next((each for each in seen if each.state == "stopped"), None)
     if state is not None:
@@ -24,7 +24,7 @@ def stopped(facts: Facts, ranks: Iterable[int]) -> Answer:
 
 
 def moving(facts: Facts, ranks: Iterable[int]) -> Answer:
-    """Whether the first of these ranks that left a stack or a state goes on, also where it is slow; it stands still else.
+    """Whether the first of these ranks that left a stack or a state goes on.
 
     py-spy's *active* and state R are a thread that runs: it computes, also where all looks caught it at the same line, in a loop.
     State D and T stand still. Otherwise two looks tell.
@@ -47,7 +47,10 @@ _GOES_ON = "its thread runs, or moved between two looks"
 
 
 def at_prompt(facts: Facts, ranks: Iterable[int]) -> Answer:
-    """Whether such a rank waits for a person: its newest stack is in a debugger or an input, or its log ends in a prompt."""
+    """Whether such a rank waits for a person.
+
+    Its newest stack is in a debugger or an input, or its log ends in a prompt.
+    """
     is_seen = False
     for own in map(facts.liveness.activity, ranks):
         newest = [stack for stack in own.stacks if stack.look == own.stacks[0].look]

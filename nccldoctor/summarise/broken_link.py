@@ -16,9 +16,6 @@ from nccldoctor.model.hosts import endpoint_address, short_host
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.words.sanitize import line
 
-ABOUT_LINKS = (CauseClass.NETWORK, CauseClass.INIT)
-"""Of other causes a broken connection is an echo."""
-
 REPORTS = 2
 """Reports of one end that are shown."""
 
@@ -40,7 +37,7 @@ def broken_link(facts: Facts, finding: Finding) -> BrokenLink | None:
 
     None where it cites no error of a connection, or no end of it is known.
     """
-    if finding.cause not in ABOUT_LINKS:
+    if finding.cause not in (CauseClass.NETWORK, CauseClass.INIT):  # of other causes it is an echo
         return None
     cited = {item.where for item in finding.evidence if item.supports}
     errors = [e for e in facts.case.events.of_kind(IbError, SocketError, StoreError) if e.place in cited]

@@ -82,6 +82,4 @@ def _operation(facts: Facts, rows: Rows) -> str:
 
 
 def _with_mark(cell: StripCell | None, usual: StripCell | None) -> StripCell | None:
-    if cell is None or usual is None:
-        return cell
-    return StripCell(cell.value, cell.done, cell.value != usual.value)
+    return cell if cell is None or usual is None else StripCell(cell.value, cell.done, cell.value != usual.value)

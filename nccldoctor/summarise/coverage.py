@@ -128,47 +128,48 @@ def _unparsed(case: Case) -> tuple[str, ...]:
 def ruled_out(facts: Facts, verdict: Finding) -> tuple[Condition, ...]:
     """The hypotheses that the input rules out, and those that it lacks the files to check."""
     case = facts.case
-    kernel, no_kernel = _has_all_kernel_logs(case), _missing_kernel_logs(case)
+    no_kernel = _missing_kernel_logs(case)
     kernels = plural(sum(s.kind is SourceKind.KERNEL_LOG for s in case.sources), "kernel log")
     logs = plural(sum(s.kind is SourceKind.LOG for s in case.sources), "log")
-    explained = verdict.confidence_in.cause in (Confidence.HIGH, Confidence.MEDIUM)
-    dumps = explained and _has_comparable_dumps(facts)
+    has_all_exits = case.world_size is not None and case.world <= facts.liveness.exited
+    no_exits = f"no exit record of {ranks_phrase(case.world - facts.liveness.exited) if case.world else 'any rank'}"
     has_gpu_fault = any(e.is_of_board for e in case.of(GpuError))
     is_storage_slow = any(e.what in ("nfs", "blocked-task") for e in case.of(KernelEvent))
     rows = [
-        _hypothesis("network", CauseClass.NETWORK, verdict, _has_transport_error(case), _has_warnings_of_nccl(facts),
+        _hypothesis("network", CauseClass.NETWORK, verdict, _has_transport_error(case),
              f"no transport error in {logs}", _missing_warnings(facts)),
-        _hypothesis("GPU fault", CauseClass.HARDWARE, verdict, has_gpu_fault, kernel,
+        _hypothesis("GPU fault", CauseClass.HARDWARE, verdict, has_gpu_fault,
              f"no GPU error in {kernels}", no_kernel),
-        _hypothesis("out of memory", CauseClass.DIED, verdict, _has_memory_kill(case), kernel or _has_all_exits(facts),
-             f"no OOM kill in {kernels}" if kernel else "no rank was killed for memory, by the exit records of all ranks",
-             f"{no_kernel}, and no exit record of {ranks_phrase(case.world - facts.liveness.exited) if case.world else 'any rank'}"),
-        _hypothesis("mismatched calls", CauseClass.SIZE_MISMATCH, verdict, any(case.of(CollectiveMismatch)), dumps,
-             f"op, size and dtype agree in the dumps of all {len(case.world)} ranks", _missing_dumps(facts)),
-        _hypothesis("storage stall", CauseClass.NOT_ARRIVED, verdict, is_storage_slow, kernel,
+        _hypothesis("out of memory", CauseClass.DIED, verdict, _has_memory_kill(case),
+             "no rank was killed for memory, by the exit records of all ranks" if no_kernel else f"no OOM kill in {kernels}",
+             f"{no_kernel}, and {no_exits}" if no_kernel and not has_all_exits else ""),
+        _hypothesis("mismatched calls", CauseClass.SIZE_MISMATCH, verdict, any(case.of(CollectiveMismatch)),
+             f"op, size and dtype agree in the dumps of all {len(case.world)} ranks", _missing_dumps(facts, verdict)),
+        _hypothesis("storage stall", CauseClass.NOT_ARRIVED, verdict, is_storage_slow,
              f"no blocked task or file server error in {kernels}", no_kernel),
     ]  # fmt: skip
     return tuple(r for r in rows if r is not None)
 
 
 def _missing_kernel_logs(case: Case) -> str:
-    """The kernel logs that are not in the input."""
+    """The kernel logs that are not in the input; "" where that of every host of the job was read."""
     read = {s.host for s in case.sources if s.kind is SourceKind.KERNEL_LOG}
+    wanted = {case.pods.place(case.rank_host[r]) if r in case.rank_host else None for r in case.world}
+    if read and case.world_size is not None and wanted <= read - {None}:
+        return ""
     files = plural(len(case.sources), "file")
     if not read:
         return f"no kernel log among the {files}" if len(case.sources) > 1 else "no kernel log in the input"
     if None in read:
         return "the kernel log doesn't name its host" if len(read) == 1 else "not every kernel log names its host"
-    hosts = sorted({case.pods.place(case.rank_host[r]) for r in case.world if r in case.rank_host} - read)
-    return (
-        f"no kernel log from {and_list(hosts if len(hosts) < 4 else [*hosts[:2], f'{len(hosts) - 2} more hosts'])}"
-        if hosts
-        else ("the kernel logs don't name the host of every rank")
-    )
+    hosts = sorted(host for host in wanted - read if host is not None)
+    if not hosts:
+        return "the kernel logs don't name the host of every rank"
+    return f"no kernel log from {and_list(hosts if len(hosts) < 4 else [*hosts[:2], f'{len(hosts) - 2} more hosts'])}"
 
 
 def _missing_warnings(facts: Facts) -> str:
-    """The logs of NCCL's warnings that are not in the input: with them off silence proves nothing."""
+    """The logs of NCCL's warnings that are not in the input: with them off silence proves nothing; "" for none."""
     world, logged = facts.case.world, facts.liveness.logged
     if not logged & world:
         return "no rank logs in the input"
@@ -177,41 +178,20 @@ def _missing_warnings(facts: Facts) -> str:
     prints = Ranks(e.rank for e in facts.case.of(CommInit) if e.rank is not None)
     if silent := world - prints:
         return f"no NCCL output in the log of {ranks_phrase(silent)}"
-    return "unknown world size"
+    return "unknown world size" if facts.case.world_size is None else ""
 
 
-def _missing_dumps(facts: Facts) -> str:
-    """The flight recorder dumps that are not in the input, or what they lack."""
+def _missing_dumps(facts: Facts, verdict: Finding) -> str:
+    """The flight recorder dumps that are missing, or what they lack; "" where all groups were compared."""
+    has_dtypes = any(any(dtypes) for dtypes in facts.case.vocabulary.dtypes)
+    is_whole = facts.case.world_size is not None and facts.case.world <= facts.progress.recorded_ranks
+    if has_dtypes and is_whole and verdict.confidence_in.cause in (Confidence.HIGH, Confidence.MEDIUM):
+        return ""
     if not facts.progress.recorded_ranks:
         return "no flight recorder dumps in the input"
     if silent := facts.case.world - facts.progress.recorded_ranks:
         return f"no flight recorder dump from {ranks_phrase(silent)}"
     return "the flight recorder dumps don't settle it"
-
-
-def _has_all_kernel_logs(case: Case) -> bool:
-    """True where the kernel log of every host of the job was read."""
-    logs = [s for s in case.sources if s.kind is SourceKind.KERNEL_LOG]
-    hosts = {case.pods.place(case.rank_host[r]) if r in case.rank_host else None for r in case.world}
-    return bool(logs) and case.world_size is not None and hosts <= {s.host for s in logs} - {None}
-
-
-def _has_warnings_of_nccl(facts: Facts) -> bool:
-    """True where every rank's log was read and NCCL prints there: with its warnings off silence proves nothing."""
-    world = facts.case.world
-    prints = Ranks(e.rank for e in facts.case.of(CommInit) if e.rank is not None)
-    return facts.case.world_size is not None and bool(world) and world <= (facts.liveness.logged & prints)
-
-
-def _has_all_exits(facts: Facts) -> bool:
-    """True where the end of every rank is on record."""
-    return facts.case.world_size is not None and facts.case.world <= facts.liveness.exited
-
-
-def _has_comparable_dumps(facts: Facts) -> bool:
-    """True where every rank recorded its calls with their dtypes, so that those of all groups were compared."""
-    has_dtypes = any(any(dtypes) for dtypes in facts.case.vocabulary.dtypes)
-    return has_dtypes and facts.case.world_size is not None and facts.case.world <= facts.progress.recorded_ranks
 
 
 def _has_transport_error(case: Case) -> bool:
@@ -229,10 +209,10 @@ def _has_memory_kill(case: Case) -> bool:
 
 
 def _hypothesis(
-    what: str, cause: CauseClass, verdict: Finding, seen: bool, readable: bool, clean: str, missing: str
+    what: str, cause: CauseClass, verdict: Finding, seen: bool, clean: str, missing: str
 ) -> Condition | None:
-    """A hypothesis without a sign: ruled out where its input is ``readable``. None where it was ``seen`` or is the verdict."""
+    """A hypothesis without a sign: ruled out where no input is missing. None where it was ``seen`` or is the verdict."""
     is_verdict = verdict.family is Family.DISAGREE if what == "mismatched calls" else cause is verdict.cause
     if seen or (is_verdict and what in ("network", "GPU fault", "mismatched calls")):
         return None
-    return Condition(what, False if readable else None, clean if readable else missing)
+    return Condition(what, None if missing else False, missing or clean)

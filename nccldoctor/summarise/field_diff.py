@@ -40,7 +40,10 @@ def field_diff(facts: Facts, finding: Finding) -> FieldDiff | None:
     for source, issued in _recorded(facts, call.group, call.seq), _printed(facts, finding, call.seq):
         sides = _sides_of_call(issued, finding.ranks)
         if len(sides) > 1:
-            fields = tuple(_field(name, sides, issued) for name in dict.fromkeys(n for f in issued.values() for n in f))
+            fields = tuple(
+                CallField(name, tuple(_one([issued[r].get(name, "") for r in side], name) for side in sides))
+                for name in dict.fromkeys(n for f in issued.values() for n in f)
+            )
             shown = tuple(field for field in fields if any(field.values))
             ordered = tuple(sorted(shown, key=lambda field: not (field.is_different and field.name in _DECISIVE)))
             return FieldDiff(names.op_name(call.op), call.seq, sides, ordered, source)
@@ -58,10 +61,6 @@ def _sides_of_call(issued: Mapping[int, Fields], culprits: Ranks) -> tuple[Ranks
     if not culprits:
         return tuple(others[:SIDES])
     return (*others[: SIDES - 1], *at_fault[: SIDES - len(others[: SIDES - 1])]) if at_fault and others else ()
-
-
-def _field(name: str, sides: tuple[Ranks, ...], issued: Mapping[int, Fields]) -> CallField:
-    return CallField(name, tuple(_one([issued[r].get(name, "") for r in side], name) for side in sides))
 
 
 def _one(values: list[str], name: str) -> str:

@@ -31,12 +31,6 @@ WITHIN = 200
 AROUND = 60
 """Lines of other writers that may stand between two lines of a rank in a file that many write to."""
 
-SAME_GAP = 0.5
-"""Share of the gap that a duration must reach to explain it."""
-
-MOST_READ = 2000
-"""Lines between two known ones that are all read again."""
-
 PEERS = 16
 
 SHORTEST = 1.0
@@ -66,7 +60,7 @@ class Silence(Struct, frozen=True):
         more = SHOWN if self.writer.alone else AROUND
         first = max(self.last - more, 1)
         end = self.next if self.next is not None else max(self.total, self.last)
-        if end - first <= MOST_READ:
+        if end - first <= 2000:
             return range(first, end + more)
         return (*range(first, self.last + WITHIN), *range(end - WITHIN, end + more))
 
@@ -217,7 +211,5 @@ def _refined(silence: Silence, own: Sequence[SourceLine], end: int) -> tuple[int
 def _explaining(lines: Sequence[SourceLine], seconds: float) -> tuple[SourceLine, ...]:
     """The line that tells a duration nearest to the gap; empty where none does."""
     told = [(longest_duration(line.text), line) for line in lines]
-    fitting = [
-        (abs(value - seconds), line.number, line) for value, line in told if value and value >= SAME_GAP * seconds
-    ]
+    fitting = [(abs(value - seconds), line.number, line) for value, line in told if value and value >= 0.5 * seconds]
     return (min(fitting, key=lambda one: one[:2])[2],) if fitting else ()

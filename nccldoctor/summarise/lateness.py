@@ -28,9 +28,6 @@ CLOCK_NOISE = 250.0
 """Milliseconds below which a difference of clocks may be the watchdog's own rhythm: it looks for completed calls every
 100 ms (``kWatchdogThreadSleepMillis``, pytorch ``ProcessGroupNCCL.cpp``)."""
 
-COMMON = 3
-"""Completions that a clock's correction needs at least."""
-
 Floats = npt.NDArray[np.float64]
 
 
@@ -137,7 +134,7 @@ def _corrections(facts: Facts, window: _Window) -> Floats:
         both = done[:, np.isfinite(done).sum(axis=0) >= 2]
         if both.shape[1]:
             apart = both - np.nanmedian(both, axis=0)
-            enough = np.isfinite(apart).sum(axis=1) >= COMMON
+            enough = np.isfinite(apart).sum(axis=1) >= 3  # the completions that a correction needs
             ahead[members[enough]] = np.nanmedian(apart[enough], axis=1)
     hosts: dict[str, list[int]] = {}
     for at, rank in enumerate(window.ranks.tolist()):

@@ -27,7 +27,9 @@ NOTICES = 3
 def rank_table(facts: Facts, findings: tuple[Finding, ...]) -> tuple[RankState, ...]:
     """One row for each rank of the job, by rank."""
     case, call = facts.case, findings[0].stalled
-    roles = _roles(findings)
+    roles = dict.fromkeys((r for f in findings for r in f.victims), Role.WAITING)
+    roles |= dict.fromkeys(findings[0].suspects, Role.SUSPECT)
+    roles |= dict.fromkeys((r for f in findings for r in f.ranks), Role.CULPRIT)
     progress: dict[int, list[GroupProgress]] = {}
     for own in facts.progress.by_group_rank.values():
         progress.setdefault(own.rank, []).append(own)
@@ -38,7 +40,7 @@ def rank_table(facts: Facts, findings: tuple[Finding, ...]) -> tuple[RankState, 
     is_clear = findings[0].cause is CauseClass.NONE and findings[0].confidence is not Confidence.LOW
     for rank in case.world:
         counts = progress.get(rank, [])
-        idle = _is_well(facts, rank, counts) if is_clear else _is_idle(facts, rank, counts)
+        idle = (bool(counts) or facts.liveness.activity(rank).logged) if is_clear else _is_idle(facts, rank, counts)
         roles.setdefault(rank, Role.UNINVOLVED if idle and rank not in uncertain else Role.UNKNOWN)
     disputed = own_operations(facts, findings)
     waits = rank_waits(facts, findings, roles, disputed)
@@ -61,23 +63,11 @@ def _with_wait(state: RankState, wait: RankWait | None) -> RankState:
     return replace(state, wait=wait, waits_in=f"{title} of {group}" if group not in ("", "default group") else title)
 
 
-def _is_well(facts: Facts, rank: int, progress: list[GroupProgress]) -> bool:
-    """True for a rank of a job that is well: anything of its own was read."""
-    return bool(progress) or facts.liveness.activity(rank).logged
-
-
 def _is_idle(facts: Facts, rank: int, progress: list[GroupProgress]) -> bool:
     """True where a rank is shown to wait for nobody: it ended well, or all its recorded calls are complete."""
     activity = facts.liveness.activity(rank)
     recorded = bool(progress) and all(p.known_by == "dump" and p.pending is None for p in progress)
     return activity.has_finished or (recorded and not activity.alarms)
-
-
-def _roles(findings: tuple[Finding, ...]) -> dict[int, Role]:
-    """The roles that findings give; a culprit of one stays a culprit where it is a victim of another."""
-    roles = dict.fromkeys((r for f in findings for r in f.victims), Role.WAITING)
-    roles |= dict.fromkeys(findings[0].suspects, Role.SUSPECT)
-    return roles | dict.fromkeys((r for f in findings for r in f.ranks), Role.CULPRIT)
 
 
 def _rank_state(

@@ -18,7 +18,6 @@ from nccldoctor.align.first_pending import Key
 from nccldoctor.align.progress.from_lines import group_of
 from nccldoctor.align.stack_activity import wait_of
 from nccldoctor.align.standing.stances import is_transfer
-from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.align.wait_times import complaints, wait_times
 from nccldoctor.events import CallTimeout, Event, ExceptionRaised
 from nccldoctor.model import Finding, Link, Role
@@ -123,7 +122,10 @@ def _known_of(facts: Facts, key: Key) -> tuple[WaitedCall, Ranks]:
     call = facts.wait_graph.calls[key]
     group = facts.case.groups[call.group]
     name = WaitedCall(group.desc or group.label, op_of(facts, call), call.seq, (group.label,))
-    return name, _waited_for(facts, call)
+    # NCCL's counters give no order between communicators: a rank that counted the call and lags in another one did arrive
+    counted = (facts.progress.by_group_rank.get((call.group, rank)) for rank in call.queued)
+    arrived = Ranks(own.rank for own in counted if own is not None and own.known_by in COUNTED_BY_NCCL)
+    return name, call.blockers - arrived
 
 
 def _of_traceback(event: Event | None) -> WaitedCall | None:
@@ -144,13 +146,3 @@ def _named_by(facts: Facts, lines: Sequence[CallTimeout]) -> WaitedCall | None:
     group = facts.case.groups[index] if index is not None else None
     kind = (group.desc or group.label) if group is not None else ""
     return WaitedCall(kind, lines[0].op, lines[0].seq, (group.label,) if group is not None else ())
-
-
-def _waited_for(facts: Facts, call: StuckCall) -> Ranks:
-    """The ranks that hold a call up.
-
-    NCCL's counters give no order between communicators: a rank that counted the call and lags in another one did arrive.
-    """
-    counted = (facts.progress.by_group_rank.get((call.group, rank)) for rank in call.queued)
-    arrived = Ranks(own.rank for own in counted if own is not None and own.known_by in COUNTED_BY_NCCL)
-    return call.blockers - arrived

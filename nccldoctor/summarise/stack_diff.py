@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from nccldoctor.align.descriptions import entry_text
 from nccldoctor.align.facts import Facts
-from nccldoctor.events import Stack
 from nccldoctor.model import Finding, Place
 from nccldoctor.model.figures import StackDiff, StackLine, StackSide
 from nccldoctor.model.ranks import Ranks
@@ -53,7 +52,7 @@ def _from_tool(facts: Facts, rank: int) -> StackSide | None:
     if not stacks:
         return None
     newest = [s for s in stacks if s.place.path == stacks[0 if stacks[0].look else -1].place.path]
-    chosen = max(newest, key=lambda s: (s.main, _own_frames(s)))
+    chosen = max(newest, key=lambda s: (s.main, sum(_stack_line(f).own for f in s.frames)))
     what = f"stack of {chosen.thread}" if chosen.thread and not chosen.main else "stack of the main thread"
     return StackSide(
         rank,
@@ -61,10 +60,6 @@ def _from_tool(facts: Facts, rank: int) -> StackSide | None:
         str(chosen.place),
         tuple(_stack_line(f) for f in chosen.frames),
     )
-
-
-def _own_frames(stack: Stack) -> int:
-    return sum(_stack_line(f).own for f in stack.frames)
 
 
 def _from_recorder(facts: Facts, rank: int) -> StackSide | None:

@@ -7,6 +7,7 @@ data-parallel groups behind them. 512 ranks make four rows.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -57,7 +58,7 @@ def standings(facts: Facts, states: Sequence[RankState]) -> tuple[Standing, ...]
         _rank_standing(facts, known.get(rank) or RankState(rank, Role.UNKNOWN), distances, unrecorded)
         for rank in facts.case.world
     ]
-    for likeness in (_by_all, _by_call, _by_part):
+    for likeness in (_by_all, attrgetter("involvement", "distance", "call_kind"), attrgetter("involvement")):
         folded: dict[object, list[_RankStanding]] = {}
         for one in ranks:
             folded.setdefault(likeness(one), []).append(one)
@@ -92,14 +93,6 @@ def _by_all(one: _RankStanding) -> object:
         "" if is_waiting and one.call_kind is not None else one.frame,
         apart,
     )
-
-
-def _by_call(one: _RankStanding) -> object:
-    return one.involvement, one.distance, one.call_kind
-
-
-def _by_part(one: _RankStanding) -> object:
-    return one.involvement
 
 
 def _distances(facts: Facts, culprits: Ranks, unrecorded: Ranks) -> dict[Key, int]:
@@ -140,6 +133,7 @@ def _main_stack(facts: Facts, rank: int) -> Stack | None:
 
 
 _WAITS = (Involvement.WAITING, Involvement.BLOCKED)
+_NEAR = {Involvement.CULPRIT: 0, Involvement.SUSPECT: 0, Involvement.WAITING: 1}
 _PARTS = {Role.CULPRIT: Involvement.CULPRIT, Role.SUSPECT: Involvement.SUSPECT, Role.UNINVOLVED: Involvement.UNINVOLVED}
 
 
@@ -148,11 +142,10 @@ def _rank_standing(facts: Facts, state: RankState, distances: Mapping[Key, int],
     keys = facts.wait_graph.waits_in.get(rank, ()) if role is not Role.UNINVOLVED else ()
     stack = _main_stack(facts, rank)
     part = Involvement.WAITING if rank in unrecorded else _PARTS.get(role)
-    distance = (
-        {Involvement.CULPRIT: 0, Involvement.SUSPECT: 0, Involvement.WAITING: 1}.get(part) if part is not None else None
-    )
+    distance = _NEAR.get(part) if part is not None else None
     if part is None and keys:
-        distance = _one_more(distances.get(keys[0]))
+        nearer = distances.get(keys[0])
+        distance = nearer + 1 if nearer is not None else None
         part = Involvement.WAITING if distance == 1 else Involvement.BLOCKED
     if part is None and role is Role.WAITING:
         part, distance = Involvement.WAITING, 1
@@ -169,17 +162,11 @@ def _rank_standing(facts: Facts, state: RankState, distances: Mapping[Key, int],
     )
 
 
-def _one_more(distance: int | None) -> int | None:
-    return None if distance is None else distance + 1
-
-
 def _end(facts: Facts, rank: int) -> str:
     """How the process ended: ``SIGTERM``, ``exit code 1``; "" without a record."""
     exits = facts.liveness.activity(rank).exits
     known = next((e for e in exits if e.exitcode is not None or e.signal), None)
-    if known is None:
-        return ""
-    return known.signal or f"exit code {known.exitcode}"
+    return "" if known is None else known.signal or f"exit code {known.exitcode}"
 
 
 def _ends(ends: Sequence[str]) -> str:

@@ -61,7 +61,8 @@ def timeline(facts: Facts, findings: tuple[Finding, ...]) -> Timeline | None:
     rows = [_rank_row(facts, findings, rank, frame) for rank in ranks]
     blamed = Ranks(r for f in findings for r in (*f.ranks, *f.suspects))
     rows = [row for row in rows if row.stretches or row.marks or row.ranks & blamed]
-    others = _row_without_rank(facts, frame)
+    events = [e for e in facts.case.events if e.rank is None and e.symbol == "trouble"]
+    others = TimeRow(Ranks(), (), _marks(facts, events, frame))
     if others.marks:
         rows.append(others)
     if not rows:
@@ -188,18 +189,9 @@ def _rank_row(facts: Facts, findings: tuple[Finding, ...], rank: int, frame: _Fr
 
 def _events_of(facts: Facts, rank: int) -> list[Event]:
     signs = facts.liveness.activity(rank)
-    events: list[Event] = [
-        *signs.alarms,
-        *signs.own_exceptions,
-        *signs.secondary_errors,
-        *signs.exits,
-        *signs.dump_replies,
-        *signs.stacks,
-        *signs.phases,
-    ]
-    if signs.step_event is not None:
-        events.append(signs.step_event)
-    return list(dict.fromkeys(events))
+    raised = (*signs.alarms, *signs.own_exceptions, *signs.secondary_errors, *signs.exits)
+    steps = (signs.step_event,) if signs.step_event is not None else ()
+    return list(dict.fromkeys((*raised, *signs.dump_replies, *signs.stacks, *signs.phases, *steps)))
 
 
 def _marks(facts: Facts, events: Iterable[Event], frame: _Frame) -> tuple[Mark, ...]:
@@ -214,12 +206,6 @@ def _marks(facts: Facts, events: Iterable[Event], frame: _Frame) -> tuple[Mark, 
             about = "" if kind in ("timeout", "dump", "exception", "exit") else event.phrase()
             firsts.setdefault((kind, about), Mark(kind, at, event.phrase(), str(event.place)))
     return tuple(firsts.values())[:MARKS]
-
-
-def _row_without_rank(facts: Facts, frame: _Frame) -> TimeRow:
-    """Kernel, scheduler and device lines that belong to no rank."""
-    events = [e for e in facts.case.events if e.rank is None and e.symbol == "trouble"]
-    return TimeRow(Ranks(), (), _marks(facts, events, frame))
 
 
 def _stretches(
@@ -246,11 +232,8 @@ def _stretches(
     last = max([float(calls.created_ns[r]) / 1e9 for r in rows.tolist()], default=frame.start)
     last = max([last, *(s.end for s in out), *_newest_step(facts, rank, frame)])
     if absent and stop > max(last, frame.start):
-        return [
-            *([Stretch("work", frame.start, last)] if last > frame.start else []),
-            *out,
-            Stretch("outside", last, stop),
-        ]
+        work = [Stretch("work", frame.start, last)] if last > frame.start else []
+        return [*work, *out, Stretch("outside", last, stop)]
     return [Stretch("work", frame.start, stop), *out] if len(rows) else out
 
 
@@ -280,13 +263,9 @@ def _waiting_since(facts: Facts, rank: int, frame: _Frame) -> float | None:
     """When the rank issued the call that it waits in."""
     for key in facts.wait_graph.waits_in.get(rank, ()):
         front = facts.progress.by_group_rank.get((key[1], rank))
-        if (
-            key[0] == "collective"
-            and front is not None
-            and front.row >= 0
-            and facts.case.calls.created_ns[front.row] > 0
-        ):
-            return max(float(facts.case.calls.created_ns[front.row]) / 1e9, frame.start)
+        created = int(facts.case.calls.created_ns[front.row]) if front is not None and front.row >= 0 else 0
+        if key[0] == "collective" and created > 0:
+            return max(created / 1e9, frame.start)
     for event in facts.liveness.activity(rank).alarms:
         if isinstance(event, CallTimeout) and event.ran_ms is not None:
             at = facts.liveness.time(event) - event.ran_ms / 1e3

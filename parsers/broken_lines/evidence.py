@@ -28,7 +28,6 @@ MOST_LINES = 500_000
 _KEY = 8  # bytes by which beginnings are compared, digits alike
 _RARE, _SHARE = 3, 100  # a beginning is rare when so many lines have it, or one line in a hundred
 _AT_EDGE, _NARROW, _WIDE = 3, 40, 250  # lines of exactly the largest width, and widths that terminals have
-_IN_PREFIX = 60  # characters of a prefix of a logger that was cut
 _ASKED = 64  # lines by which it is judged that pieces carry labels
 _SEARCHED_WHOLE = 4  # a fourth of the file to be searched: then all of it, in one go
 
@@ -40,8 +39,6 @@ _INSIDE = b"abcdefghijklmnopqrstuvwxyz0123456789 ,.:;)]}=_-'%+"
 """First bytes of a line that no record begins with: small letters, digits, blanks, closing marks."""
 _GOES_ON = bytes(range(0x80, 0xC0))
 """Bytes that go on with a character of UTF-8."""
-_UNFINISHED = b" ,:=([{-_/&+"
-"""Last bytes of a line that goes on."""
 
 _HEADS = lazy(rb"ProcessGroup|NCCL WARN|NET/IB|\]:\[[EF]")
 """What records begin with that may have lost the words a parser looks for."""
@@ -148,7 +145,9 @@ class Evidence:
     def _is_suspect(self, number: int) -> bool:
         """True when a line may go on with one above."""
         above = self._above(number)
-        if not self._lines.was_broken_at_blanks and self._is_layout(number, above):
+        # a line of a stack, a traceback or a table begins as it should
+        is_layout = not above or self._form(above[0]).is_frame or self._form(number).is_layout
+        if is_layout and not self._lines.was_broken_at_blanks:
             return any(map(self._is_full, above))
         if self._form(number).is_record_head:
             return any(self._form(n).is_cut_in_prefix for n in above)
@@ -165,10 +164,6 @@ class Evidence:
         begins_with_word = self._bodies[number][:1].decode("latin-1").isalpha()
         return ends_in_word and begins_with_word and bool(self._hits(self._rows[number]))
 
-    def _is_layout(self, number: int, above: Sequence[int]) -> bool:
-        """True of a line of a stack, a traceback or a table, which begins as it should."""
-        return not above or self._form(above[0]).is_frame or self._form(number).is_layout
-
     def _above(self, number: int) -> list[int]:
         """The lines above that a line may go on with, the nearest first: nothing goes on across a ruler."""
         above: list[int] = []
@@ -184,18 +179,11 @@ class Evidence:
         raw = self._rows[number]
         if not self._bodies[number] or self._is_full(number):
             return True
-        if self._form(number).is_layout:
-            return False
-        if raw[-1:] == b":" and self._has_beginning_below(number):
-            return False
-        if raw[-1] in _UNFINISHED:
-            return True
-        return raw.count(b"(") > raw.count(b")") or raw.count(b"[") > raw.count(b"]")
-
-    def _has_beginning_below(self, number: int) -> bool:
-        """True when the line below a heading is indented, or a heading itself."""
         below = self._bodies[min(number + 1, len(self._rows) - 1)]
-        return below.startswith(b"  ") or below[-1:] == b":"
+        is_heading = raw[-1:] == b":" and (below.startswith(b"  ") or below[-1:] == b":")
+        if self._form(number).is_layout or is_heading:
+            return False
+        return raw[-1] in b" ,:=([{-_/&+" or raw.count(b"(") > raw.count(b")") or raw.count(b"[") > raw.count(b"]")
 
     def _is_full(self, number: int) -> bool:
         """True when a line is as wide as the terminal that wrapped this file."""
@@ -264,7 +252,7 @@ class _Form:
         if not text.strip() or STUB.fullmatch(text) is not None:
             return True
         opened = text.rfind("[")
-        return opened > text.rfind("]") and len(text) - opened < _IN_PREFIX
+        return opened > text.rfind("]") and len(text) - opened < 60
 
 
 _remembered_form = lru_cache(_REMEMBERED)(_Form)

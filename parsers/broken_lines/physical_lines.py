@@ -157,9 +157,8 @@ class Lines:
         mine, other = self.split_line(head)[1].stream, self.split_line(number)[1].stream
         if can_continue(other, mine) or self.is_unlabelled(number, head):
             return True
-        return (
-            bool(mine) and can_continue(mine, other) and self.is_cut_in_prefix(head, number)
-        )  # only the rest names the process
+        # perhaps only the rest names the process
+        return bool(mine) and can_continue(mine, other) and self.is_cut_in_prefix(head, number)
 
     def is_complete(self, number: int) -> bool:
         """True when no record can go on behind a line: an empty one, a frame, the head of a traceback."""

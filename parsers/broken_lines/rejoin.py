@@ -126,7 +126,7 @@ class _Mender:
                 break
             trial = self._tried(head, pieces, ways) if number >= at else None
             if trial is not None:
-                joined = trial.joined_text
+                joined = trial.kept + trial.added
                 in_digits |= trial.kept[-1:].isdigit() and trial.added[:1].isdigit()
                 if self._is_better(trial, previous, head, pieces, in_digits) and (
                     best is None or worth(trial.together) > best.worth

@@ -13,27 +13,11 @@ _NOTHING = (None, "", ())
 
 _EARNED, _MOST = 40, 20_000  # more trials for each successful join, and in all: some five seconds
 
-_GREEDY = frozenset(
-    (
-        *(
-            "exception",
-            "setting",
-            "progress",
-            "phase",
-            "heartbeat",
-            "version",
-            "stack",
-            "note",
-            "nccl-warn",
-            "comm-init",
-        ),
-        *("absence-report", "absence-warning", "peer-timeout"),
-    )
-)
+_GREEDY = {
+    *("exception", "setting", "progress", "phase", "heartbeat", "version", "stack", "note", "nccl-warn"),
+    *("comm-init", "absence-report", "absence-warning", "peer-timeout"),
+}
 """Kinds that take in whatever follows them: no proof that a join is right."""
-
-_SHORT = frozenset(("heartbeat", "comm-init"))
-"""Kinds of short lines that are complete where they are read at all."""
 
 Read = Callable[[bytes], Sequence[Event]]
 """Gives the events of some lines."""
@@ -55,8 +39,8 @@ class Trials:
         self._known.clear()
 
     def is_short_record(self, line: str) -> bool:
-        """True when a line is a short record that nothing can follow."""
-        return any(e.kind in _SHORT for e in self._events(line))
+        """True when a line is a short record, complete where it is read at all, that nothing can follow."""
+        return any(e.kind in ("heartbeat", "comm-init") for e in self._events(line))
 
     def events_in(self, *lines: str) -> list[Event]:
         """The events in some consecutive lines."""
@@ -86,11 +70,6 @@ class Trial(Struct, frozen=True):
     apart: Sequence[Event]
     together: Sequence[Event]
     alone: Sequence[Event]
-
-    @property
-    def joined_text(self) -> str:
-        """The joined text."""
-        return self.kept + self.added
 
 
 def is_gain(trial: Trial, in_record: bool, in_digits: bool) -> bool:

@@ -21,7 +21,6 @@ _LOOKED_AT = 64
 """Records of one call that a further one is compared with: bounds the work where nothing tells them apart."""
 
 _ONE_FAILURE = timedelta(minutes=15)
-_ONE_PLACE = 1_000  # lines, where no times tell
 
 
 def without_repetitions(events: Iterable[Event]) -> list[Event]:
@@ -62,7 +61,8 @@ def with_groups(events: Iterable[Event]) -> list[Event]:
             waiting[event.rank, event.seq].append(i)
         elif isinstance(event, WorkStatus) and event.failed is not None and event.group is not None:
             queue = waiting[event.rank, event.failed]
-            first = next((j for j in queue if _is_status_of(event, out[j])), None)
+            near = (j for j in queue if _is_compatible(out[j].group, event.group) and _is_soon_after(out[j], event))
+            first = next(near, None)
             if first is not None:
                 queue.remove(first)
                 if out[first].group is None:
@@ -83,10 +83,6 @@ def _without_wrong_groups(events: Iterable[Event]) -> list[Event]:
             if not (_is_compatible(op, event.op) and _is_compatible(numel, event.numel_in)):
                 out[i] = replace(event, group=None)
     return out
-
-
-def _is_status_of(status: WorkStatus, timeout: Event) -> bool:
-    return _is_compatible(timeout.group, status.group) and _is_soon_after(timeout, status)
 
 
 def _is_soon_after(first: Event, later: Event) -> bool:
@@ -123,7 +119,7 @@ def _is_one_failure(first: Event, later: Event) -> bool:
     a, b = first.time, later.time
     if a is not None and b is not None and (a.tzinfo is None) == (b.tzinfo is None):
         return abs(a - b) <= _ONE_FAILURE
-    return abs((first.place.line or 0) - (later.place.line or 0)) <= _ONE_PLACE
+    return abs((first.place.line or 0) - (later.place.line or 0)) <= 1_000
 
 
 def _merged(first: Event, later: Event) -> Event:

@@ -81,9 +81,8 @@ def _item(code: Any, value: Any) -> str:
         return ""
     if code is op.NOT_LITERAL and not chr(value).isdigit():
         return f"[^{_char(value)}]"
-    return (
-        _ANY if code in (op.ANY, op.NOT_LITERAL) else f"{_ANY}*"
-    )  # a reference to a group, or what a later Python adds
+    # all others: a reference to a group, or what a later Python adds
+    return _ANY if code in (op.ANY, op.NOT_LITERAL) else f"{_ANY}*"
 
 
 def _char(code: int) -> str:

@@ -19,10 +19,6 @@ _PYTHON_FRAME = lazy(rb"#(\d{1,3}) [^\s#]{1,200} from /")
 _ROW_OF_RANK = lazy(rb"\brank {0,6}: \d{1,7} \(local_rank: \d{1,5}\)")
 _ROW_OF_EXIT = lazy(rb"\bexitcode {0,4}: (?:-?\d{1,10}|<N/A>) \(pid: ")
 
-CUT_ROWS = 1
-"""Rows that may lack their exit code, or the reverse: the text may begin or end inside one."""
-
-
 _FRAME, _FROM, _ROW, _EXIT = _SIGNS = (b"frame #", b" from /", b"(local_rank: ", b"exitcode")
 
 
@@ -59,7 +55,8 @@ class RecordParts:
         """What is seen to be missing: ``frames of stacks``; "" where every record is whole."""
         if _has_gap(self._native) or _has_gap(self._python):
             return "frames of stacks"
-        return "rows of torchrun's table" if abs(self._rows_of_ranks - self._rows_of_exits) > CUT_ROWS else ""
+        # one row may lack its exit code, or the reverse: the text may begin or end inside it
+        return "rows of torchrun's table" if abs(self._rows_of_ranks - self._rows_of_exits) > 1 else ""
 
 
 def _signs_in(data: bytearray, start: int, end: int) -> set[bytes]:

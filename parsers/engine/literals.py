@@ -22,15 +22,8 @@ _AT_ONCE = 64
 """Needles in one automaton. Up to 64 the library compares vectors; beyond that it walks byte by byte, which is
 slower than further passes over a block that is still in the cache (measured with ahocorasick_rs 1.0.3)."""
 
-_BUCKETS = 16
-"""The library puts every sixteenth needle into one bucket, and compares where a text fits the first four bytes of these
-mixed: needles that begin alike belong together."""
-
 _SMALL = 4 << 10
 """Bytes of text that one automaton of all literals searches before several have begun."""
-
-_MOST_REMEMBERED = 4_096
-"""Sets of literals that stand in one line, and the parsers that own them; a log has some hundred."""
 
 _ESCAPE = b"\x1b"
 _DIGIT = lazy(rb"\d")
@@ -106,9 +99,12 @@ def _without_containers(parts: Iterable[bytes]) -> list[bytes]:
 
 
 def _for_automata(needles: list[bytes]) -> Iterator[list[bytes]]:
-    """What each automaton searches for, in an order in which neighbours share a bucket."""
+    """What each automaton searches for, in an order in which neighbours share a bucket.
+
+    The library puts every sixteenth needle into one, and compares where a text fits the first four bytes of these mixed.
+    """
     for part in (needles[i : i + _AT_ONCE] for i in range(0, len(needles), _AT_ONCE)):
-        in_bucket = -(-len(part) // _BUCKETS)
+        in_bucket = -(-len(part) // 16)
         yield [needle for k in range(in_bucket) for needle in part[k::in_bucket]]
 
 
@@ -173,9 +169,8 @@ class Literals:
 
     def form_owners(self, form: str) -> list[LineParser]:
         """The parsers that own a literal in some line of this form: of those that differ in digits alone."""
-        return self.owners_of(
-            [hit for hit, _, _ in self._forms.find_matches_as_indexes(form.encode(), overlapping=True)]
-        )
+        hits = self._forms.find_matches_as_indexes(form.encode(), overlapping=True)
+        return self.owners_of([hit for hit, _, _ in hits])
 
     def is_in_all(self, form: bytes) -> bool:
         """Whether every line of this form holds a literal: one without digits."""
@@ -188,11 +183,8 @@ class Literals:
 
     def owners(self, text: str) -> list[LineParser]:
         """The parsers that own a literal in ``text``, in the order they were given."""
-        if self._every is None:
-            return []
-        return self.owners_of(
-            [hit for hit, _, _ in self._every.find_matches_as_indexes(text.encode(), overlapping=True)]
-        )
+        hits = self._every.find_matches_as_indexes(text.encode(), overlapping=True) if self._every else ()
+        return self.owners_of([hit for hit, _, _ in hits])
 
     def owners_of(self, numbers: Sequence[int]) -> list[LineParser]:
         """The parsers that own the literals with these numbers, in the order they were given."""
@@ -203,7 +195,7 @@ class Literals:
         if owners is None:
             every = frozenset[int]().union(*map(self._owners.__getitem__, found))
             owners = [self.parsers[i] for i in sorted(every)]
-            if len(self._owners_by_hits) < _MOST_REMEMBERED:
+            if len(self._owners_by_hits) < 4_096:  # a log has some hundred
                 self._owners_by_hits[found] = owners
         return owners
 
@@ -229,10 +221,8 @@ class Held:
         if not (line.isascii() and len(raw) == len(line) and raw.endswith(text)):
             return self._literals.owners(text)
         first = self._stops[index] - 1 - len(text)
-        return self._literals.owners_of([number for number, start, _ in self._hits_in(index) if start >= first])
-
-    def _hits_in(self, index: int) -> Sequence[tuple[int, int, int]]:
-        return self._hits[self._firsts[index] : self._firsts[index + 1]]
+        hits = self._hits[self._firsts[index] : self._firsts[index + 1]]
+        return self._literals.owners_of([number for number, start, _ in hits if start >= first])
 
 
 @functools.lru_cache(maxsize=16)

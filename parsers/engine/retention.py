@@ -17,8 +17,6 @@ from nccldoctor.events import KINDS, Event
 from nccldoctor.model import Gap, Source
 
 _COMMON = frozenset(Event.__struct_fields__)
-_LARGEST_CODE = 1_000  # larger numbers count something or name a process; smaller ones may be an Xid or an exit code
-_CHARS = 80
 _DIGITS = re.compile(r"\d+")
 
 
@@ -66,7 +64,8 @@ Shares = tuple[Hashable, Hashable, Hashable]
 
 def shares_of(event: Event) -> Shares:
     """The shares that an event belongs to."""
-    return event.kind, _writer(event), _subject(event)
+    writer = event.rank if event.rank is not None else (event.group_rank, event.host, event.pid)
+    return event.kind, writer, _subject(event)
 
 
 @cache
@@ -82,16 +81,10 @@ def _subject(event: Event) -> Hashable:
     found: list[object] = [group]
     for value in own:
         if isinstance(value, str):
-            found.append(_DIGITS.sub("0", value[:_CHARS]))
-        elif not isinstance(value, int) or value < _LARGEST_CODE:
+            found.append(_DIGITS.sub("0", value[:80]))
+        elif not isinstance(value, int) or value < 1_000:  # larger ones are no Xid and no exit code
             found.append(value if isinstance(value, int) else value is None)
     return tuple(found)
-
-
-def _writer(event: Event) -> Hashable:
-    if event.rank is not None:
-        return event.rank
-    return event.group_rank, event.host, event.pid
 
 
 def kept_places(shares: Sequence[Shares], room: int) -> list[int]:
@@ -109,8 +102,7 @@ def _among(places: Sequence[int], shares: Sequence[Shares], level: int, room: in
     for i in places:
         parts[shares[i][level]].append(i)
     if len(parts) > room:
-        heads = [part[0] for part in parts.values()]
-        return _ends_and_sample(heads, room)
+        return _ends_and_sample([part[0] for part in parts.values()], room)
     out: list[int] = []
     left = room
     by_size = sorted(parts.values(), key=len)  # what a small part leaves over goes to the larger ones
@@ -126,8 +118,6 @@ def _ends_and_sample(among: Sequence[int], room: int) -> list[int]:
     if room <= 1:
         return list(among[-room:]) if room else []
     head = max(1, room // 3)
-    tail = max(1, room // 3)
-    middle = among[head : len(among) - tail]
-    between = room - head - tail
+    middle, between = among[head:-head], room - 2 * head
     sample = [middle[k * len(middle) // between] for k in range(between)]
-    return [*among[:head], *sample, *among[len(among) - tail :]]
+    return [*among[:head], *sample, *among[-head:]]

@@ -96,8 +96,6 @@ def _thread(data: bytearray, low: int, at: int) -> bytes:
 WHOLE = 4 << 20
 """Files up to this size are read whole."""
 HEAD, WIDEST, NARROWEST = 256 << 10, 1 << 20, 128 << 10
-PER_LINE = 4 << 10
-"""Bytes of the end, and of what stands before an event, that are searched for each line that may be looked at."""
 OF_ONE_RANK = 120
 """Lines looked at in a small file of one rank: more of them tell its pace no better."""
 MOST_EVENTS = 2_000
@@ -129,7 +127,8 @@ class Sampler:
         one_writer: bool = False,
     ) -> None:
         self._most = most
-        self._width = min(WIDEST, max(NARROWEST, most * PER_LINE))
+        # bytes of the end, and of what stands before an event
+        self._width = min(WIDEST, max(NARROWEST, most * (4 << 10)))
         self._most_of_small = min(most // 2, OF_ONE_RANK) if one_writer else 3 * most
         self._most_before_event = min(most, max(most // 2, SAMPLED_AT_LEAST), OF_ONE_RANK) if one_writer else most
         self._literals = literals_of(parsers)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import functools
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import BinaryIO
 
 from msgspec.structs import replace
 
 from nccldoctor.events import Event, Note
-from nccldoctor.model import Gap, Place, Source
+from nccldoctor.model import Gap, Source
 from nccldoctor.parsers import registry
 from nccldoctor.parsers.base import Line, LineParser, Parsed, common
 from nccldoctor.parsers.broken_lines import rejoin
@@ -66,7 +66,8 @@ def scan(
         return _scan_content(source, content, chosen, effort, reader, outer=outer)
     numbers = mended.lines
     around = None if outer is None else (lambda line: outer(int(numbers[min(line, len(numbers)) - 1])))
-    return _with_original_lines(_scan_content(source, mended.content, chosen, effort, outer=around), mended)
+    parsed = _scan_content(source, mended.content, chosen, effort, outer=around)
+    return replace(parsed.with_lines(numbers.tolist()), lines=int(numbers[-1]) - mended.content.endswith(b"\n"))
 
 
 def _beginning(reader: Reader, limit: int) -> bytes:
@@ -89,22 +90,6 @@ def without_breaks(source: Source, content: bytes, trials: int) -> rejoin.Mended
         return _scan_content(source, part, words.parsers, UNSHARED, is_labelled=is_labelled).events
 
     return rejoin.mend(content, words, read, trials)
-
-
-def _with_original_lines(parsed: Parsed, mended: rejoin.Mended) -> Parsed:
-    """The same with the line numbers that the file had before it was mended."""
-    numbers = mended.lines
-
-    def moved(place: Place) -> Place:
-        return replace(place, line=int(numbers[min(place.line, len(numbers)) - 1])) if place.line else place
-
-    return replace(
-        parsed,
-        events=tuple(replace(e, place=moved(e.place)) for e in parsed.events),
-        lines=int(numbers[-1]) - mended.content.endswith(b"\n"),
-        first_unknown_at=moved(parsed.first_unknown_at) if parsed.first_unknown_at else None,
-        unexplained=tuple(replace(u, place=moved(u.place)) for u in parsed.unexplained),
-    )
 
 
 def _scan_content(
@@ -176,7 +161,9 @@ class _Scan:
             elif first and self.is_labelled is self.source.rank is self.source.local_rank is None:
                 tail = bytes(buffer.data[max(len(head), buffer.high - REACH) : buffer.high])
                 buffer.read = rank_label(head + tail) or buffer.read
-            limit = buffer.high if over else self._safe_limit(done)
+            limit = buffer.high
+            if not over:  # up to where every hit has its neighbours in the buffer; behind a line end if possible
+                limit = buffer.data.rfind(b"\n", done, buffer.high - REACH) + 1 or buffer.high - REACH
             self.sampler.before_block(buffer, first, over)
             self.sampler.gather_calls(buffer, done, limit, self._line_number_at(done))
             self._scan_block(done, limit)
@@ -209,10 +196,6 @@ class _Scan:
         self.buffer.forget()
         del self.sampler
 
-    def _safe_limit(self, done: int) -> int:
-        """The offset up to which every hit has its neighbours in the buffer; behind a line end if possible."""
-        return self.buffer.data.rfind(b"\n", done, self.buffer.high - REACH) + 1 or self.buffer.high - REACH
-
     def _shift(self, done: int) -> int:
         """Move what is still needed to the front of the buffer; returns where the unread part begins."""
         buffer = self.buffer
@@ -236,9 +219,8 @@ class _Scan:
         with memoryview(self.buffer.data) as view:
             hits = self.literals.hits(view[done : min(self.buffer.high, limit + self.literals.longest)])
         lines = self.buffer.hit_lines(hits, done, limit)
-        resume = max(
-            self.buffer.low, done - self.literals.longest
-        )  # a literal in a line without end may have begun before
+        # a literal in a line without end may have begun before
+        resume = max(self.buffer.low, done - self.literals.longest)
         for first in range(0, len(lines.starts), _AT_ONCE):
             pieces = lines.pieces[first : first + _AT_ONCE]
             forms = self.forms.forms_of(pieces)
@@ -332,20 +314,12 @@ class _Scan:
             try:
                 events = list(parser.parse(line))
             except Exception as error:  # one bad line, or one bad parser, must not cost the file
-                name = type(parser).__name__
-                self.gaps.setdefault(
-                    name, Gap(f"lines of {name}", f"{type(error).__name__} at {line.place}", source=self.source.id)
-                )
+                name, why = type(parser).__name__, f"{type(error).__name__} at {line.place}"
+                self.gaps.setdefault(name, Gap(f"lines of {name}", why, source=self.source.id))
                 continue
             found += events if len(events) < 2 else [e for i, e in enumerate(events) if e not in events[:i]]
         self.labels.note(line, found)
         return found
-
-    def _holes(self) -> Iterator[Gap]:
-        """The gap of a text from which lines inside its records are missing."""
-        if missing := self.parts.missing:
-            why = f"lines are missing between others: {missing} are not whole"
-            yield Gap(self.source.path, why, source=self.source.id, lost=True, odd=True, holes=True)
 
     def _result(self, lines: int) -> Parsed:
         sampled = self.sampler.sampled_events()
@@ -353,15 +327,18 @@ class _Scan:
         order = sorted(range(len(scanned)), key=lambda i: (scanned[i].place.line or 0, i))
         events = with_groups(without_repetitions(self.labels.resolved([scanned[i] for i in order])))
         understood = self.events.lines_with(sampled)
-        unknown: Place | None = self.unknown.place if self.unknown else None
+        gaps = [*(self.gaps[name] for name in sorted(self.gaps)), *self.events.gaps(self.source)]
+        if missing := self.parts.missing:
+            why = f"lines are missing between others: {missing} are not whole"
+            gaps.append(Gap(self.source.path, why, source=self.source.id, lost=True, odd=True, holes=True))
         return Parsed(
             self.source,
             events=tuple(events),
-            gaps=(*(self.gaps[name] for name in sorted(self.gaps)), *self.events.gaps(self.source), *self._holes()),
+            gaps=tuple(gaps),
             lines=lines,
             candidates=understood + self.not_understood,
             understood=understood,
             first_unknown=self.unknown.raw.strip()[:300] if self.unknown else "",
-            first_unknown_at=unknown,
+            first_unknown_at=self.unknown.place if self.unknown else None,
             unexplained=tuple(unexplained(self.failure_like, events)),
         )

@@ -23,7 +23,6 @@ REACH = 64 << 10
 
 _REDRAWN = 4  # carriage returns in one line beyond which it is a progress bar
 _LONG = 16 << 10  # bytes from which arrays count line ends faster than ``bytearray.count``
-_CACHED = 20_000  # lines; some 20 MB, enough for the densest 4 MB that matter
 
 
 class Located(Line, frozen=True, kw_only=True):
@@ -207,7 +206,7 @@ class Buffer:
         known = self._lines.get(start)
         if known is not None:
             return known
-        if len(self._lines) > _CACHED:
+        if len(self._lines) > 20_000:  # some 20 MB, enough for the densest 4 MB that matter
             self._lines.clear()
         raw = without_codes(self.data[start:end].decode("utf-8", "backslashreplace"))
         place = Place(self.source.id, self.source.path, line=number)

@@ -88,28 +88,20 @@ def load_dump(data: bytes) -> Dump:
         return _refused(data, form, error)
 
 
-_FEWEST_FEEDS = 4
-"""Line feeds that all follow a carriage return: by chance a pickle has one such pair in 256."""
-
-
 def _refused(data: bytes, form: str, error: Exception) -> Dump:
     if form == "json":
         at_end = isinstance(error, json.JSONDecodeError) and error.pos >= len(error.doc.rstrip()) - 1 > 0
         cut = at_end or "Unterminated string" in str(error)
         return Dump("json", problem="truncated: the JSON text ends early" if cut else NOT_A_DUMP)
     feeds = data.count(b"\n")
-    if feeds >= _FEWEST_FEEDS and data.count(b"\r\n") == feeds:
+    if feeds >= 4 and data.count(b"\r\n") == feeds:  # by chance a pickle has one such pair in 256
         return Dump("dict", problem="refused: fetched in text mode, which damaged it; copy it again in binary mode")
     if isinstance(error, EOFError) or (isinstance(error, UnpicklingError) and "truncated" in str(error)):
         from nccldoctor.parsers.flight_recorder.salvage import salvage
 
         return salvage(data)
-    return Dump("dict", problem=f"refused: {_error_text(error)}")
-
-
-def _error_text(error: Exception) -> str:
-    text = f"{type(error).__name__}: {error}"[:120]
-    return text.encode("ascii", "backslashreplace").decode()
+    text = f"{type(error).__name__}: {error}"[:120].encode("ascii", "backslashreplace").decode()
+    return Dump("dict", problem=f"refused: {text}")
 
 
 APART = b"apart"
@@ -157,10 +149,8 @@ def _reply(request: dict[str, Any], requests: BinaryIO) -> bytes:
         return _reply_together(files, request)
     data = _bytes_of(files[0], most)
     if data is None or len(data) > most:
-        problem = (
-            "unreadable: it went away or may not be read" if data is None else f"refused: larger than {most >> 20} MB"
-        )
-        return pack(Dump("dict", problem=problem))
+        lost = "unreadable: it went away or may not be read"
+        return pack(Dump("dict", problem=lost if data is None else f"refused: larger than {most >> 20} MB"))
     _limit(len(data), request)
     try:
         return pack(load_dump(data))
@@ -193,7 +183,7 @@ def _bytes_of(file: bytes | str, most: int) -> bytes | None:
 
 def _limit(size: int, request: dict[str, Any]) -> None:
     """Set the limits for files of ``size`` bytes."""
-    _limit_time(min(request["cpu_s"], 2 + size // HONEST_RATE))
+    _limit_time(min(request["cpu_s"], 2 + size // (20 << 20)))  # 20 MB in a second at the least; some 40 are usual
     _limit_memory(max(request["memory"], 20 * size))
 
 
@@ -210,9 +200,6 @@ def _limit_time(seconds: int) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-HONEST_RATE = 20 << 20
-"""Bytes that are loaded in a second at the least; some 40 MB are usual."""
-
 TOTAL_MEMORY = 2 << 30
 """Address space of the child at most, in bytes."""
 
@@ -227,10 +214,8 @@ def _limit_memory(more: int | None) -> None:
     import resource
 
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-    soft = hard
-    if more is not None:
-        soft = min(_address_space() + more, TOTAL_MEMORY)
-        soft = soft if hard < 0 else min(soft, hard)
+    soft = hard if more is None else min(_address_space() + more, TOTAL_MEMORY)
+    soft = soft if hard < 0 else min(soft, hard)
     resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 

@@ -21,8 +21,6 @@ from nccldoctor.patterns import lazy
 
 _STATES = {"scheduled": 0, "started": 1, "completed": 2}
 _UNKNOWN_STATE = 3
-WITH_EVENTS = ("nccl", "ncclx", "")
-"""Backends that note when the device ended a call; "" where a dump names none. Others only retire its entry."""
 DURATION = "duration_ms"
 INTEGERS = {
     "record_id": ("q", "record_id"),
@@ -40,9 +38,6 @@ KNOWN = (
     *("seq_id", "time_created_us", "process_group", "profiling_name", "is_p2p", "state", "retired", DURATION),
     *(*SIZE_KEYS, *DTYPE_KEYS, "frames"),
 )
-_ALWAYS = ("pg_id", "collective_seq_id", "process_group", "time_created_ns", *SIZE_KEYS, *DTYPE_KEYS)
-"""Fields that a release gives to all entries or to none."""
-
 _OF_CALLS = (*("profiling_name", "is_p2p", "state", "retired"), *SIZE_KEYS, *DTYPE_KEYS, "frames")
 """Fields that differ little between the ranks of a job; numbers and groups differ in every dump."""
 
@@ -172,7 +167,7 @@ def _written(columns: list[Sequence[Any]], place: int) -> bytes | int:
 
 def _note_missing(table: dict[str, Sequence[Any]], out: Entries) -> None:
     """Note fields that a recorder gives all of its entries or none, and that only some have."""
-    for name in _ALWAYS:
+    for name in ("pg_id", "collective_seq_id", "process_group", "time_created_ns", *SIZE_KEYS, *DTYPE_KEYS):
         column = table.get(name, ())
         missing = column.count(None)
         if 0 < missing < len(column):
@@ -301,14 +296,13 @@ def _flags(table: dict[str, Sequence[Any]], out: Entries) -> None:
     out.columns["state"] = array("b", known)
     retired = table.get("retired", (None,) * out.rows)
     if set(map(type, retired)) != {bool}:
-        kinds = (
-            (bool, int) if 1 in [v for v in retired if type(v) is int] else (bool,)
-        )  # nobody may have filled in zeros
+        # where an integer is 1, nobody filled in zeros
+        kinds = (bool, int) if 1 in [v for v in retired if type(v) is int] else (bool,)
         retired = [bool(v) if type(v) in kinds and v in (0, 1) else None for v in retired]
-    if None in retired and out.backend not in WITH_EVENTS:
-        out.notes.append(
-            f"{retired.count(None)} entries that don't say whether they ended, so their states show nothing"
-        )
+    # other backends than these only retire an entry, and do not note when the device ended its call; "" where none is named
+    if None in retired and out.backend not in ("nccl", "ncclx", ""):
+        unsaid = retired.count(None)
+        out.notes.append(f"{unsaid} entries that don't say whether they ended, so their states show nothing")
         known = [_UNKNOWN_STATE if flag is None else state for flag, state in zip(retired, known, strict=True)]
         out.columns["state"] = array("b", known)
     if "retired" in table:

@@ -7,7 +7,7 @@ is looked at entry by entry, and 255 are compared with it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -61,16 +61,10 @@ def outline_of(data: bytes, starts: Ints, layouts: Sequence[tuple[Layout, Ints]]
     if last - first > LARGEST:
         return None
     fixed = np.empty(last - first, dtype=np.uint8)
-    for begin, mask in _masks(starts - first, layouts):
-        fixed[begin : begin + len(mask)] = mask
+    for layout, rows in layouts:
+        mask = layout.fixed_mask.view(np.uint8)[: starts[rows[0] + 1] - starts[rows[0]]]
+        for begin in (starts[rows] - first).tolist():
+            fixed[begin : begin + len(mask)] = mask
     return Outline(
         starts - first, fixed, np.frombuffer(data, np.uint8, last - first, first) & fixed, tuple(layouts), like
     )
-
-
-def _masks(starts: Ints, layouts: Iterable[tuple[Layout, Ints]]) -> Iterator[tuple[int, npt.NDArray[np.uint8]]]:
-    """Where each entry begins, and the mask of its bytes."""
-    for layout, rows in layouts:
-        mask = layout.fixed_mask.view(np.uint8)[: starts[rows[0] + 1] - starts[rows[0]]]
-        for begin in starts[rows].tolist():
-            yield begin, mask

@@ -23,8 +23,6 @@ from nccldoctor.parsers.flight_recorder.child import APART, BOOTSTRAP
 from nccldoctor.parsers.flight_recorder.dump import Dump
 from nccldoctor.parsers.flight_recorder.wire import pack
 
-_LARGEST_REPLY = 1 << 30
-
 
 class Limits(Struct, frozen=True):
     """The memory and time that one file may take.
@@ -107,11 +105,7 @@ class Child:
 
     def _request(self, files: Sequence[Path | bytes]) -> bytes:
         asked = [{"bytes": len(file)} if isinstance(file, bytes) else {"path": os.fspath(file)} for file in files]
-        limits = {
-            "most": self.limits.file_bytes,
-            "memory": self.limits.memory_bytes,
-            "cpu_s": self.limits.cpu_seconds,
-        }
+        limits = {"most": self.limits.file_bytes, "memory": self.limits.memory_bytes, "cpu_s": self.limits.cpu_seconds}
         head = json.dumps({"files": asked, **limits}).encode() + b"\n"
         return b"".join((head, *(file for file in files if isinstance(file, bytes))))
 
@@ -126,7 +120,7 @@ class Child:
             process.stdin.write(message)
             process.stdin.flush()
             length = int.from_bytes(process.stdout.read(8), "little")
-            reply = process.stdout.read(length) if 0 < length < _LARGEST_REPLY else b""
+            reply = process.stdout.read(length) if 0 < length < 1 << 30 else b""
         except OSError:
             length, reply = 0, b""
         self.clock.clear(process)

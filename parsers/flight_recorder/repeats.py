@@ -38,9 +38,6 @@ TOO_SHORT = FEWEST * SHORTEST
 MOST_LAYOUTS = 256
 """Layouts of one file, and ten times as many that are remembered."""
 
-WORTH = 0.6
-"""The share of entries that may stay in at most."""
-
 _ENTRIES = b"X\x07\x00\x00\x00entries"
 _OPENING = lazy(
     rb"(?s)X\x07\x00\x00\x00entries(?:q.|r.{4})?\](?:q.|r.{4})?\((?=\}(?:q.|r.{4})?\(X(?P<width>.)\x00\x00\x00)"
@@ -141,7 +138,7 @@ class RepeatFinder:
                 return _repeats(data, starts, outline.like, outline.numbers(data, starts))
         found = self._look_at_entries(data, starts, names)
         like = None if found is None else found.like_earlier()
-        if found is None or like is None or (like == np.arange(len(like))).mean() > WORTH:
+        if found is None or like is None or (like == np.arange(len(like))).mean() > 0.6:
             return None
         if len(self._outlines) < MOST and found.is_whole:
             learned = outline_of(data, starts, found.layouts, like)

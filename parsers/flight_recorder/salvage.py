@@ -12,11 +12,9 @@ from typing import Any
 
 from nccldoctor.parsers.flight_recorder.dump import Dump, read_dump
 
-_Python = pickle._Unpickler  # the one whose stack can be looked at after it failed
 
-
-class _Stacked(_Python):
-    """The pure Python unpickler, with everything refused that could run code."""
+class _Stacked(pickle._Unpickler):
+    """The pure Python unpickler, whose stack can be looked at after it failed; what could run code is refused."""
 
     def find_class(self, module: str, name: str) -> Any:
         raise pickle.UnpicklingError("refused")

@@ -28,11 +28,6 @@ if TYPE_CHECKING:
 FEW = 32
 """Up to here one child does the work: a second one costs more to start than it saves."""
 
-MOST_CHILDREN = 8
-
-MOST_TOGETHER = 64
-"""Files that the child reads as one table: what each costs by itself is then paid once."""
-
 TOGETHER = 4 << 20
 """Bytes of such files together, unless one alone is larger."""
 
@@ -71,7 +66,7 @@ def loading(
     if not files:
         yield list
         return
-    children = 1 if len(files) <= FEW else min(workers or os.cpu_count() or 1, MOST_CHILDREN)
+    children = 1 if len(files) <= FEW else min(workers or os.cpu_count() or 1, 8)
     work = _Work(files, limits or Limits(), on_done)
     threads = [threading.Thread(target=work.load_files, args=(n == 0,), daemon=True) for n in range(children)]
 
@@ -115,7 +110,7 @@ class _Work:
         self.results: dict[int, Batch] = {}
         self.unpacker = Unpacker()
         turns = sorted((file.turn, n) for n, file in enumerate(files) if file.turn is not None)
-        most = max(1, min(MOST_TOGETHER, len(files) // 8))
+        most = max(1, min(64, len(files) // 8))  # read as one table: what each costs by itself is then paid once
         self.ordered = deque(_in_parts([n for _, n in turns], most))
         self.rest = deque(_in_parts([n for n, file in enumerate(files) if file.turn is None], most))
         self.is_stopped = False

@@ -14,9 +14,6 @@ from typing import Any
 
 from nccldoctor.parsers.flight_recorder.values import INT64, UNSET, Codes, Entries, TooBig, clean, integer
 
-MOST_DIMS = 64
-"""Dimensions of a tensor (ATen allows 64); more are not multiplied: the product of a million numbers takes minutes."""
-
 DEEPEST_STACK = 256
 """Frames kept of one stack, innermost first."""
 
@@ -75,7 +72,8 @@ def numel(sizes: Sequence[Sequence[int]]) -> int:
     """
     if any(extent < 0 for dims in sizes for extent in dims):
         return UNSET
-    total = sum(prod(dims) if len(dims) <= MOST_DIMS else INT64 for dims in sizes)
+    # of more dimensions than ATen allows the product may take minutes
+    total = sum(prod(dims) if len(dims) <= 64 else INT64 for dims in sizes)
     return total if 0 <= total < INT64 else UNSET
 
 

@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 _LENGTH = 4
 """Bytes of the header's length, little-endian."""
 
-_OWN_BLOCK = 64 << 10
-"""Bytes of columns from which a dump has a block of memory of its own."""
-
 _AROUND = ("form", "version", "library", "config", "status", "wrapped", "problem", "comms")
 _OWN = ("rows", "groups")
 _SHARED = ("rows", "backend", "backends", "ops", "sizes", "dtypes", "frames", "stacks")
@@ -43,7 +40,8 @@ def pack(dump: Dump) -> bytes:
 
 def pack_together(dumps: Sequence[Dump], entries: Entries) -> bytes:
     """Several dumps, and the entries of all of them, as bytes."""
-    _check_widths()
+    if any(array(code).itemsize != width for code, width in _WIDTHS.items()):
+        raise RuntimeError("this platform's C integers have other widths than the columns")
     header = {
         "dumps": [
             {name: getattr(dump, name) for name in _AROUND} | {name: getattr(dump.entries, name) for name in _OWN}
@@ -54,11 +52,6 @@ def pack_together(dumps: Sequence[Dump], entries: Entries) -> bytes:
     }
     text = json.dumps(header, separators=(",", ":")).encode()
     return b"".join((len(text).to_bytes(_LENGTH, "little"), text, *(c.tobytes() for c in entries.columns.values())))
-
-
-def _check_widths() -> None:
-    if any(array(code).itemsize != width for code, width in _WIDTHS.items()):
-        raise RuntimeError("this platform's C integers have other widths than the columns")
 
 
 class Packed(NamedTuple):
@@ -171,7 +164,7 @@ def _in_one_block(calls: Calls) -> Calls:
 
     columns = asdict(calls)
     size = sum(-(-column.nbytes // 8) * 8 for column in columns.values())
-    if size < _OWN_BLOCK:
+    if size < 64 << 10:
         return calls
     block, start = mmap.mmap(-1, size), 0
     for name, column in columns.items():

@@ -62,8 +62,7 @@ def _time_and_host(front: str) -> tuple[datetime | None, str | None]:
 
 
 _LOG_WORDS = lazy(
-    r"(?:^|[._\-])(?:dmesg|kern(?:el)?|kmsg|journal(?:ctl)?|syslog|messages|log|txt|out|gz)(?=$|[._\-])",
-    re.IGNORECASE,
+    r"(?:^|[._\-])(?:dmesg|kern(?:el)?|kmsg|journal(?:ctl)?|syslog|messages|log|txt|out|gz)(?=$|[._\-])", re.IGNORECASE
 )
 
 
@@ -111,10 +110,6 @@ def is_rest_of_kernel_log(path: str, text: str) -> bool:
     return 2 * whole < len(lines)
 
 
-FEWEST = 2
-"""Lines that show the shape of a kernel log."""
-
-
 def is_kernel_log(text: str) -> bool:
     """True where all lines have the stamps of dmesg or of a kernel's syslog, and most name a subsystem.
 
@@ -124,4 +119,4 @@ def is_kernel_log(text: str) -> bool:
     stamps = [_STAMP.match(line) for line in lines]
     told = [line[stamp.end() :] for line, stamp in zip(lines, stamps, strict=True) if stamp]
     named = sum(bool(_SUBSYSTEM.match(line)) for line in told)
-    return len(lines) >= FEWEST and len(told) == len(lines) and 2 * named >= len(lines)
+    return len(lines) > 1 and len(told) == len(lines) and 2 * named >= len(lines)

@@ -40,9 +40,6 @@ def uncorrected(line: Line, hit: re.Match[str]) -> Iterator[Event]:
         yield _notice(line, message, board(device) if device else None)
 
 
-_OF_TEST = 120
-"""Lines of the results of one test of DCGM."""
-
 _ENTITY = lazy(r"^\s*\"(?:entity_id|gpu_ids?)\" ?: ?\"?(?P<ids>\d{1,3}(?:,\d{1,3}){0,40})")
 _NAME = lazy(r"^\s*\"name\" ?: ?\"(?P<name>[\w /-]{1,40})\"")
 
@@ -50,7 +47,7 @@ _NAME = lazy(r"^\s*\"name\" ?: ?\"(?P<name>[\w /-]{1,40})\"")
 @for_rows
 def dcgm_result(line: Line, hit: re.Match[str]) -> Iterator[Event]:
     """The GPU stands above in the same object, the test's name above the list of results."""
-    above = [other.body for other in line.preceding(_OF_TEST)]
+    above = [other.body for other in line.preceding(120)]
     inside = itertools.takewhile(lambda text: not text.rstrip().endswith("{"), above)
     gpus = next((found["ids"] for text in inside if (found := _ENTITY.search(text))), None)
     name = next((found["name"] for text in above if (found := _NAME.search(text))), "a test")
@@ -119,6 +116,5 @@ def port_state(line: Line, hit: re.Match[str]) -> Iterator[Event]:
     state, physical = port.get("state") or "", port["phys"]
     if state.lower() in ("down", "init", "initializing") or physical.lower() in ("polling", "linkerrorrecovery"):
         where = f"{port.get('hca') or 'an adapter'} port {port.get('port') or '?'}"
-        yield Note(
-            **common(line, rank=None), what="port-down", detail=f"{where} is {f'{state}, ' if state else ''}{physical}"
-        )
+        detail = f"{where} is {f'{state}, ' if state else ''}{physical}"
+        yield Note(**common(line, rank=None), what="port-down", detail=detail)

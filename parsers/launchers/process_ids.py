@@ -62,8 +62,7 @@ def process_ids(line: Line) -> Iterator[Event]:
         number, is_local = int(hit["rank"]), (hit["kind"] or "").lower().startswith("local")
         rank = line.mark.rank if is_local else number
         yield ProcessId(
-            **common(line, rank=rank, pid=int(hit["pid"])),
-            local_rank=number if is_local else line.mark.local_rank,
+            **common(line, rank=rank, pid=int(hit["pid"])), local_rank=number if is_local else line.mark.local_rank
         )
     elif own is not None and not _OF_OTHERS.search(body):
         yield ProcessId(**common(line, pid=int(own["pid"])), local_rank=line.mark.local_rank)

@@ -61,9 +61,6 @@ def ranks_of_node(line: Line, hit: re.Match[str]) -> Iterator[Event]:
         yield Note(**common(line, what="rank-map", detail=detail[:500]))
 
 
-_STACK = 40
-"""Lines of a traceback above its exception that are looked at."""
-
 _QUOTED = lazy(r"'([^']{1,200})'")
 
 
@@ -86,8 +83,6 @@ def _was_running(line: Line, message: str) -> bool:
 
     It watched its workers, or its heartbeats, which begin with the end of the rendezvous, no longer arrive.
     """
-    if "RendezvousConnectionError" not in line.body:
-        return False
-    if "keep-alive heartbeat" in message:
-        return True
-    return any("num_nodes_waiting" in above.body for above in line.preceding(_STACK))
+    return "RendezvousConnectionError" in line.body and (
+        "keep-alive heartbeat" in message or any("num_nodes_waiting" in above.body for above in line.preceding(40))
+    )

@@ -78,11 +78,8 @@ def unwrapped(raw: str) -> tuple[str, str]:
         record: Any = json.loads(raw)
     except (ValueError, RecursionError):
         return raw, ""
-    text = (
-        next((record[k] for k in _MESSAGE_KEYS if isinstance(record.get(k), str)), None)
-        if isinstance(record, dict)
-        else None
-    )
+    keys = _MESSAGE_KEYS if isinstance(record, dict) else ()
+    text = next((record[k] for k in keys if isinstance(record.get(k), str)), None)
     if text is None:
         return raw, ""
     when = next((record[k] for k in _TIME_KEYS if isinstance(record.get(k), str | int | float)), "")
@@ -107,11 +104,9 @@ def read_mark(raw: str) -> tuple[Mark, str]:
         partial.collected, partial.time = partial.time, None
     at = _peel(partial, text)
     body = text[at:] if at > 0 else text
-    if "[repeated " in body:
-        repeated = _REPEATED.search(body)
-        if repeated:
-            partial.repeated = int(repeated[1])
-            body = body[: repeated.start()]
+    if "[repeated " in body and (repeated := _REPEATED.search(body)):
+        partial.repeated = int(repeated[1])
+        body = body[: repeated.start()]
     return _NOBODY if at < 0 and partial.repeated == 1 and not when else _mark_of(partial), body
 
 
@@ -155,8 +150,7 @@ def _peel_tail(partial: PartialMark, text: str, at: int) -> int:
     """Take the logger's name and level behind a time, in one of their usual layouts."""
     begin = max(at - 1, 0) if text[at - 1 : at] == " " else at
     for pattern in TAILS:
-        m = pattern.match(text, begin)
-        if m:
+        if m := pattern.match(text, begin):
             if m["level"]:
                 partial.severity = severity(m["level"])
             return m.end()
@@ -222,6 +216,8 @@ def merged_mark(outer: Mark, inner: Mark) -> Mark:
         return inner
     if inner.file is not None and inner.file.startswith(_AGENT):
         outer = replace(outer, rank=None, local_rank=None, stream="")  # the label is that of the rank whose bar it is
+    streams = (outer.stream, "" if outer.stream.endswith(inner.stream) else inner.stream)
+    stream = SEPARATOR.join(filter(None, streams))
     return replace(
         inner,
         rank=inner.rank if inner.rank is not None else outer.rank,
@@ -231,9 +227,7 @@ def merged_mark(outer: Mark, inner: Mark) -> Mark:
         pod=inner.pod or outer.pod,
         pid=inner.pid or outer.pid,
         actor=inner.actor or outer.actor,
-        stream=outer.stream
-        if outer.stream.endswith(inner.stream)
-        else SEPARATOR.join(filter(None, (outer.stream, inner.stream))),
+        stream=stream,
         collected=inner.collected or outer.collected,
     )
 
@@ -249,7 +243,8 @@ def mark_inside(outer: Mark, inner: Mark) -> Mark:
 def records(raw: str) -> list[tuple[Mark, str]]:
     """Every record on one line: most lines hold one, but progress bars have no line end, and copies lose theirs."""
     mark, body = read_mark(raw)
-    unended = _UNENDED.match(body) if _can_be_unended(body) else None
+    may_be_unended = "%|" in body or "db" in body or "/n" in body or "/N]" in body  # a bar, a prompt or a question
+    unended = _UNENDED.match(body) if may_be_unended else None
     if unended and STRONG.match(body, unended.end()):
         behind = [(merged_mark(mark, inner), text) for inner, text in records(body[unended.end() :])]
         return [(mark, unended[0]), *behind]
@@ -261,11 +256,6 @@ def records(raw: str) -> list[tuple[Mark, str]]:
         inner, text = read_mark(body[begin:end])
         out.append((merged_mark(mark, inner), text))
     return out
-
-
-def _can_be_unended(body: str) -> bool:
-    """True where a bar, a debugger's prompt or a question may stand."""
-    return "%|" in body or "db" in body or "/n" in body or "/N]" in body
 
 
 def _can_be_glued(body: str) -> bool:

@@ -44,6 +44,14 @@ def iso_time(text: object) -> datetime | None:
         return None
 
 
+def time_of_seconds(seconds: float | str) -> datetime | None:
+    """The whole seconds since 1970 as a time in UTC; None for what is no number, or too large."""
+    try:
+        return datetime.fromtimestamp(int(float(seconds)), UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
 def time_since_1970(number: float) -> str:
     """A number of seconds, or milliseconds, since 1970 as an ISO time; "" where it is none of these centuries."""
     seconds = number / 1000 if number > 1e11 else number

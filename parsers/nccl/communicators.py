@@ -52,16 +52,11 @@ def communicator(line: Line) -> Iterator[Event]:
         elif _TORN.search(text):
             yield CommInit(**message_fields(line, message), what="torn", cuda_dev=message.device)
         elif hit := _BOOTSTRAP.search(text):
-            yield CommInit(
-                **message_fields(line, message),
-                what="bootstrap",
-                address=hit["address"].strip("[]"),
-                cuda_dev=message.device,
-            )
+            address, fields = hit["address"].strip("[]"), message_fields(line, message)
+            yield CommInit(**fields, what="bootstrap", address=address, cuda_dev=message.device)
         elif hit := _TIMINGS.search(text):
-            yield Note(
-                **message_fields(line, message), what="init-timings", group_rank=int(hit["rank"]), detail=text[:300]
-            )
+            fields = message_fields(line, message, group_rank=int(hit["rank"]))
+            yield Note(**fields, what="init-timings", detail=text[:300])
 
 
 def _comm_init(line: Line, message: NcclMessage, hit: re.Match[str]) -> CommInit:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any
 
 from msgspec import Struct
@@ -19,6 +18,7 @@ from nccldoctor.events import Event, InspectorRecord, Note
 from nccldoctor.model import Gap, Place, Source
 from nccldoctor.parsers.base import FileParser, Line, Parsed, common, file_parser, finds
 from nccldoctor.parsers.json_stream import objects, whole_number
+from nccldoctor.parsers.line_prefix.timestamps import time_of_seconds
 from nccldoctor.patterns import lazy
 
 _KINDS = ("coll", "p2p")
@@ -48,16 +48,15 @@ class InspectorParser(FileParser):
                 for record in _records(Place(source.id, source.path, line), item):
                     last[(record.comm_id, record.group_rank, record.host, record.pid, record.calls)] = record
         except (ValueError, RecursionError) as error:
-            gaps = (
-                Gap(f"records in {source.path}", f"broken behind object {number}: {error}"[:200], source=source.id),
-            )
+            why = f"broken behind object {number}: {error}"[:200]
+            gaps = (Gap(f"records in {source.path}", why, source=source.id),)
         events = tuple(last.values())
         return Parsed(source, events, gaps=gaps, lines=text.count("\n") + 1, candidates=number, understood=number)
 
 
 def _records(place: Place, item: dict[str, Any]) -> Iterator[InspectorRecord]:
     header, metadata = _object_in(item, "header"), _object_in(item, "metadata")
-    host = metadata.get("hostname")
+    host, dumped_us = metadata.get("hostname"), _whole_number(metadata.get("dump_timestamp_us"))
     for name in _KINDS:
         call = _object_in(item, f"{name}_perf")
         op = call.get(name)
@@ -69,7 +68,7 @@ def _records(place: Place, item: dict[str, Any]) -> Iterator[InspectorRecord]:
             place=place,
             text=f'"{name}_perf": {json.dumps(call)}'[:500],
             group_rank=_whole_number(header.get("rank")),
-            time=_time_of_micros(metadata.get("dump_timestamp_us")),
+            time=time_of_seconds(dumped_us // 1_000_000) if dumped_us else None,
             host=host[:200] if isinstance(host, str) and host else None,
             pid=_whole_number(metadata.get("pid")),
             calls=name,
@@ -90,15 +89,6 @@ def _object_in(item: dict[str, Any], name: str) -> dict[str, Any]:
 def _whole_number(value: Any) -> int | None:
     number = whole_number(value)
     return number if number is not None and 0 <= number < 1 << 62 else None
-
-
-def _time_of_micros(micros: Any) -> datetime | None:
-    """In whole microseconds since 1970, UTC."""
-    number = _whole_number(micros)
-    try:
-        return datetime.fromtimestamp(number // 1_000_000, tz=UTC) if number else None
-    except (ValueError, OverflowError, OSError):
-        return None
 
 
 _METRIC = lazy(

@@ -41,13 +41,8 @@ def nccl_warn(line: Line) -> Iterator[Event]:
         elif hit := _ADVICE.match(text):
             yield Note(**message_fields(line, message), what=(hit.lastgroup or "").replace("_", "-"), detail=text[:300])
         elif message.level in ("WARN", "ATTN") and text and not _is_claimed(text):
-            yield NcclWarn(
-                **message_fields(line, message),
-                message=text[:500],
-                file=message.file,
-                device=message.device,
-                topic=topic_of(text),
-            )
+            about = {"file": message.file, "device": message.device, "topic": topic_of(text)}
+            yield NcclWarn(**message_fields(line, message, **about), message=text[:500])
 
 
 _ADVICE = lazy(
@@ -61,12 +56,9 @@ Sources: ROCm/rccl ``src/init.cc``, NVIDIA/nccl ``src/misc/ibvwrap.cc`` (it goes
 
 
 def _is_claimed(text: str) -> bool:
-    return (
-        network_can_read(text)
-        or is_read_by("ib-failover", text, IbError)
-        or bool(_TRAIL.match(text))
-        or any(part in text for part in _OTHERS_READ)
-    )
+    if network_can_read(text) or is_read_by("ib-failover", text, IbError):
+        return True
+    return bool(_TRAIL.match(text)) or any(part in text for part in _OTHERS_READ)
 
 
 def _diagnostics(line: Line, message: NcclMessage) -> Iterator[Event]:

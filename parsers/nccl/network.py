@@ -14,7 +14,7 @@ from typing import Any
 
 from nccldoctor.events import Event, IbError
 from nccldoctor.parsers.base import Line, common, reads
-from nccldoctor.parsers.nccl.prefix import NcclMessage, host_part, message_fields, messages_or_line
+from nccldoctor.parsers.nccl.prefix import host_part, message_fields, messages_or_line
 from nccldoctor.parsers.nccl.sockets import socket_fields
 from nccldoctor.parsers.rows import Table
 from nccldoctor.patterns import lazy
@@ -132,7 +132,8 @@ def ib(line: Line) -> Iterator[Event]:
         yield IbError(**common(line), what="fabric", message=warning["what"].strip()[:300])
     for message in messages_or_line(line):
         fields = ib_fields(message.message)
-        if fields is not None and not _is_provider_probe(message, fields["what"]):
+        # at level INFO a plug-in only says that a provider it tried does not fit
+        if fields is not None and (fields["what"], message.level) != ("fabric", "INFO"):
             about = message_fields(line, message)
             about["rank"] = quoting_rank(line) if about["rank"] is None else about["rank"]
             yield IbError(**about, **({"message": message.message[:300]} | fields))
@@ -145,8 +146,3 @@ def quoting_rank(line: Line) -> int | None:
     if first is None or not first.body.strip().endswith("Last error:"):
         return None
     return next((other.mark.rank for other in (first, *above) if "NCCL error" in other.body), None)
-
-
-def _is_provider_probe(message: NcclMessage, what: str) -> bool:
-    """True when a plug-in only says, at level INFO, that a provider it tried does not fit."""
-    return what == "fabric" and message.level == "INFO"

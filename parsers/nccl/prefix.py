@@ -23,11 +23,6 @@ from nccldoctor.parsers.line_prefix.timestamps import iso_time
 from nccldoctor.parsers.rows import for_rows
 from nccldoctor.patterns import lazy
 
-MOST_MESSAGES = 16
-"""Messages looked for in one physical line; a torn line of a crowded log holds a handful."""
-
-_PREFIX_REACH = 400
-
 _HEADS, _RECORD = ("NCCL error", "NCCL timeout", "NCCL version"), 8
 """What the first line of PyTorch's report of an NCCL error holds, and the lines such a report has."""
 
@@ -77,12 +72,12 @@ def messages(body: str) -> list[NcclMessage]:
     found = []
     floor = 0
     for hit in _LEVEL.finditer(body):
-        front = body[max(floor, hit.start() - _PREFIX_REACH) : hit.start()]
+        front = body[max(floor, hit.start() - 400) : hit.start()]
         head = _HEAD.search(front) or _THIN_HEAD.search(front)
         head = head or (_DIAG_HEAD if hit[1] == "DIAG" else _BARE_HEAD).search(front)
         found.append((hit, head, hit.start() - len(front) + head.start() if head else hit.start()))
         floor = hit.end()
-        if len(found) == MOST_MESSAGES:
+        if len(found) == 16:  # a torn line of a crowded log holds a handful
             break
     ends = [*(start for _, _, start in found[1:]), len(body)] if found else []
     told = [_message(hit, head, body[hit.end() : end]) for (hit, head, _), end in zip(found, ends, strict=True)]

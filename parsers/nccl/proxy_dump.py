@@ -18,9 +18,6 @@ from nccldoctor.patterns import lazy
 _OPERATIONS = 2000
 """Operations of one dump that are read."""
 
-_READINGS = (("waits-for-gpu", "G"), ("waits-for-peer", "RS"), ("not-begun", "I"))
-"""What a dump says whose open transfers are all in these states."""
-
 _OPERATION = lazy(
     r"\[\d{1,9}-\d{1,9}\|(?P<count>-?\d{1,19})\| (?P<way>Send|Recv|Coll)"
     r"(?P<subs>(?: \d{1,7} ?[IRFSGD]?/\d{1,5}){0,256})"
@@ -59,4 +56,5 @@ def proxy_dump(line: Line) -> Iterator[Event]:
 
 def _reading(states: Counter[str]) -> str:
     open_ = {state for state in states if state not in "-D"}
-    return next((what for what, letters in _READINGS if open_ and open_ <= set(letters)), "mixed")
+    readings = (("waits-for-gpu", "G"), ("waits-for-peer", "RS"), ("not-begun", "I"))
+    return next((what for what, letters in readings if open_ and open_ <= set(letters)), "mixed")

@@ -27,8 +27,6 @@ _NAMES = lazy(r"[Tt]imed out task names:\s{0,3}(?P<names>.*)")
 _NAME = lazy(rf"^{_TASK}$")
 _SET_UP = lazy(r"Connect|[Ii]nit|register")
 _BEAT = lazy(rf"\bTask {_TASK} heartbeat timeout\. This indicates")
-_LEADER_LOST = "Failed to send RPC to coordination service"
-_UNHEALTHY = "stopped sending heartbeats):"
 _MOST = 4096
 """Names of tasks that are read below a message."""
 
@@ -83,7 +81,7 @@ def _listed(text: str) -> Ranks:
 def silent_tasks(line: Line, begin: re.Match[str]) -> Iterator[Event]:
     """*process-exit* of each task that sends no heartbeats any more; how it ended, nobody knows."""
     tasks = [hit["task"] for hit in _BEAT.finditer(line.body)]
-    if _UNHEALTHY in line.body:
+    if "stopped sending heartbeats):" in line.body:
         for below in line.following(_MOST):
             name = _NAME.match(below.body.strip())
             if name is None:
@@ -96,7 +94,7 @@ def silent_tasks(line: Line, begin: re.Match[str]) -> Iterator[Event]:
 @for_rows
 def jax_termination(line: Line, hit: re.Match[str]) -> Iterator[Event]:
     """*tear-down* of a process, and *absence-report* of the leader where that is gone."""
-    if _LEADER_LOST in line.body:
+    if "Failed to send RPC to coordination service" in line.body:
         yield AbsenceReport(**common(line), by="JAX", what="leader", call="coordination service")
     yield TearDown(**common(line), what="process-down", detail=line.body.rpartition("absl::Status: ")[2][:300])
 

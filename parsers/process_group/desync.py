@@ -44,11 +44,7 @@ def laggards(text: str) -> Ranks:
         return ranks_in(never[1])
     rows = [(int(m[2] or m[3]), ranks_in(m[1])) for m in _BEHIND.finditer(text)]
     low = min((n for n, _ in rows), default=None)
-    out = Ranks()
-    for n, ranks in rows:
-        if n == low:
-            out = out | ranks
-    return out
+    return Ranks(rank for n, ranks in rows if n == low for rank in ranks)
 
 
 @reads(

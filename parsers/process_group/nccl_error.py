@@ -87,9 +87,7 @@ def _is_told(line: Line) -> bool:
 
 def _is_repeated(line: Line, message: str) -> bool:
     """True for the ``what()`` of an exception that the same process printed just before."""
-    if "what():" not in line.body:
-        return False
-    return any(message in earlier.body for earlier in line.preceding(60))
+    return "what():" in line.body and any(message in earlier.body for earlier in line.preceding(60))
 
 
 def code_and_last_error(line: Line) -> tuple[str | None, str | None]:

@@ -27,9 +27,7 @@ from nccldoctor.parsers.process_group.prefix import PATTERN, group_of, grouped, 
 from nccldoctor.parsers.rows import for_rows
 from nccldoctor.patterns import lazy
 
-_UNSET = 2**64 - 1
 _SPAN = 900  # characters that one record takes at most
-_NEAR = 16 << 10  # bytes behind a timeout in which its group is looked for
 
 _TORN = r"collective op(?!eration timeout).{0,200}?timeout: (?=Work\w{1,12}\()"
 """Text of another process may stand inside the words before a record that is whole."""
@@ -63,7 +61,7 @@ def work_fields(text: str) -> dict[str, Any]:
         m = pattern.search(text)
         out[name] = None if m is None else m[1] if name in ("op", "shape") else int(m[1])
     for name in ("numel_in", "numel_out"):
-        if out[name] in (_UNSET, -1):
+        if out[name] in (2**64 - 1, -1):
             out[name] = None
     return out
 
@@ -95,7 +93,7 @@ def _group_behind(line: Line, seq: int | None) -> tuple[GroupRef | None, int | N
     It is that of the next message of this process about the same call: below a timeout of ``SeqNum=18`` stands
     ``[PG ID 2 …] … failure detected by watchdog at work sequence id: 18``.
     """
-    if seq is None or not line.window.has_text(line, "[PG ", _NEAR):
+    if seq is None or not line.window.has_text(line, "[PG ", 16 << 10):
         return None, None
     for other in line.window.near_of(line.mark.stream, line, 60):
         m = PATTERN.search(other.body)

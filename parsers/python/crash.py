@@ -37,8 +37,6 @@ _CRASHED = (
     Row("*** SIG", r"\*\*\* (?P<signal>SIG[A-Z]{2,6}) (?:\(@|received by PID)"),
     Row("Segfault encountered", r"!{3,20} Segfault encountered", signal="SIGSEGV"),
 )
-_SENT = ("SIGTERM", "SIGINT", "SIGHUP")
-"""Signals that others send: not what went wrong in this process."""
 
 
 @reads(
@@ -67,7 +65,7 @@ def crashes(line: Line) -> Iterator[Event]:
         signal = own or signal_named(match["signal"])
         if signal == "SIGABRT" and own is None:
             yield TearDown(**common(line, what="terminate-called", detail=signal))
-        elif signal in _SENT and own is None:
+        elif signal in ("SIGTERM", "SIGINT", "SIGHUP") and own is None:  # others send these
             yield TearDown(**common(line, what="death-signal", detail=signal))
         elif signal is not None:
             yield _crash(line, signal)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import Any
 
 from nccldoctor.events import ExceptionRaised
 from nccldoctor.model import Gap, Place, Source
 from nccldoctor.parsers.base import FileParser, Line, Mark, Parsed, file_parser
+from nccldoctor.parsers.line_prefix.timestamps import time_of_seconds
 from nccldoctor.parsers.python import tracebacks
 from nccldoctor.parsers.python.exceptions import raised
 
@@ -100,17 +100,5 @@ def _exception_event(source: Source, message: str, stack: str, stamp: str) -> Ex
     shown = f"{traceback.type}: {traceback.message}" if traceback.type else traceback.message
     causes = tracebacks.causes(header)
     return raised(
-        traceback,
-        header,
-        causes,
-        place=Place(source.id, source.path, 1),
-        text=shown[:500],
-        time=_time_of_seconds(stamp),
+        traceback, header, causes, place=Place(source.id, source.path, 1), text=shown[:500], time=time_of_seconds(stamp)
     )
-
-
-def _time_of_seconds(stamp: str) -> datetime | None:
-    try:
-        return datetime.fromtimestamp(int(float(stamp)), tz=UTC)
-    except (ValueError, OverflowError, OSError):
-        return None

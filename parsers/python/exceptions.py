@@ -16,15 +16,10 @@ from nccldoctor.parsers.python.tracebacks import Raised, frame_text, user_frame
 from nccldoctor.patterns import lazy
 
 _IGNORED = lazy(r"Exception ignored (?:in|on|while)|Error in (?:atexit|sys\.excepthook)")
-_IN_TABLE = "traceback : "
-_ASIDE = "torch/distributed/debug/"
-"""The source of PyTorch's debug server, a process of its own: what it logs ends no rank."""
 
 _LAST_WORDS = lazy(r"WorkerProc (?:hit an exception|failed)|EngineCore (?:encountered a fatal|failed to)")
 """How engines announce an exception that ends them, though a logger prints it (vllm ``v1/executor``, ``v1/engine/core.py``)."""
 
-_FAILED_WORKER = "failed (exitcode: "
-_PARTING = "Error waiting on exit barrier"
 _FRAMES = 60
 
 _DEEPEST = 200
@@ -133,25 +128,25 @@ def _without_gradient(traceback: Raised, rank: int | None) -> dict[str, Any]:
 
 
 def _traceback(header: Line) -> Iterator[Event]:
-    above = _line_above(header)
+    above = next((line for line in header.preceding(4) if line.body.strip()), None)
     before = above.body.strip() if above is not None else ""
     if "Original " + tracebacks.HEADER in header.body and _WORKER.search(before):
         return  # told with the exception that carries it
-    if _PARTING in before:
+    if "Error waiting on exit barrier" in before:
         return  # the agent's workers are done and the store has left before it: its parser tells it as tear-down
     chained = any(separator in before for separator in tracebacks.SEPARATORS)
     below = tuple(tracebacks.chained_lines(header)) if chained else ()
-    if any(_IN_TABLE in line.body for line in (header, *below)):
+    if any("traceback : " in line.body for line in (header, *below)):
         return  # a row of torchrun's table: its parser knows whose it is
     traceback = tracebacks.read_traceback(header)
     if _is_told_above(header, traceback):
         return  # told with the logger's line, which knows the rank and the time
     if _POINTS_ELSEWHERE.search(traceback.message):
         return
-    if _IGNORED.match(before) or _ASIDE in (header.mark.file or ""):
-        yield Note(
-            **common(traceback.line, what="exception-ignored", detail=f"{traceback.type}: {traceback.message}"[:500])
-        )
+    # PyTorch's debug server is a process of its own: what it logs ends no rank
+    if _IGNORED.match(before) or "torch/distributed/debug/" in (header.mark.file or ""):
+        detail = f"{traceback.type}: {traceback.message}"[:500]
+        yield Note(**common(traceback.line, what="exception-ignored", detail=detail))
         return
     more: dict[str, Any] = {}
     if spawned := _SPAWNED.search(before):
@@ -173,11 +168,7 @@ def _traceback(header: Line) -> Iterator[Event]:
 def _is_of_parent(header: Line, traceback: Raised) -> bool:
     """True of a cut traceback of torchrun's agent, behind its line about a worker, and of a driver of Ray."""
     is_driver = any(code.strip().startswith("ray.get(") for code in traceback.code[:1])
-    return is_driver or any(_FAILED_WORKER in above.body for above in header.preceding(6))
-
-
-def _line_above(header: Line) -> Line | None:
-    return next((line for line in header.preceding(4) if line.body.strip()), None)
+    return is_driver or any("failed (exitcode: " in above.body for above in header.preceding(6))
 
 
 def _is_announced(above: Line | None, traceback: Raised) -> bool:
@@ -187,12 +178,8 @@ def _is_announced(above: Line | None, traceback: Raised) -> bool:
     """
     if above is None or above.mark.severity is None or not traceback.type:
         return False
-    if (
-        above.mark.severity == "E"
-        and not above.mark.is_native
-        and traceback.frames
-        and _is_inside(traceback.frames[-1])
-    ):
+    is_error = above.mark.severity == "E" and not above.mark.is_native
+    if is_error and traceback.frames and _is_inside(traceback.frames[-1]):
         return True
     name = traceback.type.rpartition(".")[2]
     return name in above.body or (len(traceback.message) > 8 and traceback.message[:40] in above.body)
@@ -222,9 +209,8 @@ def _torn_message(line: Line) -> Iterator[Event]:
 
 def _cut_traceback(line: Line) -> Iterator[Event]:
     traceback = tracebacks.read_tail(line)
-    if traceback is None or not traceback.message or not _NAMED.match(line.body):
-        return
-    yield raised(traceback, line, logged=line.mark.severity is not None)
+    if traceback is not None and traceback.message and _NAMED.match(line.body):
+        yield raised(traceback, line, logged=line.mark.severity is not None)
 
 
 def _logged_exception(line: Line) -> Iterator[Event]:
@@ -246,9 +232,7 @@ def _logged_exception(line: Line) -> Iterator[Event]:
 def _named_in(line: Line) -> re.Match[str] | None:
     """The exception that a logger names in one line about a failure; None in any other line."""
     match = _NAMED.search(line.body)
-    if match is None or match["type"] == "Error" or not _is_about_failure(line, match.start()):
-        return None
-    return match
+    return match if match and match["type"] != "Error" and _is_about_failure(line, match.start()) else None
 
 
 def _named_above(above: Line, traceback: Raised) -> re.Match[str] | None:

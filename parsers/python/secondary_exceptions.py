@@ -28,9 +28,6 @@ _ECHO_WHOLE = lazy(
 )
 """What is an echo where it is all that a RuntimeError says (TCPStore up to 2.4)."""
 
-_ANSWERS = ("/shm_broadcast.py", "/multiproc_executor.py")
-"""Where the engine of vLLM waits for the answers of its workers (vllm ``v1/executor`` and ``distributed/device_communicators``)."""
-
 
 def is_echo(name: str, message: str, frames: tuple[Frame, ...] = ()) -> bool:
     """True when an exception only repeats what another process, or the transport, did.
@@ -47,11 +44,13 @@ def is_echo(name: str, message: str, frames: tuple[Frame, ...] = ()) -> bool:
     files = [file.replace("\\", "/") for _, file, _ in frames[:12]]
     if any(map(_is_of_torch_distributed, files[:1])) and topic_of(message):
         return True  # the library could not connect its GPUs: the call failed, not the rank's own work
-    if plain == "TimeoutError" and any(file.endswith(_ANSWERS) for file in files):
+    answers = ("/shm_broadcast.py", "/multiproc_executor.py")
+    if plain == "TimeoutError" and any(file.endswith(answers) for file in files):
         return True  # an engine of vLLM waited for an answer of its workers
     if plain in _BROKEN_PIPES or (plain in ("RuntimeError", "OSError") and _ECHO_WHOLE.search(message)):
         return any(_is_of_torch_distributed(f) or "/multiprocessing/" in f for f in files)
-    return plain == "CalledProcessError" and any(_is_launcher(file) for file in files)
+    launchers = ("accelerate/commands/", "torch/distributed/", "deepspeed/launcher/")
+    return plain == "CalledProcessError" and any(part in file for file in files for part in launchers)
 
 
 @lru_cache(maxsize=256)
@@ -73,10 +72,6 @@ def is_about_other_end(name: str, message: str) -> bool:
 
 def _is_of_torch_distributed(file: str) -> bool:
     return "torch/distributed/" in file
-
-
-def _is_launcher(file: str) -> bool:
-    return "accelerate/commands/" in file or "torch/distributed/" in file or "deepspeed/launcher/" in file
 
 
 _LAUNCHER_FILE = lazy(

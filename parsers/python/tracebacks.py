@@ -71,15 +71,12 @@ def frame_in(text: str) -> Frame | None:
     return None
 
 
-_CODE_INDENT = "    "
-
-
 def is_code_in_traceback(line: Line) -> bool:
     """True when a line is code that a traceback shows under a frame, and no output of it.
 
     Example: ``    raise MemoryError("no room")`` under ``  File "/srv/load.py", line 7, in fill``.
     """
-    if not line.body.startswith(_CODE_INDENT):
+    if not line.body.startswith("    "):
         return False
     above = next(iter(line.preceding(1)), None)
     return above is not None and _FRAMES[0].search(above.body) is not None
@@ -124,10 +121,7 @@ SEPARATORS = (
 
 _LONGEST = 400
 _REACH = 3000
-_NEXT = 200
 _AT_ONCE = 32  # processes whose tracebacks may run into each other; bounds the work on hostile text
-_MESSAGE_CHARS = 2000
-_CODE_CHARS = 300
 _BOX = ("│", "╭", "╰", "❱")
 
 
@@ -180,11 +174,9 @@ def exception_in(text: str) -> re.Match[str] | None:
 def _unusual(text: str) -> re.Match[str] | None:
     """An exception whose name does not tell (``queue.Empty``, ``LossIsNaN: step 5``); believed below a frame alone."""
     match = _EXCEPTION.match(text)
-    return (
-        match
-        if match is not None and ("." in match["type"] or match["type"][0].isupper()) and not _is_cut(match)
-        else None
-    )
+    if match is None or _is_cut(match):
+        return None
+    return match if "." in match["type"] or match["type"][0].isupper() else None
 
 
 def _is_cut(match: re.Match[str]) -> bool:
@@ -194,10 +186,6 @@ def _is_cut(match: re.Match[str]) -> bool:
         return False
     is_module = bool(path) and last[:1].islower()
     return is_module or bool(_TORN.search(last)) or any(name.startswith(last) for name in _BUILT_IN if not path)
-
-
-def _indent(text: str) -> int:
-    return len(text) - len(text.lstrip())
 
 
 def _unwrapper(header: Line) -> Callable[[str], str]:
@@ -210,7 +198,8 @@ def _unwrapper(header: Line) -> Callable[[str], str]:
     following = _line_behind(header)
     if following is not None and re.sub(r"\d", "0", following.body[: len(before)]) == shape:
         return lambda text: text[len(before) :] if re.sub(r"\d", "0", text[: len(before)]) == shape else text
-    depth = _indent(header.body)  # the launcher's table: "  traceback : Traceback …", with its frames indented alike
+    # the launcher's table: "  traceback : Traceback …", with its frames indented alike
+    depth = len(header.body) - len(header.body.lstrip())
     return lambda text: text[depth:] if not text[:depth].strip() else text
 
 
@@ -292,7 +281,7 @@ def _read_skipping(header: Line, skip: int) -> Raised:
                 break
         elif text[:1].isspace() or text.startswith(_BOX) or not text.strip():
             if inside and not code[-1]:
-                code[-1] = text.strip(" ^~")[:_CODE_CHARS]
+                code[-1] = text.strip(" ^~")[:300]
             inside = inside and bool(text.strip())
         elif match := exception_in(text):
             if not skip:
@@ -323,7 +312,7 @@ def _message(first: str, line: Line, unwrap: Callable[[str], str]) -> str:
     """
     parts = [first.strip()] if first.strip() else []
     prefixed = line.mark.rank is not None and line.mark.severity is None
-    for extra in islice(line.window.near_of(line.mark.stream, line, _NEXT), 12):
+    for extra in islice(line.window.near_of(line.mark.stream, line, 200), 12):
         text = unwrap(extra.body)
         if extra.mark.severity is not None or extra.mark.time != line.mark.time:
             break
@@ -332,7 +321,7 @@ def _message(first: str, line: Line, unwrap: Callable[[str], str]) -> str:
         if not text.strip(" =*-") or exception_in(text) or not (text[:1].isspace() or prefixed or not parts):
             break
         parts.append(text.strip())
-    return "\n".join(parts)[:_MESSAGE_CHARS]
+    return "\n".join(parts)[:2000]
 
 
 def read_tail(line: Line) -> Raised | None:

@@ -150,9 +150,8 @@ def _processes(line: Line, what: str, below: list[str]) -> Iterator[RasStatus]:
     """One event for each process, so that host and process id lead to its rank."""
     found = [hit for hit in map(PROCESS.search, below) if hit]
     for hit in found[:256]:
-        yield RasStatus(
-            **common(line, rank=None, host=hit["host"], pid=int(hit["pid"])), what=what, detail=hit[0].strip()[:300]
-        )
+        fields = common(line, rank=None, host=hit["host"], pid=int(hit["pid"]))
+        yield RasStatus(**fields, what=what, detail=hit[0].strip()[:300])
     if not found:
         yield RasStatus(**common(line, rank=None), what=what, detail=below[0].strip()[:300])
 

@@ -16,9 +16,6 @@ from nccldoctor.parsers.ras.blocks import comm_id_of
 from nccldoctor.parsers.rows import for_rows
 from nccldoctor.patterns import lazy
 
-_PLACES = 64
-"""Nodes listed as different; more would not be outliers."""
-
 _NODE = lazy(r"^\s{1,8}Node (?P<host>\S{1,120}) running process(?:es)? (?P<pids>\d[\d,\- ]{0,400})")
 
 
@@ -40,15 +37,14 @@ def ras_culprit(line: Line, hit: re.Match[str]) -> Iterator[Event]:
 @for_rows
 def outlier_nodes(line: Line, hit: re.Match[str]) -> Iterator[Event]:
     """The nodes below that run another number of processes."""
-    for below in line.following(_PLACES):
+    for below in line.following(64):  # more would not be outliers
         node = _NODE.search(below.body)
         if node is None:
             return
         alone = node["pids"].strip()
         pid = int(alone) if alone.isdigit() and len(alone) < 11 else None
-        yield RasStatus(
-            **common(below, rank=None, host=node["host"], pid=pid), what="OUTLIER", detail=node[0].strip()[:300]
-        )
+        fields = common(below, rank=None, host=node["host"], pid=pid)
+        yield RasStatus(**fields, what="OUTLIER", detail=node[0].strip()[:300])
 
 
 @for_rows
@@ -63,12 +59,8 @@ def lifecycle_event(line: Line, hit: re.Match[str]) -> Iterator[Event]:
         return
     peer = peer if isinstance(peer, dict) else {}
     host = peer.get("host")
-    fields: dict[str, Any] = common(
-        line,
-        rank=None,
-        host=host[:200] if isinstance(host, str) else None,
-        pid=whole_number(peer.get("pid")),
-    )
+    host = host[:200] if isinstance(host, str) else None
+    fields: dict[str, Any] = common(line, rank=None, host=host, pid=whole_number(peer.get("pid")))
     fields["time"] = iso_time(document.get("timestamp")) or fields["time"]
     detail = f"{document['group']} {name} {document.get('details') or ''}".strip()
     yield RasStatus(**fields, what=name[:60].removeprefix("PEER_"), detail=detail[:300])

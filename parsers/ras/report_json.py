@@ -48,10 +48,8 @@ class RasJsonParser(FileParser):
         if problem and (mended := _NO_COMMA.sub(r",\1\2", text)) != text:
             more, still = _read_reports(source, mended)
             if len(more) > len(events):
-                events, problem = (
-                    more,
-                    still or "mended: NCCL had left out a comma before a key of a rank that does not answer",
-                )
+                why = "mended: NCCL had left out a comma before a key of a rank that does not answer"
+                events, problem = more, still or why
         gaps = (Gap(f"RAS report in {source.path}", problem, source=source.id),) if problem else ()
         return Parsed(
             source, tuple(events), gaps=gaps, lines=text.count("\n") + 1, candidates=len(events), understood=len(events)
@@ -125,13 +123,9 @@ def _communicator(common: dict[str, Any], communicator: dict[str, Any]) -> Itera
             error = RESULTS.get(code, f"ncclResult {code}")
             yield _rank_event(common, rank, "ERROR", f"{name}: rank {_rank(rank)} reports {error}")
     for rank in absent:
-        dead = bool(_status(rank).get("considered_dead"))
-        yield _rank_event(
-            common,
-            rank,
-            "DEAD" if dead else "INCOMPLETE",
-            f"{name}: rank {_rank(rank)} {'is considered dead' if dead else 'does not answer'}",
-        )
+        is_dead = bool(_status(rank).get("considered_dead"))
+        what, says = ("DEAD", "is considered dead") if is_dead else ("INCOMPLETE", "does not answer")
+        yield _rank_event(common, rank, what, f"{name}: rank {_rank(rank)} {says}")
 
 
 def _process(rank: dict[str, Any]) -> tuple[int, str, int] | None:

@@ -17,7 +17,6 @@ from nccldoctor.patterns import lazy
 _NAME = r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?"
 _POD = lazy(rf"{_NAME}$")
 _METADATA = lazy(rf"^(?P<indent> {{2,16}})\"?name\"?: \"?(?P<pod>{_NAME})\"?,?\s{{0,9}}$")
-_ROWS_READ = 4096
 _ABOVE = 400
 """Lines of metadata and of the specification above ``nodeName``."""
 
@@ -33,7 +32,7 @@ def pods_of_list(header: Line, hit: re.Match[str]) -> Iterator[Event]:
     name, node = title.find(" NAME "), title.find(" NODE ")
     if name < 0 or node < 0:
         return
-    for row in header.following(_ROWS_READ):
+    for row in header.following(4096):
         cells = row.body[name:].split(maxsplit=1)[:1] + row.body[node:].split(maxsplit=1)[:1]
         is_row = len(row.body) > node > 0 and row.body[node - 1] == " " != row.body[node]
         if not is_row:

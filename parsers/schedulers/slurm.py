@@ -15,15 +15,11 @@ from nccldoctor.parsers.line_prefix.timestamps import iso_time
 from nccldoctor.parsers.rows import first_fit, for_rows, parser_of_rows
 from nccldoctor.patterns import lazy
 
-_TASKS = 4096
-
 _CODE = lazy(r"Exited with exit code (-?\d{1,6})")
 
 _NODES = lazy(
     r"^(?P<why>\S.{0,80}?)\s{1,60}[\w.@+-]{1,40}\s{1,40}\d{4}-\d\d-\d\dT[\d:]{8}\s{1,10}(?P<nodes>[A-Za-z][\w.,\[\]-]{0,200})\s*$"
 )
-_LISTED = 64
-"""Nodes in a list of ``sinfo -R`` that are read."""
 
 
 @for_rows
@@ -52,7 +48,7 @@ def cancelled(line: Line, hit: re.Match[str]) -> Iterator[Event]:
 @for_rows
 def drained_nodes(line: Line, hit: re.Match[str]) -> Iterator[Event]:
     """The nodes of ``sinfo -R`` with the reason: taken out of service then or long before."""
-    for below in line.following(_LISTED):
+    for below in line.following(64):
         row = _NODES.search(below.body)
         if row is None:
             return
@@ -83,7 +79,7 @@ def ended_tasks(line: Line, match: re.Match[str]) -> Iterator[Event]:
         code, signal = (0, None) if end == "Completed" else (None, signal_named(end))
     if signal is None and code is None:
         return
-    for task in list(task_set(match["tasks"]))[:_TASKS]:
+    for task in list(task_set(match["tasks"]))[:4096]:
         yield ProcessExit(**fields, **exit_and_signal(code, signal), reporter="srun", task=task)
 
 

@@ -75,8 +75,10 @@ def _assignments(line: Line) -> Iterator[tuple[str, str]]:
     for pattern in (_FORMS["yaml"], _FORMS["spaced"], _FORMS["deprecated"]):
         if hit := pattern.search(body[:1200]):
             yield hit["name"], hit.groupdict().get("value") or ""
-    if (hit := _FORMS["named"].search(body[:400])) and (value := _first_value(line.following(2))):
-        yield hit["name"], value
+    if hit := _FORMS["named"].search(body[:400]):
+        values = (found["value"] for below in line.following(2) if (found := _FORMS["value"].search(below.body)))
+        if value := next(values, None):
+            yield hit["name"], value
 
 
 def _leading(body: str) -> Iterable[tuple[str, str]]:
@@ -117,10 +119,3 @@ def _to_closing_bracket(value: str) -> str:
         if depth < 0:
             return value[:at]
     return value
-
-
-def _first_value(lines: Iterable[Line]) -> str | None:
-    for below in lines:
-        if hit := _FORMS["value"].search(below.body):
-            return hit["value"]
-    return None

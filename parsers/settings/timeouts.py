@@ -16,7 +16,6 @@ from nccldoctor.parsers.rows import Table
 from nccldoctor.patterns import lazy
 
 _UNITS = {"weeks": 604800.0, "days": 86400.0, "hours": 3600.0, "minutes": 60.0, "seconds": 1.0, "milliseconds": 0.001}
-_CALL_LINES = 12
 
 _CALL = lazy(
     r"\b(?P<name>init_process_group|init_distributed|new_group|InitProcessGroupKwargs"
@@ -98,7 +97,7 @@ def timeout(line: Line) -> Iterator[Event]:
 def _of_call(line: Line, start: int) -> str | None:
     rest = line.body[start:]
     depth = 1
-    for text in (rest, *(below.body for below in line.following(_CALL_LINES))):
+    for text in (rest, *(below.body for below in line.following(12))):
         if hit := _ARGUMENT.search(text):
             return hit["value"]
         depth += text.count("(") - text.count(")")

@@ -94,14 +94,9 @@ def collect(head: Line, read: Callable[[str], str | None]) -> tuple[str, ...]:
                 break
             continue
         idle += 1
-        if not below.body.strip() or _HEAD.search(below.body) or idle > _PATIENCE or not _is_indented(below.body):
-            break
+        if not below.body.strip() or _HEAD.search(below.body) or idle > _PATIENCE or below.body[:1] not in " \t":
+            break  # locals, arguments, source lines and ``...`` are indented; a log line of someone else is not
     return tuple(frames)
-
-
-def _is_indented(body: str) -> bool:
-    """Locals, arguments, source lines and ``...`` are indented; a log line of someone else is not."""
-    return body[:1] in " \t"
 
 
 def is_inside_dump(body: str) -> bool:

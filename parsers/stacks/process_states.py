@@ -19,7 +19,7 @@ MOST_ROWS = 4096
 """Rows of one table of processes that are read."""
 
 _STATES = {"T": "stopped", "t": "traced", "Z": "zombie", "X": "gone", "D": "blocked", "R": "running"}
-_SLEEPING = ("S", "I")
+_STATES |= {"S": "sleeping", "I": "sleeping"}
 
 _COLUMNS = ("STAT", "S", "STATE", "ST")
 _COMMANDS = ("COMMAND", "CMD", "ARGS", "COMM")
@@ -38,13 +38,12 @@ def process_table(line: Line) -> Iterator[Event]:
         return
     wait = head.index("WCHAN") if "WCHAN" in head else None
     rows = _table_rows(line, len(head), head.index("PID"))
-    below = (other.body for other in line.following(_KERNEL_DEPTH))
+    below = (other.body for other in line.following(40))  # of one process the frames of its kernel stack
     in_kernel = telling_function(below) if len(rows) == 1 else None
     for row, cells in rows:
         letter, command = cells[state][:1], cells[-1].strip()
-        waits_in = cells[wait] if wait is not None and cells[wait] not in ("-", "0") else None
-        waits_in = in_kernel or waits_in
-        seen = "stopped" if waits_in == "do_signal_stop" else _state(letter)
+        waits_in = in_kernel or (cells[wait] if wait is not None and cells[wait] not in ("-", "0") else None)
+        seen = "stopped" if waits_in == "do_signal_stop" else _STATES.get(letter, "")
         if seen and (_PYTHON.search(command) or (seen not in ("running", "sleeping") and command[0] != "[")):
             fields = common(row, pid=int(cells[head.index("PID")]))
             yield ProcessState(**fields, state=seen, waits_in=waits_in, command=command[:300], tool="ps")
@@ -56,27 +55,11 @@ def _table_rows(line: Line, columns: int, pid: int) -> list[tuple[Line, list[str
     return list(takewhile(lambda row: len(row[1]) == columns and row[1][pid].isdecimal(), cut))
 
 
-_KERNEL_DEPTH = 40
-"""Lines below the head of a table of one process among which the frames of its kernel stack stand."""
-
-
-def _state(letter: str) -> str:
-    return "sleeping" if letter in _SLEEPING else _STATES.get(letter, "")
-
-
 _STOPPED = lazy(r"unexpected waitpid result \w{1,30}\(Pid\((?P<pid>\d{1,10})\), SIG(?:STOP|TSTP|TTIN|TTOU)\b")
 _GONE = lazy(
     r"Failed to get process executable name|ptrace: No such process|Failed to open process \d{1,10}"
     r"|[Pp]rocess (?:id )?\d{1,10} (?:does not exist|is not running)|given process id is not running"
 )
-
-_CAUSES = 5
-"""Lines below an error of py-spy in which its causes stand."""
-
-
-def _is_refused(line: Line) -> bool:
-    return any("ermission denied" in one.body for one in (line, *line.window.near(line, _CAUSES)))
-
 
 _ZOMBIE = lazy(r"process (?P<pid>\d{1,10}) is a zombie - the process has already terminated")
 
@@ -96,7 +79,8 @@ def tool_error(line: Line) -> Iterator[Event]:
         hit = pattern.search(line.body)
         if hit is None:
             continue
-        if state == "gone" and _is_refused(line):
+        causes = (line, *line.window.near(line, 5)) if state == "gone" else ()
+        if any("ermission denied" in one.body for one in causes):
             return  # the process may well run
         fields = owner_of(line, 12).stack_fields(line)
         if "pid" in hit.re.groupindex:

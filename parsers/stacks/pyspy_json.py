@@ -11,8 +11,6 @@ from nccldoctor.parsers.base import FileParser, Parsed, file_parser
 from nccldoctor.parsers.json_stream import whole_number
 from nccldoctor.parsers.stacks.frames import MOST_FRAMES, is_helper_process
 
-_MOST_THREADS = 4096
-
 
 @file_parser
 class PySpyJsonParser(FileParser):
@@ -31,7 +29,7 @@ class PySpyJsonParser(FileParser):
             gap = Gap(f"stacks in {source.path}", f"not readable as JSON: {error}"[:200], source=source.id)
             return Parsed(source, gaps=(gap,))
         threads = threads if isinstance(threads, list) else []
-        stacks = [_stack(source, thread) for thread in threads[:_MOST_THREADS] if isinstance(thread, dict)]
+        stacks = [_stack(source, thread) for thread in threads[:4096] if isinstance(thread, dict)]
         events = tuple(stack for stack in stacks if stack.frames)
         return Parsed(
             source, events=events, lines=content.count(b"\n") + 1, candidates=len(stacks), understood=len(events)

@@ -16,9 +16,6 @@ from nccldoctor.patterns import lazy
 _MONITOR = lazy(r"\[[A-Za-z_]{0,40}\d{1,10}@(?P<host>[\w.-]{1,200}):(?P<rank>\d{1,7})\]")
 """The name of a rank's monitor: its own pid, its host and the rank that it watches."""
 
-_RANKS = 64
-"""Rows of a list of slow ranks that are read."""
-
 
 @for_rows
 def monitor_line(line: Line, hit: re.Match[str]) -> dict[str, Any]:
@@ -45,7 +42,7 @@ def rank_spans(text: str) -> Ranks:
 @for_rows
 def straggler_json(line: Line, hit: re.Match[str]) -> Iterator[Event]:
     """*slow-report* with the numbers up to the bracket that closes the list."""
-    text, below = hit["listed"], line.following(_RANKS)
+    text, below = hit["listed"], line.following(64)
     while "]" not in text and (row := next(below, None)) is not None:
         text += f"{row.body.strip()} "
     if slow := rank_spans(text.partition("]")[0]):

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from nccldoctor.events import Event, Heartbeat, Phase
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.event_details import number_in
 from nccldoctor.patterns import lazy
 
 _SAYS = lazy(r"\b(?:[Hh]eart[ _-]?beat|HEARTBEAT)\b|\b(?:still )?alive\b")
@@ -22,9 +23,6 @@ _STEPS = tuple(
     lazy(rf"\b{name}{_COUNT}", re.IGNORECASE)
     for name in ("global[_ ]step", "(?:train[_ ])?step", "iteration", "iter", "batch(?:_idx)?", "it")
 )
-_EPOCH = lazy(r"\bepoch\s{0,2}[=:#]?\s{0,2}\[?(\d{1,15})(?!\.?\d)", re.IGNORECASE)
-_RANK = lazy(r"(?<!local )(?<!group )(?<!node )\b(?:global[_ ])?rank\s{0,2}[=:#]?\s{0,2}(\d{1,7})\b", re.IGNORECASE)
-
 _PHASE = lazy(r"\bphase=(?P<what>checkpoint|evaluation|sampling|data|compile)\b")
 
 
@@ -33,16 +31,11 @@ def step_of(text: str) -> int | None:
     return next((int(m[1]) for m in (p.search(text) for p in _STEPS) if m), None)
 
 
-def epoch_of(text: str) -> int | None:
-    """The epoch a line speaks of."""
-    m = _EPOCH.search(text)
-    return int(m[1]) if m else None
+epoch_of = number_in(r"(?i)\bepoch\s{0,2}[=:#]?\s{0,2}\[?(\d{1,15})(?!\.?\d)")
+"""The epoch a line speaks of."""
 
-
-def rank_in(text: str) -> int | None:
-    """A global rank that user code prints in its own words."""
-    m = _RANK.search(text)
-    return int(m[1]) if m else None
+rank_in = number_in(r"(?i)(?<!local )(?<!group )(?<!node )\b(?:global[_ ])?rank\s{0,2}[=:#]?\s{0,2}(\d{1,7})\b")
+"""A global rank that user code prints in its own words."""
 
 
 @line_parser
@@ -54,9 +47,7 @@ class Alive(LineParser):
 
     def parse(self, line: Line) -> Iterable[Event]:
         """A sentence about being alive that also says where; others speak of settings and monitors."""
-        if line.mark.is_native:
-            return
-        if not _SAYS.search(line.body) or _NOT.search(line.body):
+        if line.mark.is_native or not _SAYS.search(line.body) or _NOT.search(line.body):
             return
         step, epoch = step_of(line.body), epoch_of(line.body)
         rank = line.mark.rank if line.mark.rank is not None else rank_in(line.raw)

@@ -72,8 +72,6 @@ Slurm speaks of the steps of a job.
 """
 _LEFT_OUT = ("kipp", "ropp", "gnor", "iscard")
 """What a line about a batch that was left out holds."""
-_RANK_STANDS_IN = 40
-"""Characters at the beginning of a line in which a loop prints its rank: *Rank 0 | Epoch 2 | Batch 10*."""
 _SCALE = {"k": 1e3, "M": 1e6, "G": 1e9}
 
 
@@ -130,12 +128,8 @@ def _bar_fields(text: str) -> dict[str, Any] | None:
 
 def _megatron_fields(m: re.Match[str]) -> dict[str, Any]:
     ms = float(m["ms"]) if m["ms"] else 0.0
-    return {
-        "step": int(m["n"]),
-        "total": int(m["total"]),
-        "rate": round(1000 / ms, 6) if ms else None,
-        "label": "iteration",
-    }
+    rate = round(1000 / ms, 6) if ms else None
+    return {"step": int(m["n"]), "total": int(m["total"]), "rate": rate, "label": "iteration"}
 
 
 def _nemo_fields(m: re.Match[str]) -> dict[str, Any]:
@@ -187,7 +181,7 @@ class Trainer(LineParser):
         state = self._fields(body, line.mark.rank is not None)
         if state is None or (any(words in body for words in _LEFT_OUT) and is_left_out_by_error(body)):
             return
-        rank = line.mark.rank if line.mark.rank is not None else rank_in(body[:_RANK_STANDS_IN])
+        rank = line.mark.rank if line.mark.rank is not None else rank_in(body[:40])  # Rank 0 | Epoch 2 | Batch 10
         yield Progress(**common(line, rank=rank), **state)
 
     def _fields(self, body: str, is_of_rank: bool) -> dict[str, Any] | None:
@@ -207,8 +201,6 @@ class Trainer(LineParser):
         if m := _EPOCH_LOSS.search(text):
             return {"epoch": int(m["epoch"])}
         m = _FINISH.search(text)
-        return (
-            _step_fields(m) | {"label": m["word"], "counts": "work"}
-            if m and re.search(r"taken|elapsed|seconds|\bs\b|examples|samples", text)
-            else None
-        )
+        if m and re.search(r"taken|elapsed|seconds|\bs\b|examples|samples", text):
+            return _step_fields(m) | {"label": m["word"], "counts": "work"}
+        return None

@@ -16,7 +16,7 @@ from itertools import pairwise
 from msgspec import Struct
 from msgspec.structs import replace
 
-from nccldoctor.model import Gap, Place, Source, SourceKind
+from nccldoctor.model import Gap, Source, SourceKind
 from nccldoctor.parsers import registry
 from nccldoctor.parsers.base import FileParser, Mark, Parsed, file_parser
 from nccldoctor.parsers.engine.scan import scan
@@ -70,7 +70,7 @@ class CollectedLogParser(FileParser):
             return scan(source, io.BytesIO(content))
         parsed = _parsed_inside(source, inside)
         return replace(
-            _with_record_lines(parsed, inside),
+            parsed.with_lines(inside.numbers),
             lines=text.count("\n") + (not text.endswith("\n")),
             gaps=(*gaps, *parsed.gaps),
         )
@@ -78,7 +78,8 @@ class CollectedLogParser(FileParser):
 
 def _parsed_inside(source: Source, inside: Unwrapped) -> Parsed:
     """What the log says: by the parser of a whole file where it is one, else line by line."""
-    owner = next((p for p in registry.file_parsers() if _is_owner(p, inside.text[: 64 << 10], source.path)), None)
+    others = (p for p in registry.file_parsers() if not isinstance(p, CollectedLogParser))
+    owner = next((p for p in others if p.claims(inside.text[: 64 << 10], source.path)), None)
     if owner is not None:
         return owner.parse(source, inside.text)
     several = len({row.origin for row in inside.rows}) > 1
@@ -89,10 +90,6 @@ def _parsed_inside(source: Source, inside: Unwrapped) -> Parsed:
         return replace(mark(row.origin), collected=row.time)
 
     return scan(source, io.BytesIO(inside.text), outer=outer)
-
-
-def _is_owner(parser: FileParser, head: bytes, path: str) -> bool:
-    return not isinstance(parser, CollectedLogParser) and parser.claims(head, path)
 
 
 def _mark(origin: Origin, several: bool) -> Mark:
@@ -119,9 +116,8 @@ def _rows(source: Source, text: str, gaps: list[Gap]) -> Iterator[tuple[int, Row
             yield from _numbered(rows_of(item), text, begin.start())
             at = end
     except (ValueError, RecursionError) as error:
-        gaps.append(
-            Gap(f"records in {source.path}", f"not readable as JSON: {error}"[:200], source=source.id, lost=True)
-        )
+        why = f"not readable as JSON: {error}"[:200]
+        gaps.append(Gap(f"records in {source.path}", why, source=source.id, lost=True))
 
 
 _BEGIN = lazy(r"[^\s,\x1e\[\]]|\[(?=\s{0,99}\[)")
@@ -193,28 +189,6 @@ def _in_order(rows: list[tuple[int, Row]]) -> list[tuple[int, Row]]:
 
 def _unwrapped(rows: Iterable[tuple[int, Row]]) -> Unwrapped:
     """The lines of the log: a record of several lines gives several."""
-    texts: list[str] = []
-    kept: list[Row] = []
-    numbers: list[int] = []
-    for number, row in rows:
-        for piece in row.text.rstrip("\r\n").split("\n"):
-            texts.append(piece)
-            kept.append(row)
-            numbers.append(number)
-    text = "".join(f"{piece}\n" for piece in texts).encode("utf-8", "backslashreplace")
-    return Unwrapped(text, tuple(kept), tuple(numbers))
-
-
-def _with_record_lines(parsed: Parsed, inside: Unwrapped) -> Parsed:
-    """The same with the numbers of the lines of the file."""
-
-    def moved(place: Place) -> Place:
-        at = min(place.line or 1, len(inside.numbers)) - 1
-        return replace(place, line=inside.numbers[at]) if place.line and inside.numbers else place
-
-    return replace(
-        parsed,
-        events=tuple(replace(e, place=moved(e.place)) for e in parsed.events),
-        first_unknown_at=moved(parsed.first_unknown_at) if parsed.first_unknown_at else None,
-        unexplained=tuple(replace(u, place=moved(u.place)) for u in parsed.unexplained),
-    )
+    pieces = [(piece, row, number) for number, row in rows for piece in row.text.rstrip("\r\n").split("\n")]
+    text = "".join(f"{piece}\n" for piece, _, _ in pieces).encode("utf-8", "backslashreplace")
+    return Unwrapped(text, tuple(row for _, row, _ in pieces), tuple(number for _, _, number in pieces))

@@ -28,8 +28,6 @@ TIMES_LATEST_PEER = 2.0
 OFTEN = 2
 """Calls before the stalled one in which a rank has to be late: one may be chance."""
 
-BLAMED_ROWS = 2
-
 LEGEND = (("done", "on time"), ("differs", "late or never called"))
 
 
@@ -48,7 +46,7 @@ def late_calls(diagnosis: Diagnosis) -> StripPicture | None:
     shown = [row for row in at_fault if _times_late(row, worst, bound) >= OFTEN]
     if not shown:
         return None
-    drawn = _drawn(found, peers, shown[:BLAMED_ROWS], bound)
+    drawn = _drawn(found, peers, shown[:2], bound)
     return drawn if diagnosis.verdict.stalled is not None else _without_stall(drawn)
 
 

@@ -55,11 +55,6 @@ LEGEND = {
     Tone.CROWD: "waiting crowd",
 }
 
-FIRES = "times out"
-
-CLOSEST = 14
-"""Pixels between two lines: nearer flags share one."""
-
 
 class Bar(Struct, frozen=True):
     """One row: its label, and its bar in pixels, with the text on it.
@@ -159,7 +154,8 @@ class _Scale(Struct, frozen=True):
 
 def stall_picture(diagnosis: Diagnosis) -> StallPicture | None:
     """The drawing; None where no time is known after the stall began, or a culprit would be missing."""
-    rows = _drawn_rows(diagnosis)
+    # culprits come first: what is left over keeps out, and never a culprit
+    rows = [s for s in diagnosis.standings if s.distance is not None][:ROWS]
     waiting = [s for s in rows if s.distance and s.since is not None and s.call is not None]
     if not waiting or not diagnosis.verdict.ranks <= Ranks(r for s in rows for r in s.ranks):
         return None
@@ -199,11 +195,6 @@ def _scale(
     return _Scale(start, end, zero, call.since if call is not None else None, ahead), limit
 
 
-def _drawn_rows(diagnosis: Diagnosis) -> list[Standing]:
-    """Culprits first, then by distance; what is left over keeps out, and never a culprit."""
-    return [s for s in diagnosis.standings if s.distance is not None][:ROWS]
-
-
 def _running(diagnosis: Diagnosis, zero: float) -> tuple[float | None, float | None]:
     """The newest look at a job that still hangs, and the end of its timeout, in seconds of the drawing."""
     end, call = diagnosis.job_end, diagnosis.verdict.stalled
@@ -225,7 +216,7 @@ def _limit_flag(flags: Sequence[Mark], limit: float | None, scale: _Scale, *, is
     """The timeout where no line holds it: drawn as far behind second 0 as it is long."""
     if limit is None or limit > scale.end or any(mark.kind == "timeout" for mark in flags):
         return []
-    text = FIRES if is_running else f"{times.duration((limit - scale.zero) * 1e3)} timeout"
+    text = "times out" if is_running else f"{times.duration((limit - scale.zero) * 1e3)} timeout"
     return [Mark("limit", limit, text)]
 
 
@@ -287,7 +278,7 @@ def _flag_lines(marks: Sequence[Mark], scale: _Scale) -> tuple[Flag, ...]:
     """
     moments: list[list[Mark]] = []
     for mark in sorted(marks, key=lambda mark: mark.at):
-        if moments and scale.x(mark.at) - scale.x(moments[-1][0].at) < CLOSEST:
+        if moments and scale.x(mark.at) - scale.x(moments[-1][0].at) < 14:  # pixels: nearer flags share a line
             moments[-1].append(mark)
         else:
             moments.append([mark])

@@ -14,8 +14,6 @@ from nccldoctor.words.lists import and_list
 from nccldoctor.words.sanitize import line
 from nccldoctor.words.sentences import capitalized, uncapitalized
 
-DOUBTS = 3
-
 
 class Status(Struct, frozen=True):
     """The line above the headline: the kind of incident, its class, and how sure it is (``bars`` of 3).
@@ -90,7 +88,7 @@ def why_not_surer(finding: Finding) -> tuple[str, ...]:
     """The strongest doubts; empty where the confidence is high, or where nothing is judged."""
     if finding.confidence in (Confidence.HIGH, Confidence.CANNOT_TELL):
         return ()
-    return tuple(line(doubt.says, 240) for doubt in finding.doubts[:DOUBTS])
+    return tuple(line(doubt.says, 240) for doubt in finding.doubts[:3])
 
 
 def explanations(finding: Finding) -> tuple[Explanation, ...]:

@@ -173,7 +173,8 @@ def _reach(diagnosis: Diagnosis) -> Fact:
     label, job = "Blocked", diagnosis.job
     hit = len(wording.waiting_ranks(diagnosis))
     groups = {link.group for finding in diagnosis.findings for link in finding.chain if link.group}
-    total = len(job.groups) - _doubled_groups(job)
+    of_nccl = {group.members for group in job.groups if group.learned == "nccl"}
+    total = len(job.groups) - sum(group.learned != "nccl" and group.members in of_nccl for group in job.groups)
     known = 0 < len(groups) <= total
     parts = [f"{len(groups):,} of {numbers.plural(total, 'group')}"] if known else []
     direct, behind = (sum(len(s.ranks) for s in diagnosis.standings if s.involvement is part) for part in _WAITING)
@@ -193,12 +194,6 @@ def _of_all(count: int, job: Job) -> str:
     """``3 of 4 ranks``; without the second number where the size of the job is not known."""
     whole = job.world_size or 0
     return f"{count:,} of {whole:,} ranks" if whole >= count else numbers.plural(count, "rank")
-
-
-def _doubled_groups(job: Job) -> int:
-    """Groups of PyTorch that a communicator of NCCL with the same members stands for."""
-    of_nccl = {group.members for group in job.groups if group.learned == "nccl"}
-    return sum(group.learned != "nccl" and group.members in of_nccl for group in job.groups)
 
 
 def footer(diagnosis: Diagnosis) -> tuple[str, ...]:

@@ -141,9 +141,7 @@ def _clock(seconds: float) -> str:
 def cycle(diagnosis: Diagnosis) -> FirstPicture | None:
     """Who waits for whom, where the culprits are in the drawing."""
     drawing = chain_picture(diagnosis.standings)
-    if drawing is None:
-        return None
-    return FirstPicture("chain", "Who waits for whom", _chain_words(diagnosis), drawing)
+    return None if drawing is None else FirstPicture("chain", "Who waits for whom", _chain_words(diagnosis), drawing)
 
 
 def _chain_words(diagnosis: Diagnosis) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from nccldoctor.model import Diagnosis, EventRole, Family, IncidentEvent, Stalled
+from nccldoctor.model import Diagnosis, EventRole, Family, Stalled
 from nccldoctor.model.exhibits import LastLines
 from nccldoctor.model.standings import RankWait, WaitStart, WaitTimes
 from nccldoctor.words import times
@@ -51,7 +51,8 @@ def _began(diagnosis: Diagnosis) -> str:
     if call is None and (waiting := first_wait(diagnosis)) is not None:
         latest = " at the latest" if waiting.start is WaitStart.AT_LATEST else ""
         return f"since {clock_of(diagnosis, waiting)}{latest}"
-    rows = [row for row in diagnosis.story if _is_early_sign(row)]
+    signs = (EventRole.INITIATING, EventRole.CASCADE)
+    rows = [row for row in diagnosis.story if row.time is not None and row.role in signs]
     first = alarm.time if alarm is not None and alarm.time is not None else rows[0].time if rows else None
     if first is not None:
         return f"first error {times.instant(first)}"
@@ -97,7 +98,3 @@ def clock_of(diagnosis: Diagnosis, one: WaitTimes) -> str:
 def silent_log(diagnosis: Diagnosis) -> LastLines | None:
     """The last lines of a rank whose log ended in a silence of known length; None where there is none."""
     return next((side for side in diagnosis.last_lines if side.gap_ms is not None and not side.after), None)
-
-
-def _is_early_sign(row: IncidentEvent) -> bool:
-    return row.time is not None and row.role in (EventRole.INITIATING, EventRole.CASCADE)

@@ -14,10 +14,7 @@ KINDS = {
         "`/tmp/nccl_trace_rank_<N>` or `~/.cache/torch/comm_lib_trace_rank_<N>` on each node, unless "
         "`TORCH_FR_DUMP_TEMP_FILE` or `TORCH_NCCL_DEBUG_INFO_TEMP_FILE` named another place",
     ),
-    "logs": (
-        "logs",
-        "the folder of `torchrun --log-dir`, the output files of Slurm, or `kubectl logs`",
-    ),
+    "logs": ("logs", "the folder of `torchrun --log-dir`, the output files of Slurm, or `kubectl logs`"),
 }
 """The inputs that tell most, by their name in coverage: their noun, and where they lie."""
 

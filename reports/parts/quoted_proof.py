@@ -76,9 +76,9 @@ def quoted(exhibit: Exhibit) -> QuotedProof:
     claim = sentence(line(exhibit.claim, 240))
     if exhibit.lines is not None:
         found = exhibit.lines
-        return QuotedProof(
-            exhibit.id, claim, _line_place(found), is_formatted=False, lines=_text_lines(found, exhibit.cites)
-        )
+        number = next((row.number for row in found.shown if row.number in found.marked), found.shown[0].number)
+        place = f"{line(found.path, 200)}:{number}"
+        return QuotedProof(exhibit.id, claim, place, is_formatted=False, lines=_text_lines(found, exhibit.cites))
     if exhibit.calls is not None:
         return QuotedProof(
             exhibit.id, claim, _table_place(exhibit.calls), is_formatted=True, lines=_table_lines(exhibit.calls)
@@ -91,12 +91,6 @@ def quoted(exhibit: Exhibit) -> QuotedProof:
     return QuotedProof(exhibit.id, claim, _dumps(exhibit), is_formatted=True, lines=lines)
 
 
-def _line_place(found: QuotedLines) -> str:
-    marked = [row.number for row in found.shown if row.number in found.marked]
-    number = marked[0] if marked else found.shown[0].number
-    return f"{line(found.path, 200)}:{number}"
-
-
 def _text_lines(found: QuotedLines, cites: tuple[str, ...]) -> tuple[ProofLine, ...]:
     """The first marked lines, with the line before where there is room: the head of a stack names its thread."""
     deciding = [row for row in found.shown if row.number in found.marked] or list(found.shown)
@@ -105,16 +99,8 @@ def _text_lines(found: QuotedLines, cites: tuple[str, ...]) -> tuple[ProofLine, 
     return tuple(
         ProofLine(str(row.number), text, _found(text, cites) if row in deciding else (0, 0))
         for row in rows
-        for text in (_without_folders(sanitize(row.text.expandtabs(4).strip(), TEXT)),)
+        for text in (_SOURCE_FOLDERS.sub("…/", sanitize(row.text.expandtabs(4).strip(), TEXT)),)
     )
-
-
-def _without_folders(text: str) -> str:
-    """The line with the source files of a library without their folders: ``[…/unbound_buffer.cc:78] Timed out``.
-
-    They stand before the message, and would take the room that it needs.
-    """
-    return _SOURCE_FOLDERS.sub("…/", text)
 
 
 def _found(text: str, values: tuple[str, ...]) -> tuple[int, int]:

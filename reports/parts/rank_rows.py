@@ -63,7 +63,9 @@ def single(diagnosis: Diagnosis) -> tuple[Row, ...]:
     """One row for each rank of a small job; in a large one for culprits, suspects and their group mates."""
     if len(diagnosis.ranks) <= SINGLES:
         return tuple(_row([state]) for state in diagnosis.ranks)
-    mates = _mates(diagnosis)
+    alone = _singled_out(diagnosis.ranks)
+    known = Ranks(state.rank for state in diagnosis.ranks)
+    mates = alone | list((diagnosis.verdict.members & known) - alone)[: max(SINGLES - len(alone), 0)]
     near = tuple(state for state in diagnosis.ranks if state.rank in mates)
     far = [row for row in folded(diagnosis.ranks) if not row.ranks <= mates]
     rows = [_row([state]) for state in near] + [replace(row, ranks=row.ranks - mates) for row in far]
@@ -80,13 +82,6 @@ def _singled_out(states: tuple[RankState, ...]) -> Ranks:
     alike = _classes((s for s in states if s.role is Role.SUSPECT), lambda state: replace(state, rank=0, wait=None))
     suspects = [same[0].rank for same in alike if len(same) == 1]
     return Ranks(culprits[:SINGLES] + suspects[:SINGLES])
-
-
-def _mates(diagnosis: Diagnosis) -> Ranks:
-    """Culprits, suspects and members of the stalled group, as many as have a row of their own."""
-    alone = _singled_out(diagnosis.ranks)
-    known = Ranks(state.rank for state in diagnosis.ranks)
-    return alone | list((diagnosis.verdict.members & known) - alone)[: max(SINGLES - len(alone), 0)]
 
 
 def _classes(states: Iterable[RankState], likeness: Callable[[RankState], Hashable]) -> list[list[RankState]]:

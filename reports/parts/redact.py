@@ -102,9 +102,8 @@ class _Redactor:
         self._users = _Words(users, lambda name: self._stand_in("users", "user", name))
 
     def __call__(self, text: str) -> str:
-        text = (
-            masked(text) if self._what else text
-        )  # first: a stand-in must not take the place of the name that marks a secret
+        # first: a stand-in must not take the place of the name that marks a secret
+        text = masked(text) if self._what else text
         if "paths" in self._what:
             text = _PATHS.sub(self._path, text)
         text = self._hosts(self._users(text))
@@ -163,15 +162,9 @@ def _hosts_of_files(sources: Iterable[Source]) -> Iterator[str]:
 
 def _written_hosts(source: object, known: Sequence[str]) -> list[str]:
     """Names at places where only hosts stand, and all names in the domains of these and of the known hosts."""
-    names: dict[str, None] = {}
-    tokens: dict[str, None] = {}
-
-    def collect(text: str) -> str:
-        names.update(dict.fromkeys(found.rstrip(".") for found in _HOST_PLACES.findall(text)))
-        tokens.update(dict.fromkeys(_HOST.findall(text)))
-        return text
-
-    _mapped(source, collect)
+    texts = _texts(source)
+    names = dict.fromkeys(found.rstrip(".") for text in texts for found in _HOST_PLACES.findall(text))
+    tokens = dict.fromkeys(token for text in texts for token in _HOST.findall(text))
     hosts = [name for name in names if not name.endswith(_PUBLIC) and not _is_of_no_host(name)]
     domains = tuple({"." + ".".join(host.split(".")[-2:]).lower() for host in (*hosts, *known) if "." in host})
     return [*hosts, *(token for token in tokens if token.lower().endswith(domains))]
@@ -179,13 +172,7 @@ def _written_hosts(source: object, known: Sequence[str]) -> list[str]:
 
 def _user_names(source: object) -> list[str]:
     """Names at places where only users stand: below home folders, before an at sign."""
-    names: dict[str, None] = {}
-
-    def collect(text: str) -> str:
-        names.update(dict.fromkeys(_USERS.findall(text)))
-        return text
-
-    _mapped(source, collect)
+    names = dict.fromkeys(name for text in _texts(source) for name in _USERS.findall(text))
     return [name for name in names if len(name) > 1 and not is_secret(name)]
 
 
@@ -221,6 +208,13 @@ _TOKEN = lazy(r"[^\W_][\w.-]{0,254}")
 def _parts(token: str) -> list[str]:
     """Words and their joints, in turn: ``gpu-7`` is three parts."""
     return re.findall(r"[^\W_]+|[_.-]", token)
+
+
+def _texts(value: object) -> list[str]:
+    """Every text in a value, once."""
+    seen: dict[str, str] = {}
+    _walk(value, str, seen)
+    return list(seen)
 
 
 def _mapped(value: _T, change: Callable[[str], str]) -> _T:

@@ -8,16 +8,13 @@ from nccldoctor.model.standings import Standing, WaitedCall
 from nccldoctor.words.names import call_title, few, group_title, kind_name, ranks_phrase, verb
 from nccldoctor.words.sanitize import line
 
-NAMED_RANKS = 4
-"""Ranks that a short name lists one by one."""
-
 
 def ranks_title(ranks: Ranks) -> str:
     """``rank 1``, ``ranks 2, 6``, ``ranks 8-15``, ``480 ranks``."""
     if len(ranks) == 1:
         return f"rank {min(ranks)}"
     spans = ranks.spans()
-    return f"ranks {few(ranks)}" if len(spans) <= NAMED_RANKS else f"{len(ranks):,} ranks"
+    return f"ranks {few(ranks)}" if len(spans) <= 4 else f"{len(ranks):,} ranks"
 
 
 def waited_title(call: WaitedCall | None) -> str:

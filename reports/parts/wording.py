@@ -109,8 +109,6 @@ _AS_NOUN = {
 """Each class as another explanation is told."""
 
 
-SUMMARY_WORDS = 60
-
 EARLY = 0.9
 """Share of a timeout after which it counts as reached: clocks and watchdogs are not exact."""
 
@@ -167,9 +165,7 @@ _DIFFERS = ("different call", "Mismatched")
 
 def role_word(role: Role, cause: CauseClass) -> str:
     """The role of a rank as its row names it: ``missing``, ``suspect``, ``waiting``."""
-    if role is Role.CULPRIT:
-        return _AT_FAULT.get(cause, _DIFFERS)[0]
-    return role.value.replace("-", " ")
+    return _AT_FAULT.get(cause, _DIFFERS)[0] if role is Role.CULPRIT else role.value.replace("-", " ")
 
 
 def culprit_label(finding: Finding) -> str:
@@ -210,7 +206,7 @@ def summary(diagnosis: Diagnosis) -> str:
     text = ""
     for part in (*told, _ruled_out(diagnosis) if told else ""):
         longer = f"{text} {part}".strip()
-        text = longer if len(longer.split()) <= SUMMARY_WORDS else text
+        text = longer if len(longer.split()) <= 60 else text
     return text
 
 

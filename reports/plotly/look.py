@@ -22,9 +22,6 @@ SYMBOLS = {Tone.CULPRIT: "star-square", Tone.SUSPECT: "square-x", Tone.BLOCKED: 
 HEADROOM, ROW = 130, 26
 """Pixels of title, axis and legend together, and of one row."""
 
-TALLEST = 32
-"""Rows after which a figure grows no further."""
-
 
 class Look(Struct, frozen=True):
     """Colours of a figure: the tokens of the page."""
@@ -135,6 +132,6 @@ def finished(figure: go.Figure, title: str, rows: int, look: Look) -> go.Figure:
             "yaxis": {**axis, "automargin": True},
         }
     )
-    height = min(max(rows, 3), TALLEST) * ROW + HEADROOM
+    height = min(max(rows, 3), 32) * ROW + HEADROOM
     figure.update_layout(template=template, title={"text": title, "x": 0.01}, height=height)
     return figure

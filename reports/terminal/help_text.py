@@ -42,11 +42,7 @@ def warnings(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
         yield from paragraph(rest, width, head=(Span(" " * 6), word), indent=6)
     is_sure = diagnosis.verdict.family is not Family.UNDETERMINED and diagnosis.verdict.confidence is Confidence.HIGH
     if diagnosis.capture and not is_sure:
-        yield (
-            Span("next time: ", KEY),
-            Span("nccldoctor env LOGS", COMMAND),
-            Span(" prints better settings"),
-        )
+        yield Span("next time: ", KEY), Span("nccldoctor env LOGS", COMMAND), Span(" prints better settings")
     if diagnosis.remedies:
         best = diagnosis.remedies[0]
         whose = "" if best.origin == "built-in" else f" of {line(best.origin, 80)}"

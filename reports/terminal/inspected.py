@@ -43,7 +43,7 @@ def inspected_text(case: Inspected, width: int) -> str:
 
 
 def _files(case: Inspected, files: Sequence[tuple[Source, Any]], width: int) -> Iterator[str]:
-    events = _count_by_file(case)
+    events = Counter([*(event.place.source for event in case.events), *(dump.source for dump in case.dumps)])
     calls = Counter({dump.source: 0 for dump in case.dumps})
     for dump in case.dumps:
         calls[dump.source] += dump.entries
@@ -116,8 +116,3 @@ def _gaps(case: Inspected, width: int) -> Iterator[str]:
             yield "".join(span.text for span in spans)
     if len(case.gaps) > GAPS:
         yield f"  and {numbers.plural(len(case.gaps) - GAPS, 'gap')} more"
-
-
-def _count_by_file(case: Inspected) -> Counter[int]:
-    """The number of events of each file; a dump is one."""
-    return Counter([*(event.place.source for event in case.events), *(dump.source for dump in case.dumps)])

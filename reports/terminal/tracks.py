@@ -1,4 +1,4 @@
-"""The output of ``inspect --tracks``: what each rank did, in order, with when and by which line or entry we know."""
+"""The output of ``inspect --tracks``: what each rank did and when, and which line or entry shows it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from itertools import groupby
 
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.model.tracks import TrackRow
+from nccldoctor.model.standings import TrackRow
 from nccldoctor.reports.terminal.columns import Column, table_lines
 from nccldoctor.words.names import ranks_phrase
 from nccldoctor.words.sanitize import line
@@ -23,7 +23,7 @@ COLUMNS = (
 
 
 def tracks_text(rows: Iterable[TrackRow], width: int) -> str:
-    """The tracks; ranks that did the same share one, with the times of the first of them and how much later the others began."""
+    """The tracks. Ranks that did the same share one, with the first and the last time."""
     tracks: dict[tuple[object, ...], list[list[TrackRow]]] = {}
     for _, of_rank in groupby(rows, key=lambda row: row.rank):
         track = list(of_rank)

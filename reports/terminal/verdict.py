@@ -82,10 +82,5 @@ def checked(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
     is_told = any(step.kind is StepKind.SEND for step in diagnosis.action.steps)
     if (missing_inputs.wanted(diagnosis) and not is_told) or diagnosis.verdict.family is Family.NONE:
         head = (Span("  = ", POINTER), Span("input: ", KEY))
-        yield from paragraph(_input_in_words(diagnosis), width, head=head, indent=4)
-
-
-def _input_in_words(diagnosis: Diagnosis) -> str:
-    """What was read of which ranks, and the first problems with it."""
-    parts = (missing_inputs.input_line(diagnosis), missing_inputs.input_problems(diagnosis))
-    return "; ".join(part for part in parts if part)
+        parts = (missing_inputs.input_line(diagnosis), missing_inputs.input_problems(diagnosis))
+        yield from paragraph("; ".join(part for part in parts if part), width, head=head, indent=4)

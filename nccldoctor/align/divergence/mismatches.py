@@ -8,7 +8,7 @@ Example: under #18 of dp(0-7), ranks 0-6 called ALLREDUCE and rank 7 BROADCAST: 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -88,15 +88,12 @@ def compare_calls(case: Case, group: int, seq: int, rows: Mapping[int, int]) -> 
         for rank, value in values.items():
             sides[value].add(rank)
         if len(sides) > 1:
-            return _split(group, seq, aspect, list(sides.values()), {r: rows[r] for r in values})
+            ordered = sorted(sides.values(), key=lambda s: (-len(s), min(s)))
+            majority = ordered[0] if len(ordered[0]) * 2 > len(values) else set[int]()
+            minority = Ranks(values.keys() - majority) if majority else Ranks()
+            compared = {r: rows[r] for r in values}
+            return Mismatch(group, seq, aspect, minority, Ranks(majority), tuple(map(Ranks, ordered)), compared)
     return None
-
-
-def _split(group: int, seq: int, aspect: str, sides: Sequence[set[int]], rows: Mapping[int, int]) -> Mismatch:
-    ordered = sorted(sides, key=lambda s: (-len(s), min(s)))
-    majority = ordered[0] if len(ordered[0]) * 2 > len(rows) else set()
-    minority = set(rows) - majority if majority else set()
-    return Mismatch(group, seq, aspect, Ranks(minority), Ranks(majority), tuple(Ranks(s) for s in ordered), dict(rows))
 
 
 def _element_counts(case: Case, rows: Mapping[int, int], side: int) -> dict[int, object]:
@@ -119,13 +116,9 @@ def _element_counts(case: Case, rows: Mapping[int, int], side: int) -> dict[int,
 
 
 def _dtypes(case: Case, rows: Mapping[int, int]) -> dict[int, object]:
-    dtypes: dict[int, object] = {}
-    for rank, row in rows.items():
-        code = int(case.calls.dtypes[row])
-        inputs, outputs = case.vocabulary.dtypes[code] if code >= 0 else ((), ())
-        if inputs or outputs:
-            dtypes[rank] = (inputs or outputs)[0]
-    return dtypes
+    codes = {rank: int(case.calls.dtypes[row]) for rank, row in rows.items()}
+    known = {rank: case.vocabulary.dtypes[code] for rank, code in codes.items() if code >= 0}
+    return {rank: (inputs or outputs)[0] for rank, (inputs, outputs) in known.items() if inputs or outputs}
 
 
 def first_mismatch(case: Case, progress: ProgressTable, group: int, upto: int) -> Mismatch | None:

@@ -104,10 +104,8 @@ def _carried(facts: Facts, ends: tuple[Event, ...]) -> Ranks:
     They complain of nothing, came as far as that one, and do no step after it.
     """
     done = [e for e in ends if not isinstance(e, Progress)] or list(ends)
-    done = [
-        e for e in done if e.rank is None or isinstance(e, Phase)
-    ]  # the exit of one rank says nothing of the others
-    if not done:
+    # the exit of one rank says nothing of the others
+    if not (done := [e for e in done if e.rank is None or isinstance(e, Phase)]):
         return Ranks()
     end = max((t for e in done if not math.isnan(t := facts.liveness.time(e))), default=math.nan)
     last = max((s for e in done for s in reported_steps(facts.liveness.activity(e.rank or 0))[-1:]), default=None)
@@ -172,11 +170,8 @@ def _stops_by_person(facts: Facts, troubles: tuple[Event, ...]) -> tuple[Event, 
 def _was_at_work(facts: Facts, stops: Sequence[Event]) -> bool:
     """True when steps were made, and SIGINT found ranks at work and nobody waiting for a peer."""
     found = [e for e in stops if isinstance(e, ExceptionRaised) and e.rank is not None]
-    return (
-        bool(found)
-        and any(map(is_step, facts.case.events.of_kind(*TELLING)))
-        and not any(is_waiting(e.frames) for e in found)
-    )
+    has_stepped = any(map(is_step, facts.case.events.of_kind(*TELLING)))
+    return bool(found) and has_stepped and not any(is_waiting(e.frames) for e in found)
 
 
 def _can_follow(facts: Facts, event: Event, stops: Sequence[Event]) -> bool:

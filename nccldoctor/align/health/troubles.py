@@ -105,9 +105,8 @@ def unanswered_troubles(
         if (event.moot_after_end and all_over) or all_ended:
             return True
         when = liveness.time(event)
-        return not event.is_end_of_process and all(
-            w.is_after(event, when) for w in _concerned(case, event, work, of_file)
-        )
+        concerned = _concerned(case, event, work, of_file)
+        return not event.is_end_of_process and all(w.is_after(event, when) for w in concerned)
 
     return tuple(e for e in troubles if not is_answered(e))
 
@@ -116,9 +115,8 @@ def _is_recorded_failure(event: Event) -> bool:
     """True where a launcher or a scheduler recorded that a process failed, and not only that it was closed."""
     if isinstance(event, ProcessExit):
         return bool(event.exitcode) and not event.was_closed and event.reporter != "process"
-    return (isinstance(event, SchedulerEvent) and event.what == "failed") or (
-        isinstance(event, Note) and event.what == "exit-barrier-timeout"
-    )
+    is_told = isinstance(event, SchedulerEvent) and event.what == "failed"
+    return is_told or (isinstance(event, Note) and event.what == "exit-barrier-timeout")
 
 
 def unanswered_lines(case: Case, liveness: Liveness, ends: Sequence[Event], ended: Ranks) -> tuple[Unexplained, ...]:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from nccldoctor.align.liveness import Liveness
 from nccldoctor.align.standing.interrupts import interrupted_stacks
-from nccldoctor.align.standing.stances import Posture, Stance, python_frames, stance_of
+from nccldoctor.align.standing.stances import STATES, Posture, Stance, python_frames, stance_of
 from nccldoctor.events import Event, Heartbeat, ProcessState, Progress, Stack
 from nccldoctor.identify.case import Case
 
@@ -140,7 +140,7 @@ class Looks(Struct, frozen=True, dict=True):
 
 def collect_looks(case: Case, liveness: Liveness) -> Looks:
     """All looks of a case; without stacks there are none, and no steps are read."""
-    taken = [e for e in case.of(Stack) if e.main] + [e for e in case.of(ProcessState) if e.state in _TELLING]
+    taken = [e for e in case.of(Stack) if e.main] + [e for e in case.of(ProcessState) if e.state in STATES]
     if not taken:
         return _interrupted(case, liveness)
     by_number: dict[int, list[Stack | ProcessState]] = {}
@@ -151,7 +151,9 @@ def collect_looks(case: Case, liveness: Liveness) -> Looks:
     if always:
         looks = [_with_states(look, always) for look in looks] or [_look(1, always, liveness)]
     steps = tuple(_timed_steps(case, liveness))
-    return Looks(tuple(_without_doubles(looks)), _helpers(case), steps, is_unlogged=_is_unlogged(case, steps))
+    helpers = {(process_of(e), e.pid): e for e in case.of(Stack) if e.helper}  # a rank has several
+    is_unlogged = _is_unlogged(case, steps)
+    return Looks(tuple(_without_doubles(looks)), tuple(helpers.values()), steps, is_unlogged=is_unlogged)
 
 
 def _without_doubles(looks: Iterable[Look]) -> list[Look]:
@@ -166,11 +168,8 @@ def _without_doubles(looks: Iterable[Look]) -> list[Look]:
 
 def _is_same(before: Look, now: Look) -> bool:
     """True where every process that both looks show stood where it was."""
-    both = before.stances.keys() & now.stances.keys()
-    return all(
-        (before.stances[p].path, before.stances[p].posture) == (now.stances[p].path, now.stances[p].posture)
-        for p in both
-    )
+    both = [(before.stances[p], now.stances[p]) for p in before.stances.keys() & now.stances.keys()]
+    return all((one.path, one.posture) == (other.path, other.posture) for one, other in both)
 
 
 def _is_unlogged(case: Case, steps: Iterable[tuple[float, Event]]) -> bool:
@@ -190,17 +189,10 @@ def _interrupted(case: Case, liveness: Liveness) -> Looks:
     return looks if looks.is_quiet else Looks()
 
 
-_TELLING = ("stopped", "gone", "zombie")
-
-
 def _look(number: int, events: Iterable[Stack | ProcessState], liveness: Liveness) -> Look:
     stances = [s for e in events if (s := stance_of(process_of(e), e)) is not None]
-    times = [liveness.time(s.event) for s in stances]
-    return Look(
-        number,
-        min((at for at in times if not math.isnan(at)), default=math.nan),
-        {stance.process: stance for stance in stances},
-    )
+    times = [at for s in stances if not math.isnan(at := liveness.time(s.event))]
+    return Look(number, min(times, default=math.nan), {stance.process: stance for stance in stances})
 
 
 def _with_states(look: Look, states: Iterable[Stack | ProcessState]) -> Look:
@@ -222,11 +214,6 @@ def process_of(event: Stack | ProcessState) -> Hashable:
     if event.pid is not None:
         return event.host or "", event.pid
     return event.place.path.rpartition("/")[2], event.ident if isinstance(event, Stack) else None
-
-
-def _helpers(case: Case) -> tuple[Stack, ...]:
-    helpers = {(process_of(e), e.pid): e for e in case.of(Stack) if e.helper}  # a rank has several
-    return tuple(helpers.values())
 
 
 def _timed_steps(case: Case, liveness: Liveness) -> Iterable[tuple[float, Event]]:

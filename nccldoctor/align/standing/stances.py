@@ -127,13 +127,13 @@ class Stance(Struct, frozen=True):
 _WAITS_IN = "waits in "
 _BACKWARD = "runs the backward pass"
 _LEAVES = ("is shutting down",)
-_STATES = {"stopped": Posture.STOPPED, "gone": Posture.GONE, "zombie": Posture.GONE}
+STATES = {"stopped": Posture.STOPPED, "gone": Posture.GONE, "zombie": Posture.GONE}
 
 
 def stance_of(process: Hashable, event: Stack | ProcessState) -> Stance | None:
     """The stance that an event shows; None for a process state that says nothing of where it stands."""
     if isinstance(event, ProcessState):
-        posture = _STATES.get(event.state)
+        posture = STATES.get(event.state)
         words = f"is {event.state}"
         return Stance(process, event, posture, words=words, shown=words) if posture is not None else None
     posture, op, words, path = _read(event.frames, event.state or "")

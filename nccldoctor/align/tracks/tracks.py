@@ -1,4 +1,4 @@
-"""Makes the track of a rank from everything that it left, and bounds the times at which ranks issued a stuck call.
+"""Makes the track of a rank, and bounds the times at which ranks issued a stuck call.
 
 Timers say when a call was issued. All timers of a group have one length: a watchdog that says at 10:10:00 that a call ran for 600,026 ms
 says that its rank issued it at 10:00:00. A rank that is in the call too and whose watchdog printed something else at 10:11:10, and no
@@ -36,10 +36,10 @@ class Tracks:
         self._entries: dict[Key, dict[int, Bounds]] = {}
         self._watched: dict[Key, dict[int, list[CallTimeout | WorkStatus]]] = {}
 
-    def of(self, rank: int) -> Track:
+    def track(self, rank: int) -> Track:
         """The track of a rank."""
         if rank not in self._tracks:
-            self._tracks[rank] = Track(rank, tuple(self._in_order(self._spans(rank))), self._silence(rank))
+            self._tracks[rank] = Track(rank, tuple(self._by_time(self._spans(rank))), self._why_silent(rank))
         return self._tracks[rank]
 
     def entries(self, call: StuckCall) -> dict[int, Bounds]:
@@ -47,7 +47,7 @@ class Tracks:
         if call.key not in self._entries:
             rows = rows_at(self._case, self._progress, call.group, call.seq) if call.pair is None else {}
             ranks = call.entered | rows
-            self._entries[call.key] = {rank: self._entry(call, rank, rows.get(rank, -1)) for rank in ranks}
+            self._entries[call.key] = {rank: self._entered(call, rank, rows.get(rank, -1)) for rank in ranks}
         return self._entries[call.key]
 
     def issued_first(self, call: StuckCall) -> float:
@@ -58,15 +58,15 @@ class Tracks:
 
     def limit(self, call: StuckCall) -> float:
         """The seconds after which a watchdog gives up on a call; NaN where no line and no record says it."""
-        told = [e.timeout_ms for lines in self._lines(call).values() for e in lines if e.timeout_ms]
+        told = [e.timeout_ms for lines in self._watch_lines(call).values() for e in lines if e.timeout_ms]
         if not told and call.row >= 0 and int(self._case.calls.timeout_ms[call.row]) > 0:
             told = [int(self._case.calls.timeout_ms[call.row])]
         return max(told, default=math.nan) / 1e3
 
-    def _entry(self, call: StuckCall, rank: int, row: int) -> Bounds:
+    def _entered(self, call: StuckCall, rank: int, row: int) -> Bounds:
         if row >= 0 and self._case.calls.created_ns[row] > 0:
             return Bounds.at(float(self._case.calls.created_ns[row]) / 1e9, "recorder")
-        lines = self._lines(call).get(rank, [])
+        lines = self._watch_lines(call).get(rank, [])
         fired = (e for e in lines if isinstance(e, CallTimeout) and e.ran_ms is not None)
         began = [self._liveness.time(e) - (e.ran_ms or 0) / 1e3 for e in fired]
         known = [at for at in began if not math.isnan(at)]
@@ -75,7 +75,7 @@ class Tracks:
         return Bounds() if began else self._by_silent_timer(call, rank, lines)
 
     def _by_silent_timer(self, call: StuckCall, rank: int, lines: Sequence[CallTimeout | WorkStatus]) -> Bounds:
-        """The bounds for a rank whose watchdog printed that it is in the call, and had not given up on it."""
+        """The bounds for a rank that is in the call by its watchdog's lines, and had not given up."""
         if any(isinstance(e, CallTimeout) for e in lines):
             return Bounds()
         watched = [*lines, *(e for e in self._case.of(NcclError, rank))]
@@ -85,7 +85,7 @@ class Tracks:
         inside = [at for e in lines if not math.isnan(at := self._liveness.time(e))]
         return Bounds(max(times) - limit, min(inside, default=max(times)), "silent timer")
 
-    def _lines(self, call: StuckCall) -> dict[int, list[CallTimeout | WorkStatus]]:
+    def _watch_lines(self, call: StuckCall) -> dict[int, list[CallTimeout | WorkStatus]]:
         """What watchdogs printed of a stuck call, by rank."""
         if call.key not in self._watched:
             found = self._watched.setdefault(call.key, {})
@@ -102,7 +102,7 @@ class Tracks:
             call = self._graph.calls[key]
             own_row = self._progress.by_group_rank.get((call.group, rank))
             row = own_row.row if own_row is not None else -1
-            first = next(iter(self._lines(call).get(rank, [])), None) if row < 0 else None
+            first = next(iter(self._watch_lines(call).get(rank, [])), None) if row < 0 else None
             yield Span(Doing.CALLED, "", self.entries(call).get(rank, Bounds()), first, key, row)
         kept: tuple[tuple[Doing, Iterable[Event]], ...] = (
             (Doing.STEPPED, own.steps[-1:]),
@@ -119,8 +119,8 @@ class Tracks:
         for doing, events in kept:
             yield from (Span(doing, event.phrase(), Bounds.at(time(event)), event) for event in events)
 
-    def _in_order(self, spans: Iterable[Span]) -> list[Span]:
-        """Spans by time; one without a time goes behind the last line above it in its file that has one, an end to the end."""
+    def _by_time(self, spans: Iterable[Span]) -> list[Span]:
+        """Spans by time. One without a time goes behind the last timed line above it in its file, an end to the end."""
         timed = list(spans)
 
         def when(span: Span) -> tuple[float, int]:
@@ -139,7 +139,7 @@ class Tracks:
 
         return sorted(timed, key=when)
 
-    def _silence(self, rank: int) -> str:
+    def _why_silent(self, rank: int) -> str:
         """Why no more is known of a rank."""
         own = self._liveness.activity(rank)
         if own.logged or own.exits or own.dump == "good":

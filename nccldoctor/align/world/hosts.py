@@ -117,11 +117,8 @@ def _logs_of_hosts(case: Case, known: Iterable[Ranks]) -> list[Ranks]:
     blocks = sorted((Ranks(ranks) for ranks in writers.values()), key=min)
     size = len(blocks[0]) if blocks else 0
     expected = [Ranks(range(start, start + size)) for start in range(0, len(case.world), size or 1)]
-    is_sound = (
-        1 < size < len(case.world)
-        and blocks == expected
-        and all(any(ranks <= block for block in blocks) for ranks in known)
-    )
+    are_known_inside = all(any(ranks <= block for block in blocks) for ranks in known)
+    is_sound = 1 < size < len(case.world) and blocks == expected and are_known_inside
     return blocks if is_sound else []
 
 

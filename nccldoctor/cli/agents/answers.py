@@ -20,17 +20,8 @@ from nccldoctor.model.errors import InputError
 from nccldoctor.reports import json_names
 from nccldoctor.words.sanitize import line, sanitize
 
-MOST_EVIDENCE = 12
-"""Pieces of evidence of each finding."""
-
 MOST_LINES = 200
 """Lines of a file in one answer."""
-
-MOST_CONTEXT = 30
-"""Lines around a piece of evidence, on each side."""
-
-_KEPT = 4
-"""Incidents that are kept, so that evidence is read without another analysis."""
 
 
 class Answers:
@@ -65,7 +56,7 @@ class Answers:
 
     def lines_of_evidence(self, path: str, evidence_id: str, context: int = 5) -> dict[str, Any]:
         """The lines of a piece of evidence, read from its file: ``E3`` of the verdict, ``F2.E1`` of the second finding."""
-        shown = self._incident(self._inside(path)).source(evidence_id, min(max(context, 0), MOST_CONTEXT))
+        shown = self._incident(self._inside(path)).source(evidence_id, min(max(context, 0), 30))
         return {
             "id": evidence_id,
             "path": line(shown.path),
@@ -103,7 +94,7 @@ class Answers:
 
     def _incident(self, place: Path) -> Incident:
         if place not in self._incidents:
-            while len(self._incidents) >= _KEPT:
+            while len(self._incidents) >= 4:  # kept, so that evidence is read without another analysis
                 del self._incidents[next(iter(self._incidents))]
             self._incidents[place] = pipeline.analyze((str(place),))
         return self._incidents[place]
@@ -113,7 +104,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
     """A finding as the JSON document has it; ids of evidence are those that ``lines_of_evidence`` takes."""
     told: dict[str, Any] = json_names.json_value(finding)
     prefix = "" if finding.id == "F1" else f"{finding.id}."
-    pieces = told["evidence"][:MOST_EVIDENCE]
+    pieces = told["evidence"][:12]
     told["evidence"] = [{**piece, "id": prefix + piece["id"], "quote": line(piece["quote"])} for piece in pieces]
     del told["why"]  # it repeats the evidence with the weights of the rules
     return told

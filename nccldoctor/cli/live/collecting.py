@@ -59,13 +59,16 @@ def collect_job(options: Mapping[str, Any], output: Path | None, force: bool) ->
         return ALL_ANSWERED
     result = ask_nodes(way, node, bundle_path(output, force), options["python"])
     terminal.out("\n".join([*heading(result), *summary(result), *_next(result)]) + "\n")
-    return exit_code_of(result)
+    if not any(node.has_answered for node in result.nodes):
+        return NOTHING
+    return SOME_ANSWERED if not has_processes(result) or any(node.error for node in result.nodes) else ALL_ANSWERED
 
 
 def chosen_way(options: Mapping[str, Any]) -> Way:
     """The one way that the options name. Raises :class:`InputError` for none, or several."""
     is_here = bool(options["local"] or options["pid"])
-    named = [name for name, is_set in (("--pid or --local", is_here), *_far(options)) if is_set]
+    ways = {"--pid or --local": is_here, "--slurm": options["slurm"], "--k8s": options["k8s"]}
+    named = [name for name, given in (ways | {"--ssh": options["ssh"] is not None}).items() if given]
     if len(named) != 1:
         hint = "give one of --pid all, --slurm JOBID, --k8s -l LABEL, --ssh FILE"
         raise InputError(
@@ -78,10 +81,6 @@ def chosen_way(options: Mapping[str, Any]) -> Way:
     if options["k8s"]:
         return Pods(options["selector"], options["namespace"], options["container"])
     return Ssh(read_hosts(options["ssh"])) if options["ssh"] else ThisMachine()
-
-
-def _far(options: Mapping[str, Any]) -> tuple[tuple[str, bool], ...]:
-    return ("--slurm", bool(options["slurm"])), ("--k8s", options["k8s"]), ("--ssh", options["ssh"] is not None)
 
 
 def node_options(options: Mapping[str, Any]) -> NodeOptions:
@@ -292,13 +291,6 @@ def _some(names: Sequence[str], most: int = 4) -> str:
     """The first names, and how many more there are."""
     shown = ", ".join(line(name, 120) for name in names[:most])
     return f"{shown} and {len(names) - most:,} more" if len(names) > most else shown
-
-
-def exit_code_of(result: BundleResult) -> int:
-    """0 every node answered in full, 2 none did, 3 some did, or no rank was found."""
-    if not any(node.has_answered for node in result.nodes):
-        return NOTHING
-    return SOME_ANSWERED if not has_processes(result) or any(node.error for node in result.nodes) else ALL_ANSWERED
 
 
 def has_processes(result: BundleResult) -> bool:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
-from nccldoctor.cli.options import Decorator
+from nccldoctor.cli.options import Decorator, all_of
 
 SECONDS = 90.0
 """Seconds that a node may take for one look."""
 
-_OPTIONS = (
+reach_options = all_of(
     click.option("--pid", metavar="all|PID,...", help="This machine: all training processes, or these."),
     click.option("--local", is_flag=True, help="This machine: the same as --pid all."),
     click.option("--slurm", metavar="JOBID", help="All nodes of a Slurm job, by srun --overlap."),
@@ -39,13 +38,7 @@ _OPTIONS = (
     click.option("--python", default="python3", metavar="PATH", help="Python 3.8 or newer on the nodes."),
     click.option("--print", "only_print", is_flag=True, help="Print every command and read; run nothing."),
 )
-
-
-def reach_options(command: Any) -> Any:
-    """Adds all options, passed by their long names."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+"""All options, passed by their long names."""
 
 
 def output_option(help: str) -> Decorator:

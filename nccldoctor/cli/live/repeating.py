@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +18,6 @@ from nccldoctor.live.clock import Clock, WallClock
 from nccldoctor.live.fronts import compare_fronts, fronts
 from nccldoctor.live.remarks import MovementRemarks
 from nccldoctor.model.errors import InputError, OutputError
-
-MOST_FAILURES = 3
-"""Rounds in a row without an answer, after which the job counts as gone."""
 
 
 class _Round(Struct, frozen=True):
@@ -71,24 +67,20 @@ def run_live(options: Mapping[str, Any], clock: Clock | None = None) -> int:
 def _rounds(newest: _Round, look: Callable[[], _Round], clock: Clock, pause: float) -> Iterator[tuple[_Round, _Round]]:
     """Each round with the one before it, until no process of the job is left. Prints what moved between them."""
     remarks, failures = MovementRemarks(), 0
-    while collecting.has_processes(newest.bundle) and failures < MOST_FAILURES:
+    while collecting.has_processes(newest.bundle) and failures < 3:
         clock.sleep(pause)
         try:
             before, newest = newest, look()
         except InputError as error:
             failures += 1
-            _tell(clock.now(), f"Nothing was collected: {error.message}.")
+            terminal.out_at(clock.now(), f"Nothing was collected: {error.message}.")
             continue
         failures = 0
         movement = compare_fronts(fronts(before.incident), fronts(newest.incident))
         for sentence in remarks.about(movement, before.at, newest.at):
-            _tell(newest.at, sentence)
+            terminal.out_at(newest.at, sentence)
         yield before, newest
-    _tell(clock.now(), "No answer in three rounds." if failures else "No process of the job is left.")
-
-
-def _tell(at: float, sentence: str) -> None:
-    terminal.out(f"{datetime.fromtimestamp(at):%H:%M:%S}  {sentence}\n")
+    terminal.out_at(clock.now(), "No answer in three rounds." if failures else "No process of the job is left.")
 
 
 def _show(seen: _Round, options: Mapping[str, Any], report: Path | None) -> None:

@@ -10,7 +10,6 @@ import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +49,7 @@ def watch_source(
         looks = watch_job(_to_watch(source, stack, clock), clock, wishes)
         for seen in looks if hook else until_stuck(looks):
             for sentence in remarks.about(seen):
-                _tell(seen.at, sentence)
+                terminal.out_at(seen.at, sentence)
             alarm.hear(seen)
     return alarm.exit_code
 
@@ -74,7 +73,9 @@ class Alarm:
             self._run_hook(seen)
         elif seen.state in (State.RUNNING, State.ENDED) and self._is_raised:
             self._is_raised = self._has_hook_failed = False
-            _tell(seen.at, "The job moves again." if seen.state is State.RUNNING else "The job ended well after all.")
+            terminal.out_at(
+                seen.at, "The job moves again." if seen.state is State.RUNNING else "The job ended well after all."
+            )
         elif seen.state is State.LOST:
             terminal.out("RAS doesn't answer any more: the job ended, or its node is down.\n")
 
@@ -118,10 +119,6 @@ def _ended_by_signals() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _tell(at: float, sentence: str) -> None:
-    terminal.out(f"{datetime.fromtimestamp(at):%H:%M:%S}  {sentence}\n")
 
 
 def _to_watch(source: str, stack: ExitStack, clock: Clock) -> Watched:

@@ -14,9 +14,6 @@ from collections import deque
 
 from nccldoctor.collect.on_node.proc_files import proc_text
 
-MOST_LINKS = 40
-"""Symbolic links on the way to a file, as the kernel has it."""
-
 READ, WRITE, SEARCH = 4, 2, 1
 """Bits of a mode."""
 
@@ -45,7 +42,7 @@ def open_inside(pid: int, path: str, flags: int) -> int:
                 open_folders.append(_open_below(part, os.O_PATH | os.O_DIRECTORY, here, user, groups))
             else:
                 links += 1
-                if links > MOST_LINKS:
+                if links > 40:  # as the kernel has it
                     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
                 while link.startswith("/") and len(open_folders) > 1:
                     os.close(open_folders.pop())

@@ -7,12 +7,6 @@ from collections.abc import Iterable
 
 from nccldoctor.words.secrets import MASK, is_secret, masked, masked_lines
 
-SHORTEST_SECRET = 6
-"""Characters of a value that is masked wherever it occurs; shorter ones occur by chance."""
-
-LONGEST_WORD = 12
-"""Characters from which even lower-case letters alone are no word of a log."""
-
 
 def hide_secrets(data: bytes) -> bytes:
     """The text without values that look like secrets: keys, tokens, passwords."""
@@ -43,8 +37,10 @@ def secrets_in(words: Iterable[str], pairs: Iterable[tuple[str, str]]) -> set[st
 
 def _is_masked_anywhere(value: str) -> bool:
     """False for a path, a number or a word such as ``localhost``: they stand in logs for other reasons."""
-    is_word = value.isalpha() and value.islower() and len(value) < LONGEST_WORD
-    return len(value) >= SHORTEST_SECRET and value[0] not in "/.~" and not value.isdigit() and not is_word
+    # longer ones are no word of a log, even of lower-case letters alone
+    is_word = value.isalpha() and value.islower() and len(value) < 12
+    # shorter ones occur by chance
+    return len(value) >= 6 and value[0] not in "/.~" and not value.isdigit() and not is_word
 
 
 def masked_command(words: Iterable[str]) -> str:

@@ -92,7 +92,11 @@ class ProcessTree:
         users: dict[str, Counter[int]] = {}
         for rank in ranks:
             users.setdefault(rank.job, Counter())[rank.user] += 1
-        owners = {job: counts.most_common(1)[0][0] for job, counts in users.items() if _has_majority(counts)}
+        owners = {
+            job: counts.most_common(1)[0][0]
+            for job, counts in users.items()
+            if 2 * max(counts.values()) > sum(counts.values())
+        }
         own = {(rank.job, rank.rank) for rank in ranks if rank.user == owners.get(rank.job)}
         kept = [r for r in ranks if r.user == owners.get(r.job) or (r.job, r.rank) not in own]
         for stranger in (rank for rank in ranks if rank not in kept):
@@ -177,11 +181,6 @@ def of_one_job(ranks: list[Process], name: str = "") -> list[Process]:
             jobs.setdefault(rank.job, set()).add(rank.rank)
     chosen = name or min(jobs, key=lambda job: (-len(jobs[job]), job), default="")
     return [rank for rank in ranks if rank.job not in jobs or rank.job == chosen]
-
-
-def _has_majority(counts: Counter[int]) -> bool:
-    """True where one user has more than half of the ranks."""
-    return 2 * max(counts.values()) > sum(counts.values())
 
 
 def folder(process: Process, tree: ProcessTree) -> str:

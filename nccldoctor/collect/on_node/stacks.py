@@ -27,17 +27,11 @@ STACK_SECONDS = 20.0
 """Seconds that a tool may take for one stack."""
 
 
-SYMBOL_SECONDS = 60.0
-"""gdb reads the symbols of all of PyTorch before its first word."""
-
 SETTLE_SECONDS = 0.5
 """Seconds in which a process shows whether a tool that was ended has left it stopped, and whether it goes on."""
 
 SHARE = 0.6
 """The part of the time that is left that stacks may take: gdb needs a minute for each, and logs and dumps come behind."""
-
-MOST_STACKS = 8
-"""Workers of each rank whose stacks are taken."""
 
 
 class StackLook:
@@ -65,7 +59,7 @@ class StackLook:
         self._run_tools(ranks, 0)
         few: list[Process] = []
         for rank in ranks:
-            few += [worker for worker in self.tree.workers if worker.of == rank.pid][:MOST_STACKS]
+            few += [worker for worker in self.tree.workers if worker.of == rank.pid][:8]
         self._run_tools(few, 0)
 
     def _run_tools(self, processes: list[Process], attempt: int) -> None:
@@ -96,7 +90,8 @@ class StackLook:
             again.setdefault(attempt + 1, []).append(process)
             return None
         try:
-            patience = SYMBOL_SECONDS if name == "gdb" else STACK_SECONDS
+            # gdb reads the symbols of all of PyTorch before its first word
+            patience = 60.0 if name == "gdb" else STACK_SECONDS
             child = command(words, min(patience, self.until - time.monotonic()))
         except OSError as error:
             self.tried.setdefault(process.pid, []).append(f"{name} cannot be started: {error.strerror}")
@@ -108,17 +103,15 @@ class StackLook:
 
     def _done(self, process: Process, attempt: int, child: Child, again: dict[int, list[Process]]) -> None:
         name, _ = self.tools[attempt]
-        if child.late or child.status != 0 or not _has_frames(child.data):
-            self._note_failure(process, name, child)
+        frame = re.search(rb"(?m)^ {1,8}\S.* \(.+\)$|^#\d+ |File \"", child.data)
+        if child.late or child.status != 0 or frame is None:
+            why = "did not answer in time" if child.late else last_line_of(child.data) or "printed nothing"
+            self.tried.setdefault(process.pid, []).append(f"{name}: {why}")
+            if child.data:
+                self.said.setdefault(process.pid, (name, child.data))
             again.setdefault(attempt + 1, []).append(process)
         else:
             self._add_stack(process, name, child.data)
-
-    def _note_failure(self, process: Process, tool: str, child: Child) -> None:
-        why = "did not answer in time" if child.late else last_line_of(child.data) or "printed nothing"
-        self.tried.setdefault(process.pid, []).append(f"{tool}: {why}")
-        if child.data:
-            self.said.setdefault(process.pid, (tool, child.data))
 
     def _give_up(self, process: Process) -> None:
         """No tool has given a stack: say what each said, and keep the words of the first."""
@@ -156,7 +149,3 @@ def _has_settled_in(pid: int, states: str) -> bool:
         if not state or state in states or time.monotonic() >= until:
             return bool(state) and state in states
         time.sleep(0.01)
-
-
-def _has_frames(data: bytearray) -> bool:
-    return re.search(rb"(?m)^ {1,8}\S.* \(.+\)$|^#\d+ |File \"", data) is not None

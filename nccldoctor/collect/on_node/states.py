@@ -51,8 +51,9 @@ def _note_state(process: Process, seen: dict[str, Any] | None, look: int, moment
 
 def _row_of(process: Process) -> tuple[str, ...]:
     command = masked_command(process.words) or f"[{process.comm}]"
-    ago = max(0, int(time.time() - process.started))
-    return str(process.pid), str(process.parent), process.state, process.wchan or "-", _elapsed(ago), command
+    hours, rest = divmod(max(0, int(time.time() - process.started)), 3600)
+    elapsed = f"{hours:02}:{rest // 60:02}:{rest % 60:02}"
+    return str(process.pid), str(process.parent), process.state, process.wchan or "-", elapsed, command
 
 
 def _thread_table(seen: dict[str, Any]) -> bytes:
@@ -61,11 +62,6 @@ def _thread_table(seen: dict[str, Any]) -> bytes:
     if seen["kernel"].strip():
         lines += ["", "kernel stack of the main thread:", *("  " + line for line in seen["kernel"].splitlines())]
     return text_of(lines)
-
-
-def _elapsed(seconds: int) -> str:
-    hours, rest = divmod(seconds, 3600)
-    return f"{hours:02}:{rest // 60:02}:{rest % 60:02}"
 
 
 def add_environments(answer: TarAnswer, tree: ProcessTree) -> None:

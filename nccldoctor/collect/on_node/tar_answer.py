@@ -62,13 +62,7 @@ class TarAnswer:
             self.missing.append(row)
 
     def add(
-        self,
-        path: str,
-        kind: str,
-        data: bytes,
-        process: Process | None = None,
-        look: int | None = None,
-        **more: Any,
+        self, path: str, kind: str, data: bytes, process: Process | None = None, look: int | None = None, **more: Any
     ) -> None:
         """Write one file; ``more`` goes to its row in ``node.json``."""
         if kind != "dump":

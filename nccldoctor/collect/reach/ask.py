@@ -34,9 +34,6 @@ LOOK_UP_S = 30.0
 GRACE_S = 2.0
 """Seconds between SIGTERM, which ``srun`` passes on to its step, and SIGKILL."""
 
-_MOST_BANNER = 1 << 16
-"""Bytes that a node may print before its answer."""
-
 _MAGIC, _MAGIC_AT = b"ustar", 257
 """What the first header of a tar archive holds, and where."""
 
@@ -186,7 +183,7 @@ async def _has_stored_all(process: Process, file: Path, limits: Limits) -> bool:
 def _without_banner(file: Path) -> Path:
     """The stream without what a login shell or a prolog printed before it: ``Welcome to gpu-a07!``."""
     with file.open("rb") as stream:
-        begin = _first_header(stream.read(_MOST_BANNER))
+        begin = _first_header(stream.read(1 << 16))  # a node may print a banner before its answer
         if not begin:
             return file
         stream.seek(begin)

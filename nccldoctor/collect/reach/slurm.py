@@ -11,8 +11,6 @@ from nccldoctor.collect.reach.way import NODE, Command, LookUp, Target, Way, che
 from nccldoctor.model.errors import InputError
 
 _JOB = re.compile(r"\d{1,12}(?:[_+]\d{1,9})?")
-_NODES = "NODES"
-"""Stands for the node list of the job where a command is shown before the list is known."""
 
 
 class Slurm(Way, frozen=True):
@@ -32,7 +30,7 @@ class Slurm(Way, frozen=True):
 
     def listing(self) -> tuple[Command, ...]:
         """The job's parts with their states and node lists, then the names in one list."""
-        return self._job_parts(), _host_names(_NODES)
+        return self._job_parts(), _host_names("NODES")  # stands for the list of nodes before it is known
 
     def _job_parts(self) -> Command:
         return "squeue", "--noheader", f"--jobs={self.job}", "--format=%A|%i|%T|%N"

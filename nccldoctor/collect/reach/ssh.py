@@ -9,13 +9,7 @@ from typing import ClassVar
 from nccldoctor.collect.reach.way import Command, LookUp, Target, Way, checked_name
 from nccldoctor.model.errors import InputError
 
-CONNECT_S = 10
-"""Seconds until a host that does not accept a connection counts as down."""
-
-_OPTIONS = ("-T", "-o", "BatchMode=yes", "-o", f"ConnectTimeout={CONNECT_S}")
-
-MOST_BYTES = 4 << 20
-"""Bytes of a list of hosts that are read."""
+_OPTIONS = ("-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
 
 
 class Ssh(Way, frozen=True):
@@ -48,7 +42,7 @@ def read_hosts(path: Path) -> tuple[str, ...]:
     """
     try:
         with path.open("rb") as file:
-            text = file.read(MOST_BYTES).decode("utf-8", "replace")
+            text = file.read(4 << 20).decode("utf-8", "replace")
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from None
     words = (line.partition("#")[0].split() for line in text.splitlines())

@@ -44,7 +44,8 @@ class Field(Struct, frozen=True):
         if self.is_question:
             return ""
         if self.forms:
-            return self.forms[not _is_one(value)]
+            number = len(value) if isinstance(value, Sized) else value
+            return self.forms[value if isinstance(value, bool) else number != 1]
         text = _worded(value, self.spec)
         return capitalized(text) if self.is_capital else text
 
@@ -143,12 +144,6 @@ def _part(part: str | Field | Choice, values: Mapping[str, object]) -> str:
 def _is_whole(text: Text, values: Mapping[str, object]) -> bool:
     """True where every value is there that the text asks for outside further brackets."""
     return all(part.is_there(values.get(part.name)) for part in text if isinstance(part, Field))
-
-
-def _is_one(value: Any) -> bool:
-    if isinstance(value, bool):
-        return not value
-    return (len(value) if isinstance(value, Sized) else value) == 1
 
 
 def _worded(value: Any, spec: str) -> str:

@@ -162,11 +162,8 @@ def _stop(facts: Facts, health: Health) -> list[Citation]:
     if health.proof is not Proof.STOPPED:
         return []
     newest = _newest_step(facts)
-    step = (
-        [Line(newest, say("undetermined.last-step", who=rank_or_process(newest.rank), step=newest.step or 0))]
-        if newest
-        else []
-    )
+    shown = [newest] if newest else []
+    step = [Line(e, say("undetermined.last-step", who=rank_or_process(e.rank), step=e.step or 0)) for e in shown]
     told = next((e for e in health.stops if e.written_by is not Writer.RANK), health.stops[0])
     return [Line(told, say("undetermined.stopped-here")), *step]
 

@@ -27,11 +27,7 @@ from nccldoctor.diagnose.phrases.headline import Headline
 from nccldoctor.diagnose.phrases.say import headline_of, say
 from nccldoctor.diagnose.phrases.who import rank_or_process
 from nccldoctor.diagnose.registry import rule
-from nccldoctor.diagnose.signs.framework_reports import (
-    devices_not_heard_of,
-    open_report_headline,
-    peer_headline,
-)
+from nccldoctor.diagnose.signs.framework_reports import devices_not_heard_of, open_report_headline, peer_headline
 from nccldoctor.diagnose.signs.log_endings import closed_by, find_broken_end
 from nccldoctor.diagnose.signs.silence import ranks_without_alarm
 from nccldoctor.diagnose.signs.still_running import is_overtaken
@@ -92,10 +88,8 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis:
     for place, ranks in places if len(places) > 1 else ():
         if (event := final_traceback(facts, min(ranks))) is not None:
             citations.append(Line(event, say("disagree.waited-at", rank=min(ranks), frame=place)))
-    citations += [
-        Line(e, say("undetermined.exited-with", who=process_name(e), code=e.exitcode), observer="launcher")
-        for e in exits
-    ]
+    told = [(e, say("undetermined.exited-with", who=process_name(e), code=e.exitcode)) for e in exits]
+    citations += [Line(e, says, observer="launcher") for e, says in told]
     citations += [
         Line(e, say("undetermined.failed-too", who=_whose_line(e))) for f in facts.failures[:3] for e in f.events[:1]
     ]
@@ -213,9 +207,8 @@ def _timed_out_elsewhere(facts: Facts, call: StuckCall) -> StuckCall | None:
     if next(timeouts_of(facts, call), None) is None:
         return None
     calls = (c for c in facts.wait_graph.calls.values() if c.group == call.group and c.pair is None)
-    return next(
-        (c for c in calls if not c.inside & call.inside and next(timeouts_of(facts, c), None) is not None), None
-    )
+    apart = (c for c in calls if not c.inside & call.inside)
+    return next((c for c in apart if next(timeouts_of(facts, c), None) is not None), None)
 
 
 def _headline_of_timeouts(facts: Facts, first: CallTimeout) -> Headline:

@@ -8,13 +8,7 @@ from nccldoctor.align.descriptions import describe_missing
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.liveness import is_manual_dump
 from nccldoctor.align.nccl_counter_evidence import answered_ras, counter_evidence, counters_of, no_ras_answer
-from nccldoctor.align.stack_activity import (
-    is_waiting,
-    place_in_framework,
-    shown_activity_of,
-    split_frame,
-    user_frame,
-)
+from nccldoctor.align.stack_activity import is_waiting, place_in_framework, shown_activity_of, split_frame, user_frame
 from nccldoctor.align.stalls import Stall
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Citation, Dump, Line, row_of_number

@@ -79,7 +79,7 @@ class OrderBreak(Struct, frozen=True):
 
 
 def left_out_batches(facts: Facts) -> list[Note]:
-    """The lines in which ranks say, before anybody gave up, that they left out a batch, and with it the calls of that batch.
+    """The lines in which ranks say, before anybody gave up, that they left out a batch and its calls.
 
     Example: ``batch of step 30 skipped: KeyError('caption')``, logged by an ``except`` that goes on with the next batch.
     """
@@ -324,11 +324,8 @@ def _sister_rows(facts: Facts, call: StuckCall) -> dict[int, int]:
     Sister groups have the same description and size; one rank stands for each group.
     """
     case, group = facts.case, facts.case.groups[call.group]
-    alike = [
-        g.index
-        for g in case.groups
-        if g.index != call.group and g.desc == group.desc and len(g.members) == len(group.members)
-    ]
+    others = (g for g in case.groups if g.index != call.group)
+    alike = [g.index for g in others if g.desc == group.desc and len(g.members) == len(group.members)]
     out: dict[int, int] = {}
     if call.row < 0:
         return out
@@ -368,12 +365,8 @@ def has_one_call_fewer(facts: Facts, call: StuckCall, rank: int) -> bool:
     group = groups[call.group]
     mine, newest = fronts.get((call.group, rank)), _newest_call(facts, rank)
     sisters = [g for g in groups if g.index != group.index and _is_same_role(g, group)][:MOST_PEERS]
-    others = [
-        (g.index, r)
-        for g in (group, *sisters)
-        for r in list(g.members)[:MOST_PEERS]
-        if r != rank and _newest_call(facts, r) == newest
-    ]
+    asked = ((g.index, r) for g in (group, *sisters) for r in list(g.members)[:MOST_PEERS])
+    others = [(index, r) for index, r in asked if r != rank and _newest_call(facts, r) == newest]
     counts = [front.enqueued for key in others if (front := fronts.get(key)) is not None]
     peers = any(index == call.group for index, _ in others)
     return mine is not None and peers and len(counts) >= FEWEST_COUNTS and set(counts) == {mine.enqueued + 1}

@@ -1,4 +1,4 @@
-"""Logs that end in trouble although no rank in them complains of a call, and the far end of connections that broke.
+"""Logs that end in trouble although no rank complains of a call, and far ends of broken connections.
 
 Example: rank 1 prints ``Connection closed by remote peer node9<44012>``. Nothing was read of node9, which is where to look.
 """
@@ -167,13 +167,8 @@ def _cut_tracebacks(facts: Facts) -> list[ExceptionRaised]:
     for named in (*case.of(NcclError), *(e for e in case.of(ExceptionRaised) if e.type)):
         line = named.place.line or 0
         first_named[named.place.source] = min(line, first_named.get(named.place.source, line))
-    return [
-        e
-        for e in case.of(ExceptionRaised)
-        if has_lost_its_end(e)
-        and (not e.logged or e is case.events[-1])
-        and (e.place.line or 0) <= first_named.get(e.place.source, sys.maxsize)
-    ]
+    cut = (e for e in case.of(ExceptionRaised) if has_lost_its_end(e) and (not e.logged or e is case.events[-1]))
+    return [e for e in cut if (e.place.line or 0) <= first_named.get(e.place.source, sys.maxsize)]
 
 
 def has_lost_its_end(event: ExceptionRaised) -> bool:

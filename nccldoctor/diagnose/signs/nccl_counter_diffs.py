@@ -15,12 +15,7 @@ from msgspec import Struct
 
 from nccldoctor.align.descriptions import describe
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.nccl_counter_evidence import (
-    OP_TYPES,
-    counter_evidence,
-    counters_of,
-    issue_evidence,
-)
+from nccldoctor.align.nccl_counter_evidence import OP_TYPES, counter_evidence, counters_of, issue_evidence
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.diagnose.citations import Line
 from nccldoctor.diagnose.hypothesis import Hypothesis

@@ -105,11 +105,9 @@ def has_connection_broken_first(facts: Facts) -> bool:
 def _was_done_first(facts: Facts, rank: int) -> bool:
     """True when a rank finished while no other did: it had no reason to complain."""
     activity = facts.liveness.activity(rank)
-    if any(e.exitcode == 0 for e in activity.exits):
-        return True
-    return activity.has_finished and not any(
-        facts.liveness.activity(other).has_finished for other in facts.case.world if other != rank
-    )
+    others = (facts.liveness.activity(other) for other in facts.case.world if other != rank)
+    is_first = activity.has_finished and not any(other.has_finished for other in others)
+    return is_first or any(e.exitcode == 0 for e in activity.exits)
 
 
 def show_lost_connections(facts: Facts, gone: Ranks) -> list[Citation]:

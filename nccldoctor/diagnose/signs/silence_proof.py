@@ -84,9 +84,6 @@ def is_cut_short(facts: Facts) -> bool:
     first, liveness = facts.liveness.first_alarm, facts.liveness
     if first is None or liveness.dumped or liveness.exited or liveness.per_rank_logs:
         return False
-    later = (
-        e
-        for e in facts.case.events
-        if e.place.source == first.place.source and (e.place.line or 0) > (first.place.line or 0)
-    )
+    same = (e for e in facts.case.events if e.place.source == first.place.source)
+    later = (e for e in same if (e.place.line or 0) > (first.place.line or 0))
     return not any(isinstance(e, AFTER_COMPLAINTS) or liveness.time(e) > liveness.alarm + SLACK for e in later)

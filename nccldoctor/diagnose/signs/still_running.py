@@ -27,11 +27,8 @@ def is_overtaken(facts: Facts) -> bool:
     for (group, rank), own in progress.by_group_rank.items():
         if own.known_by == "dump" and rank not in progress.damaged_ranks:
             least[group] = min(own.enqueued, least.get(group, own.enqueued))
-    ahead = [
-        (rank, own)
-        for (group, rank), own in progress.by_group_rank.items()
-        if least.get(group, own.enqueued) + 1 < own.completed < own.enqueued
-    ]
+    fronts = [(rank, own, least.get(group, own.enqueued)) for (group, rank), own in progress.by_group_rank.items()]
+    ahead = [(rank, own) for rank, own, lowest in fronts if lowest + 1 < own.completed < own.enqueued]
     rows = (rows_at(facts.case, progress, own.group, own.completed).get(rank) for rank, own in ahead)
     return any(row is not None and op_type(words.ops[calls.op[row]]) in NEEDS_ALL for row in rows)
 
@@ -68,10 +65,6 @@ def has_open_call(facts: Facts, stall: Stall) -> bool:
 
     On gloo and the like a failed call is only inferred from others.
     """
-    rows = [
-        f.row
-        for c in stall.calls
-        for r in c.inside
-        if (f := facts.progress.by_group_rank.get((c.group, r))) is not None
-    ]
+    fronts = (facts.progress.by_group_rank.get((c.group, r)) for c in stall.calls for r in c.inside)
+    rows = [front.row for front in fronts if front is not None]
     return any(row < 0 or not facts.case.calls.retired[row] for row in rows) or any(c.pair for c in stall.calls)

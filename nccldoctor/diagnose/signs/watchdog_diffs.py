@@ -48,11 +48,8 @@ def from_lines(facts: Facts, aspect: str) -> Hypothesis | None:
 def _from_fingerprints(facts: Facts, aspect: str) -> Hypothesis | None:
     """Lines of ``TORCH_DISTRIBUTED_DEBUG=DETAIL`` and of wrappers that print both ends of a comparison."""
     wanted = {"op": {"op", "sequence"}, "size": {"shape", "size"}, "dtype": {"dtype"}}[aspect]
-    found = [
-        e
-        for e in facts.case.of(CollectiveMismatch)
-        if set(e.aspects) & wanted or (aspect == "op" and not e.aspects and e.left)
-    ]
+    told = facts.case.of(CollectiveMismatch)
+    found = [e for e in told if set(e.aspects) & wanted or (aspect == "op" and not e.aspects and e.left)]
     if not found or (aspect == "size" and any("op" in e.aspects for e in found)):
         return None
     event = found[0]
@@ -134,11 +131,7 @@ def _same_number(facts: Facts) -> Iterator[tuple[int, list[CollectiveTimeout]]]:
 
 
 def _differing_timeouts(
-    facts: Facts,
-    aspect: str,
-    seq: int,
-    events: Sequence[CollectiveTimeout],
-    values: dict[int | None, object],
+    facts: Facts, aspect: str, seq: int, events: Sequence[CollectiveTimeout], values: dict[int | None, object]
 ) -> Hypothesis:
     """Ranks that gave up on different calls under one number; a majority of three at least names the others.
 

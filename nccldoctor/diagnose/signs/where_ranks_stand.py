@@ -41,7 +41,7 @@ RARE = ASKS_A_PERSON | {
         "evaluates",
         "compiles",
         "builds an extension",
-    ),
+    )
 }
 """Activities that are not part of every step: a rank that is late in each step is not caught in one twice."""
 
@@ -127,7 +127,9 @@ def in_most_common_call(stances: Sequence[Stance]) -> list[Stance]:
 def waits_in(stances: Sequence[Stance], others: Sequence[Stance] = ()) -> str:
     """What most of the waiting ranks are in: ``all_reduce, called in sync_gradients (train.py:79)``."""
     first = in_most_common_call(stances)[0]
-    op, place = first.op, _parting(first, others)
+    # where a helper makes both calls, the line that called it
+    parts = (own for own, other in zip_longest(first.path, others[0].path if others else ()) if own and own != other)
+    op, place = first.op, next(parts, first.place)
     at = innermost((place,))
     at += _in_framework(first) if at and place == first.place else ""
     if op == "backward":
@@ -135,12 +137,6 @@ def waits_in(stances: Sequence[Stance], others: Sequence[Stance] = ()) -> str:
     if not op:
         return at or "a call of other ranks"
     return op if not at or at.startswith(f"{op} (") else f"{op}, called in {at}"
-
-
-def _parting(stance: Stance, others: Sequence[Stance]) -> str:
-    """The innermost own frame in which a stance differs from others: of one helper, the line that called it."""
-    pairs = zip_longest(stance.path, others[0].path if others else ())
-    return next((own for own, other in pairs if own and own != other), stance.place)
 
 
 def what_it_does(stances: Sequence[Stance]) -> str:
@@ -200,11 +196,8 @@ def _stand_in(stances: Sequence[Stance], others: Sequence[Stance]) -> str:
 def _call_of_another_thread(facts: Facts, stance: Stance) -> str:
     """The wait of a thread that runs the backward pass for the main thread: ``waits for a peer in all_gather``."""
     near = (e for e in facts.case.of(Stack) if e.place.source == stance.event.place.source and not e.main)
-    waits = (
-        activity_of(e.frames)
-        for e in near
-        if e.pid == stance.event.pid and (wait_of(e.frames) or ("", ""))[0] == "call"
-    )
+    of_process = (e.frames for e in near if e.pid == stance.event.pid)
+    waits = (activity_of(frames) for frames in of_process if (wait_of(frames) or ("", ""))[0] == "call")
     return next((does for does in waits if does), "")
 
 

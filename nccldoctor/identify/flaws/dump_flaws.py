@@ -17,10 +17,6 @@ ADDED_MEANWHILE = 2
 """Calls by which the counters of a group may go further than its calls."""
 
 
-FIRST_DUMP = 1_400_000_000 * 10**9
-"""A time, in nanoseconds since 1970, before which no recorder wrote anything."""
-
-
 def dump_gaps(batch: Batch, dump_rank: Sequence[int | None], call_group: npt.NDArray[np.int32]) -> Iterator[Gap]:
     """What is missing of each dump, or odd about it; ``call_group`` is below 0 where a call names no group."""
     calls = batch.calls
@@ -28,7 +24,7 @@ def dump_gaps(batch: Batch, dump_rank: Sequence[int | None], call_group: npt.NDA
     ending_early, behind = _dumps_without_newest(batch), _dumps_behind_peers(batch, call_group)
     no_number = has_no_number(calls)
     nameless = set(np.unique(calls.dump[(call_group < 0) & ~calls.is_p2p & ~no_number]).tolist())
-    timeless = set(np.unique(calls.dump[(calls.created_ns > 0) & (calls.created_ns < FIRST_DUMP)]).tolist())
+    timeless = set(np.unique(calls.dump[(calls.created_ns > 0) & (calls.created_ns < 1_400_000_000 * 10**9)]).tolist())
     unnumbered = set(np.unique(calls.dump[no_number]).tolist())
     for index, (dump, rank) in enumerate(zip(batch.dumps, dump_rank, strict=True)):
         ranks = Ranks([rank] if rank is not None else [])
@@ -38,13 +34,8 @@ def dump_gaps(batch: Batch, dump_rank: Sequence[int | None], call_group: npt.NDA
             why = "sequence numbers of one group go back or are negative, which no release writes"
             yield Gap(dump.path, why, ranks, dump.source, odd=True)
         if index in timeless:
-            yield Gap(
-                dump.path,
-                "its times are from before 2014: they are in another unit, or of a wrong clock",
-                ranks,
-                dump.source,
-                odd=True,
-            )
+            why = "its times are from before 2014: they are in another unit, or of a wrong clock"
+            yield Gap(dump.path, why, ranks, dump.source, odd=True)
         if index in unnumbered:
             yield Gap(dump.path, "calls without a sequence number", ranks, dump.source, odd=True)
         if dump.problem:
@@ -137,11 +128,6 @@ def _next_to_alike(*columns: npt.NDArray[Any]) -> tuple[npt.NDArray[np.intp], np
     return order, np.logical_and.reduce([column[order][1:] == column[order][:-1] for column in columns])
 
 
-def _is_unbroken(record: npt.NDArray[np.int64], dump: npt.NDArray[np.int32]) -> bool:
-    """True where every call has the record number behind that of the call before it: the usual case."""
-    return bool((record >= 0).all() and ((record[1:] == record[:-1] + 1) | (dump[1:] != dump[:-1])).all())
-
-
 def _dumps_with_holes(batch: Batch) -> frozenset[int]:
     """The dumps that lack calls between others.
 
@@ -151,11 +137,11 @@ def _dumps_with_holes(batch: Batch) -> frozenset[int]:
     """
     calls, found = batch.calls, set[int]()
     for rows in calls.by_dumps():
-        if _is_unbroken(calls.record_id[rows], calls.dump[rows]):
-            continue
         dump, record = calls.dump[rows], calls.record_id[rows]
-        ended = (calls.state[rows] == COMPLETED) | calls.retired[rows] | (calls.completed_ns[rows] > 0)
         same_dump = dump[1:] == dump[:-1]
+        if (record >= 0).all() and ((record[1:] == record[:-1] + 1) | ~same_dump).all():
+            continue  # unbroken, as most are
+        ended = (calls.state[rows] == COMPLETED) | calls.retired[rows] | (calls.completed_ns[rows] > 0)
         record_skips = np.append(False, same_dump & (record[:-1] >= 0) & (record[1:] > record[:-1] + 1))
         order, is_same = _next_to_alike(calls.pg_id[rows], calls.group[rows], dump)
         numbers = calls.seq[rows][order]

@@ -11,9 +11,6 @@ from nccldoctor.model.ranks import Ranks
 TOLERATED = 0.01
 """Seconds that threads of a process may cross each other."""
 
-HALF_A_DAY = 12 * 3600.0
-"""Seconds from which on a step back is that of a clock without a date at midnight."""
-
 WHY = "the times of its lines go back: they are not in the order in which they were written"
 
 
@@ -41,4 +38,4 @@ def _is_earlier(event: Event, than: Event | None) -> bool:
     before, after = than.time if than is not None else None, event.time
     if before is None or after is None or (before.tzinfo is None) != (after.tzinfo is None):
         return False
-    return TOLERATED < (before - after).total_seconds() < HALF_A_DAY
+    return TOLERATED < (before - after).total_seconds() < 12 * 3600  # beyond, a clock without a date passed midnight

@@ -34,14 +34,11 @@ def owed_look(events: Sequence[Event], world: Ranks) -> OwedLook | None:
     if first is None or first.time is None or first.rank is None or any(e.is_end_of_process for e in events):
         return None
     answered = {e.rank for e in events if isinstance(e, Stack) and newest in e.place.path.split("/")}
-    answered |= {e.rank for e in events if isinstance(e, ProcessState) and e.state in _CANNOT_ANSWER}
+    answered |= {e.rank for e in events if isinstance(e, ProcessState) and e.state in ("stopped", "gone", "zombie")}
     owing = world - Ranks(rank for rank in answered if rank is not None)
     return (
         OwedLook(first.rank, first.time, first.time + timedelta(seconds=first.within_s or 0), owing) if owing else None
     )
-
-
-_CANNOT_ANSWER = ("stopped", "gone", "zombie")
 
 
 def owed_look_gaps(events: Sequence[Event], world: Iterable[int]) -> Iterator[Gap]:

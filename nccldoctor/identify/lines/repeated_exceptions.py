@@ -19,9 +19,6 @@ from nccldoctor.model import Source
 _MESSAGE = 200
 """Characters of a message that all copies keep."""
 
-_APART = timedelta(minutes=15)
-"""Times of one exception differ by less: launchers note when they saw the end."""
-
 _Indexed = tuple[int, ExceptionRaised]
 
 
@@ -76,7 +73,7 @@ def _exceptions(same: Sequence[_Indexed], attempts: Mapping[int, int]) -> list[l
 
 
 def _can_be_same(one: ExceptionRaised, other: ExceptionRaised, attempts: Mapping[int, int]) -> bool:
-    """True unless they were raised in different places or attempts, or at different times."""
+    """True unless they were raised in different places or attempts, or at times far apart. Launchers note when they saw the end."""
     first, second = (attempts.get(event.place.source) for event in (one, other))
     if first is not None and second is not None and first != second:
         return False
@@ -84,7 +81,7 @@ def _can_be_same(one: ExceptionRaised, other: ExceptionRaised, attempts: Mapping
         return False
     a, b = one.time, other.time
     is_comparable = a is not None and b is not None and (a.tzinfo is None) == (b.tzinfo is None) and a.year == b.year
-    return not is_comparable or a is None or b is None or abs(a - b) <= _APART
+    return not is_comparable or a is None or b is None or abs(a - b) <= timedelta(minutes=15)
 
 
 def _fullness(event: ExceptionRaised) -> tuple[bool, bool, bool]:

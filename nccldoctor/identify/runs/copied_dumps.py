@@ -14,7 +14,7 @@ from nccldoctor.identify.runs.separate_dumps import without_dumps
 from nccldoctor.ingest.ingest import Ingested
 from nccldoctor.model import Gap, Source
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.model.recorded_calls import Calls, DumpHead
+from nccldoctor.model.recorded_calls import Calls
 
 
 def without_copied_dumps(read: Ingested) -> Ingested:
@@ -23,7 +23,8 @@ def without_copied_dumps(read: Ingested) -> Ingested:
     alike: dict[Hashable, list[int]] = defaultdict(list)
     for number, dump in enumerate(read.batch.dumps):
         if dump.entries:
-            alike[_likeness(dump, sources)].append(number)
+            name = dump.path.rpartition("/")[2]
+            alike[name, sources[dump.source].size, dump.entries, dump.version].append(number)
     doubtful = [numbers for numbers in alike.values() if len(numbers) > 1]
     if not doubtful:
         return read
@@ -34,11 +35,6 @@ def without_copied_dumps(read: Ingested) -> Ingested:
         Gap(f"{paths[i]}: a copy", f"its calls are those of {paths[kept]}", Ranks()) for i, kept in originals.items()
     ]
     return Ingested(read.parsed, without_dumps(read.batch, originals), (*read.gaps, *gaps))
-
-
-def _likeness(dump: DumpHead, sources: Mapping[int, Source]) -> Hashable:
-    """What two copies have in common: their name, their size, and how much they hold."""
-    return dump.path.rpartition("/")[2], sources[dump.source].size, dump.entries, dump.version
 
 
 def _copies(

@@ -20,14 +20,8 @@ from nccldoctor.identify.event_times import NEAR
 from nccldoctor.model import Gap
 from nccldoctor.words.times import duration
 
-_BESIDE = 1800.0
-"""Seconds by which the lines of a host are before or after those of the job, from which on its clock is in question."""
-
 _BEFORE = 900.0
 """Seconds before the call that ran out in which a host reports what stopped it."""
-
-_ZONES = (*range(-14, 15), -5.5, 5.5)
-"""Hours by which the clocks of two zones mostly differ."""
 
 
 def without_foreign_times(case: Case) -> Case:
@@ -47,11 +41,12 @@ def without_foreign_times(case: Case) -> Case:
     for source, lines in of_host.items():
         times = case.seconds[lines]
         beside = float(np.maximum(first - times, times - last).min())
-        if beside <= _BESIDE or (all(zoned[i] for i in lines) and all(zoned[i] for i in own)):
+        if beside <= 1800 or (all(zoned[i] for i in lines) and all(zoned[i] for i in own)):
             continue
         path = case.events[lines[0]].place.path
         far = f"its lines are {duration(beside * 1e3)} {'before' if times[0] < first else 'after'} those of the job"
-        if any(trouble[0] <= at + 3600 * hours <= trouble[1] for at in times for hours in _ZONES):
+        zones = (*range(-14, 15), -5.5, 5.5)  # hours by which two mostly differ
+        if any(trouble[0] <= at + 3600 * hours <= trouble[1] for at in times for hours in zones):
             seconds[lines] = np.nan
             why = f"{far}; it may be written by the clock of another zone, so its times don't count"
             gaps.append(Gap(path, why, source=source, odd=True))
@@ -64,7 +59,7 @@ def without_foreign_times(case: Case) -> Case:
 
 
 def _trouble(case: Case, own: Sequence[int]) -> tuple[float, float]:
-    """The time from shortly before the first call that ran out to shortly after the first complaint, else that of all lines."""
+    """The time from the first call that ran out to the first complaint, else that of all lines."""
     bad = [i for i in own if case.events[i].is_complaint]
     if not bad:
         return float(case.seconds[own].min()) - _BEFORE, float(case.seconds[own].max())

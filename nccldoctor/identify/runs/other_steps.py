@@ -18,9 +18,6 @@ from nccldoctor.events import Events, Heartbeat, Progress, SchedulerEvent, Setti
 from nccldoctor.ingest.ingest import Ingested
 from nccldoctor.model import Gap
 
-LINGERS = timedelta(minutes=2)
-"""How long ranks may outlive the end of their step: Slurm kills them after ``KillWait``, 30 seconds unless a site sets it."""
-
 _JOB, _STEP = "SLURM_JOB_ID", "SLURM_STEP_ID"
 
 
@@ -67,28 +64,27 @@ def _own_steps(read: Ingested) -> _OwnSteps:
         if one.source.rank is None or not named.get(_JOB, "").isdecimal():
             continue
         jobs.add(named[_JOB])
-        if (
-            named.get(_STEP, "").isdecimal() and int(named[_STEP]) < 1 << 31
-        ):  # the numbers above are of batch and extern
+        if named.get(_STEP, "").isdecimal() and int(named[_STEP]) < 1 << 31:  # those above are of batch and extern
             steps.add((named[_JOB], named[_STEP]))
     return _OwnSteps(frozenset(jobs), frozenset(steps))
 
 
 def _outlived(told: Sequence[SchedulerEvent], events: Events) -> dict[int, str]:
-    """Why events are of another step, by their ``id``: ranks lived on long after them.
+    """Why events are of another step, by their ``id``: ranks lived on after Slurm's ``KillWait``, mostly 30 seconds.
 
     A training step or a look at a process shows life. Times with a zone are not compared with those without one: nobody knows yet in
     which zone these are.
     """
     newest: dict[bool, datetime] = {}
     for event in events.of_kind(Stack, Heartbeat, Progress):
-        if event.time is not None and _is_life(event):
+        is_life = event.main and not event.helper if isinstance(event, Stack) else event.is_step
+        if event.time is not None and is_life:
             is_naive = event.time.tzinfo is None
             newest[is_naive] = max(event.time, newest.get(is_naive, event.time))
     out = {}
     for step in (event for event in told if event.job_step is not None):
         last = newest.get(step.time.tzinfo is None) if step.time is not None else None
-        if last is not None and step.time is not None and last - step.time > LINGERS:
+        if last is not None and step.time is not None and last - step.time > timedelta(minutes=2):
             out[id(step)] = "ranks kept running long after it: it didn't end this run"
     return out
 
@@ -113,9 +109,3 @@ def _of_many_jobs(read: Ingested) -> dict[int, str]:
         for event in one.events
         if many and isinstance(event, SchedulerEvent) and event.job and event.job.partition("+")[0] not in ours
     }
-
-
-def _is_life(event: Stack | Heartbeat | Progress) -> bool:
-    if isinstance(event, Stack):
-        return event.main and not event.helper
-    return event.is_step

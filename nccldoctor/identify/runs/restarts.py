@@ -38,26 +38,14 @@ from nccldoctor.identify.runs.host_clocks import without_foreign_times
 from nccldoctor.model import Gap, Source, SourceKind
 from nccldoctor.model.ranks import Ranks
 
-RESTARTS = ("restart",)
-"""Notes after which a new attempt begins."""
-
 PAUSE = 10.0
 """Seconds between the end of an attempt and the first line of the next; clocks of hosts differ by less."""
-
-_JUST = 1e-3
-"""Less than lies between two lines or two times."""
 
 SILENCE = 900.0
 """Seconds without a line behind the end of a rank, from which on its next step is that of a new process."""
 
 BREAK = 60.0
 """The same where that step is an earlier one: steps are counted anew in each epoch, too."""
-
-_UNSEEN = Gap(
-    "newest attempt of the job",
-    "the launcher started it, and none of its lines is here: the one before is diagnosed",
-    apart=True,
-)
 
 
 def newest_attempt(case: Case) -> Case:
@@ -72,13 +60,14 @@ def newest_attempt(case: Case) -> Case:
     if is_unseen:  # the log ends where the launcher starts the job again
         begins = {source: lines[-2] if lines[1:] else 0 for source, lines in starts.items()}
         keep = [i for i, e in enumerate(case.events) if _is_in_last_attempt(e, sources, last, begins)]
-    ended = [at for at in (_ended_at(case, keep), _restarted_at(case, keep, begins)) if not math.isnan(at)]
-    numbered, keep = keep, _after(case, keep, max(ended, default=math.nan))
+    timed = [(at, at, case.events[i]) for i in keep if not math.isnan(at := float(case.seconds[i]))]
+    ended = _last_end(sorted(timed, key=lambda row: row[0]), PAUSE), _restarted_at(case, keep, begins)
+    numbered, keep = keep, _after(case, keep, max((at for at in ended if at is not None), default=math.nan))
     left_out = len(case.events) - len(keep)
-    unseen = (_UNSEEN,) if is_unseen else ()
-    if not left_out and not any(gap.is_of_other_run for gap in case.gaps):
-        return replace(case, gaps=(*case.gaps, *unseen))
-    undated = _undated_gaps(case, keep, begins)
+    why = "the launcher started it, and none of its lines is here: the one before is diagnosed"
+    unseen = [Gap("newest attempt of the job", why, apart=True)] if is_unseen else []
+    has_others = left_out or any(gap.is_of_other_run for gap in case.gaps)
+    undated = _undated_gaps(case, keep, begins) if has_others else []
     if not left_out:
         return replace(case, gaps=(*case.gaps, *unseen, *undated))
     why = f"{left_out} events left out, because only the newest attempt is diagnosed"
@@ -143,8 +132,10 @@ def _attempt_starts(case: Case) -> dict[int, list[int]]:
     out: dict[int, list[int]] = {}
     for source, timed in by_source.items():
         lines = [event for _, event in timed]
-        starts = [e.place.line or 0 for e in lines if isinstance(e, Note) and e.what in RESTARTS]
-        starts += [line + 1 for e in lines if (line := _requeued(e)) and _is_at_work_after(lines, line)]
+        starts = [e.place.line or 0 for e in lines if isinstance(e, Note) and e.what == "restart"]
+        last_work = max((e.place.line or 0 for e in lines if not e.is_trouble and e.consequence is None), default=0)
+        requeues = [e.place.line or 0 for e in lines if isinstance(e, SchedulerEvent) and e.what == "requeue"]
+        starts += [line + 1 for line in requeues if 0 < line < last_work]  # errors below still end the attempt before
         ended = _last_end((e.place.line or 0, second, e) for second, e in timed)
         again = ended is not None and any(_is_of_job(e) for e in lines if (e.place.line or 0) > ended)
         out[source] = sorted({*starts, int(ended) + 1 if ended is not None and again else 0})
@@ -156,42 +147,22 @@ def _is_of_job(event: Event) -> bool:
     return event.rank is not None or not (isinstance(event, Note) or _is_start(event))
 
 
-def _requeued(event: Event) -> int:
-    """The line on which the scheduler requeues the job; 0 for any other event."""
-    again = isinstance(event, SchedulerEvent) and event.what == "requeue"
-    return event.place.line or 0 if again else 0
-
-
-def _is_at_work_after(lines: Iterable[Event], line: int) -> bool:
-    """True when a job goes on below a line. Errors and exits there still end the attempt before it."""
-    return any((e.place.line or 0) > line and not e.is_trouble and e.consequence is None for e in lines)
-
-
-def _ended_at(case: Case, keep: Sequence[int]) -> float:
-    """When the attempt before the newest ended, on the job's clock; NaN where there was none."""
-    timed = [(at, at, case.events[i]) for i in keep if not math.isnan(at := float(case.seconds[i]))]
-    ended = _last_end(sorted(timed, key=lambda row: row[0]), PAUSE)
-    return math.nan if ended is None else ended
-
-
-def _restarted_at(case: Case, keep: Sequence[int], begins: Mapping[int, int]) -> float:
+def _restarted_at(case: Case, keep: Sequence[int], begins: Mapping[int, int]) -> float | None:
     """The time of the newest restart line, or of the line before it, on the job's clock.
 
-    Files without such a line are split there. NaN where no line has a time, or the clocks of the files contradict each other.
+    Files without such a line are split there. None where no line has a time, or the clocks of the files contradict each other.
     """
     before, behind = -math.inf, math.inf
     kept = set(keep)
     for i, event in enumerate(case.events):
         line = begins.get(event.place.source, 0)
         if line and not math.isnan(case.seconds[i]):
-            again = isinstance(event, Note) and event.what in RESTARTS and event.place.line == line
-            if again:
-                before = max(before, float(case.seconds[i]))
-            elif i in kept:
+            again = isinstance(event, Note) and event.what == "restart" and event.place.line == line
+            if i in kept and not again:
                 behind = min(behind, float(case.seconds[i]))
-            elif (event.place.line or 0) < line:
+            elif again or (event.place.line or 0) < line:
                 before = max(before, float(case.seconds[i]))
-    return before if -math.inf < before < behind < math.inf else math.nan
+    return before if -math.inf < before < behind < math.inf else None
 
 
 def _after(case: Case, keep: list[int], ended: float) -> list[int]:
@@ -259,14 +230,6 @@ class _Attempt(Struct):
             return is_rerun or (is_back and event.rank not in self.raised)
         return event.rank in self.spoke and _is_start(event)
 
-    def closed_before(self, event: Event) -> float | None:
-        """Where an agent had closed all of its workers, for a line in which it closes others.
-
-        It started these in between.
-        """
-        agent = event.agent if isinstance(event, TearDown) else None
-        return self.closed.get(agent) if agent is not None else None
-
     def listen(self, at: float, second: float) -> None:
         """Add the time of a line."""
         silence = second - self.heard
@@ -281,7 +244,9 @@ class _Attempt(Struct):
                 self.gone[event.rank], self.ended[event.rank] = at, -math.inf
                 self.raised.add(event.rank)
         elif _is_end(event):
-            for rank in (event.rank, *(self.spoke if _has_closed_all(event) else ())):
+            # torchrun's line about its first failed worker: it prints it when it has closed all of its workers
+            has_closed_all = isinstance(event, ProcessExit) and event.reporter == "torchrun" and event.rank is None
+            for rank in (event.rank, *(self.spoke if has_closed_all else ())):
                 self.gone[rank] = max(at, self.gone.get(rank, at))
                 self.ended[rank] = max(-math.inf if math.isnan(second) else second, self.ended.get(rank, -math.inf))
                 self.raised.discard(rank)
@@ -299,12 +264,13 @@ def _last_end(events: Iterable[tuple[float, float, Event]], pause: float = 0.0) 
     attempt, end_before = _Attempt(), None
     for at, second, event in events:
         attempt.listen(at, second)
-        if (closed := attempt.closed_before(event)) is not None:
+        closed = attempt.closed.get(event.agent) if isinstance(event, TearDown) and event.agent is not None else None
+        if closed is not None:  # an agent closes workers that it started since it had closed all
             end_before, attempt = closed, _Attempt(heard=attempt.heard)
         elif attempt.gone and attempt.is_over_at(event, at, second, pause):
             ended = max(end for end in attempt.gone.values() if end < at)
             is_resumed = attempt.resumed > attempt.gone.get(event.rank, ended)
-            end_before = attempt.resumed - _JUST if is_resumed else ended
+            end_before = attempt.resumed - 1e-3 if is_resumed else ended  # less lies between no two lines or times
             attempt = _Attempt(heard=attempt.heard)
         attempt.learn(event, at, second)
     return end_before
@@ -318,11 +284,6 @@ def _is_end(event: Event) -> bool:
     if isinstance(event, ProcessExit):
         return bool(event.exitcode or event.signal)
     return isinstance(event, _ENDS)
-
-
-def _has_closed_all(event: Event) -> bool:
-    """True for torchrun's line about its first failed worker: it prints it when it has closed all of its workers."""
-    return isinstance(event, ProcessExit) and event.reporter == "torchrun" and event.rank is None
 
 
 def _is_start(event: Event) -> bool:

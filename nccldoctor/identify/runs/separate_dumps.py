@@ -26,9 +26,6 @@ TWICE = 10.0
 FAR = 256
 """Calls of the default group between two dumps of the same time: in one run no rank gets that far ahead."""
 
-COMPARED = 64
-"""Newest calls of each dump that are compared."""
-
 Call = tuple[str, int, str]
 """A call as all members know it: name of the group, number, operation."""
 
@@ -170,7 +167,7 @@ def _are_default(batch: Batch) -> list[bool]:
 
 
 def _compared(batch: Batch) -> npt.NDArray[np.int64]:
-    """The rows that are compared: the newest collectives of each dump, without those whose group has no name.
+    """The rows that are compared: the 64 newest collectives of each dump, without those whose group has no name.
 
     A bare list is left out: its numbers count in each process for itself.
     """
@@ -178,7 +175,7 @@ def _compared(batch: Batch) -> npt.NDArray[np.int64]:
     rows = np.flatnonzero(~calls.is_p2p & (calls.seq >= 0) & (calls.created_ns > 0))
     behind = np.bincount(calls.dump[rows], minlength=len(batch.dumps)).cumsum()[calls.dump[rows]] - np.arange(len(rows))
     is_list = np.array([head.form == "list" for head in batch.dumps] or [False])
-    compared: npt.NDArray[np.int64] = rows[(behind <= COMPARED) & (calls.group[rows] >= 0) & ~is_list[calls.dump[rows]]]
+    compared: npt.NDArray[np.int64] = rows[(behind <= 64) & (calls.group[rows] >= 0) & ~is_list[calls.dump[rows]]]
     return compared
 
 

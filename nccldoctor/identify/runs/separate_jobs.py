@@ -10,7 +10,6 @@ the other, over the same hour: they are two jobs. So are ``a_rank0.log`` and ``b
 from __future__ import annotations
 
 import math
-import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from os.path import commonprefix
@@ -19,7 +18,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from nccldoctor.discover.filename_hints import run_id
-from nccldoctor.events import CallTimeout, CommInit, Event, Events, ProcessExit, Progress, Setting, TearDown, WorkStatus
+from nccldoctor.events import CallTimeout, CommInit, Events, ProcessExit, Progress, Setting, TearDown, WorkStatus
 from nccldoctor.identify.event_times import QUARTER, event_seconds, year_of
 from nccldoctor.identify.runs.appended_jobs import newest_job_of_each_file
 from nccldoctor.identify.runs.copied_dumps import without_copied_dumps
@@ -46,7 +45,7 @@ PAUSE = 60.0
 _LOOKED_AT = 256
 """Files of a run with whose names that of another file is compared."""
 
-_NUMBERS = re.compile(r"\d+")
+_NO_DIGITS = str.maketrans("", "", "0123456789")
 
 
 def one_job(read: Ingested) -> Ingested:
@@ -117,14 +116,12 @@ def _gap(paths: Sequence[str], why: str) -> Gap:
 
 def _why_dumps(run: Recorded, main: Recorded) -> str:
     if run.size is not None and main.size is not None and run.size != main.size:
-        why = f"its job has {run.size} ranks, the diagnosed job has {main.size}"
-    elif run.last < main.first or run.first > main.last:
+        return f"its job has {run.size} ranks, the diagnosed job has {main.size}"
+    if run.last < main.first or run.first > main.last:
         hours = abs(run.last - main.last) / 3600
         far = f"{hours / 24:,.0f} days" if hours >= 48 else f"{hours:.1f} h" if hours >= 1 else f"{hours * 60:.0f} min"
-        why = f"its calls are {far} {'older' if run.last < main.last else 'newer'} than those of the diagnosed run"
-    else:
-        why = "its calls with the same numbers were made at a different time"
-    return why
+        return f"its calls are {far} {'older' if run.last < main.last else 'newer'} than those of the diagnosed run"
+    return "its calls with the same numbers were made at a different time"
 
 
 class _Unit(Struct):
@@ -163,7 +160,7 @@ class _Unit(Struct):
         """The attempt that its folders name."""
         return max((s.attempt for s in self.sources if s.attempt is not None), default=None)
 
-    def place(self, rank: int, what: str, number: int) -> None:
+    def add_number(self, rank: int, what: str, number: int) -> None:
         """Add a number of a rank."""
         low, high = self.numbers.get((rank, what), (number, number))
         self.numbers[rank, what] = min(low, number), max(high, number)
@@ -175,7 +172,7 @@ class _Unit(Struct):
         self.sizes |= other.sizes
         for (rank, what), ends in other.numbers.items():
             for number in ends:
-                self.place(rank, what, number)
+                self.add_number(rank, what, number)
         self.steps = {**other.steps, **self.steps}
         for rank, hosts in other.hosts.items():
             self.hosts[rank] |= hosts
@@ -249,7 +246,7 @@ def _one_of_logs(read: Ingested) -> Ingested:
 
 
 def _runs(units: Iterable[_Unit]) -> list[_Run]:
-    """The units by run: each goes to the run that it can be of, of several to that whose paths are most like its own."""
+    """The units by run: each goes to a possible run, with the paths most like its own."""
     runs: list[_Run] = []
     for unit in sorted(units, key=lambda one: -len(one.placed_ranks)):
         homes = [run for run in runs if run.can_hold(unit)]
@@ -262,7 +259,7 @@ def _runs(units: Iterable[_Unit]) -> list[_Run]:
 
 
 def _weight(run: _Run, runs: Sequence[_Run], dumped: set[int]) -> tuple[bool, bool, int, int, float]:
-    """A sort key: a run that no other one came after, then one in which something went wrong, with dumps, most ranks, the newest.
+    """A sort key: the last run, then one in which something went wrong, with dumps, most ranks, the newest.
 
     A run that failed came after all those that had ended before its first line.
     """
@@ -309,8 +306,9 @@ def _units(read: Ingested) -> list[_Unit]:
 def _family(source: Source) -> str:
     """The path of a file without the number of its rank: ``a/rank_#.log``."""
     rank = source.rank if source.local_rank is None else source.local_rank
-    found = [match for match in _NUMBERS.finditer(source.path) if int(match[0]) == rank][-1:]
-    return f"{source.path[: found[0].start()]}#{source.path[found[0].end() :]}" if found else source.path
+    head, number, tail = source.path.rpartition(str(rank))
+    head = head.rstrip("0")
+    return source.path if not number or head[-1:].isdigit() or tail[:1].isdigit() else f"{head}#{tail}"
 
 
 def _read_lines(unit: _Unit, one: Parsed, no_dumps: Batch, year: int) -> None:
@@ -326,65 +324,49 @@ def _read_lines(unit: _Unit, one: Parsed, no_dumps: Batch, year: int) -> None:
     for event in events:
         if event.rank is not None and event.host:
             unit.hosts[event.rank].add(short_host(event.host))
-        if event.rank is not None and event.pid is not None and isinstance(event, _BY_PID):
+        if event.rank is not None and event.pid is not None and isinstance(event, CommInit | ProcessExit):
             unit.pids[event.rank, getattr(event, "reporter", event.kind)].add(event.pid)
     for place, event in zip(dated.places_of(Progress), dated.of_kind(Progress), strict=True):
         rank = event.rank if event.rank is not None else own
         if rank is not None and event.step is not None and not math.isnan(seconds[place]):
-            unit.steps.setdefault((rank, _NUMBERS.sub("#", event.text), event.step), seconds[place])
-    for event in events.of_kind(CallTimeout, Progress, Setting, TearDown, WorkStatus):
-        if isinstance(event, Setting):
-            if event.name == "WORLD_SIZE" and event.value.isdigit():
-                unit.sizes.add(event.value)
-            continue
+            unit.steps.setdefault((rank, event.text.translate(_NO_DIGITS), event.step), seconds[place])
+    unit.sizes |= {e.value for e in events.of_kind(Setting) if e.name == "WORLD_SIZE" and e.value.isdigit()}
+    for event in events.of_kind(CallTimeout, Progress, TearDown, WorkStatus):
         rank = event.rank if event.rank is not None else own
         if rank is None:
             continue
         if isinstance(event, CallTimeout | TearDown):
             unit.ended.add(rank)
-        for what, number in _places_in_work(event):
-            unit.place(rank, what, number)
-
-
-_BY_PID = (CommInit, ProcessExit)
-"""Lines that name the process of a rank by its id in the place where the job ran."""
-
-
-def _places_in_work(event: Event) -> Iterable[tuple[str, int]]:
-    """The step that a line names, or the sequence number of a call with its group."""
-    if isinstance(event, Progress):
-        return [("step", event.step)] if event.step is not None and not event.label else []
-    seq = event.failed if isinstance(event, WorkStatus) else event.seq if isinstance(event, CallTimeout) else None
-    return [(f"call of {event.group}", seq)] if seq is not None else []
+        seq = event.failed if isinstance(event, WorkStatus) else event.seq if isinstance(event, CallTimeout) else None
+        if seq is not None:
+            unit.add_number(rank, f"call of {event.group}", seq)
+        elif isinstance(event, Progress) and event.step is not None and not event.label:
+            unit.add_number(rank, "step", event.step)
 
 
 def _is_of_another_job(one: _Unit, other: _Unit) -> bool:
-    """True when two units are of different jobs, or of different runs of one job that no folder numbers as attempts."""
+    """True when two units are of different jobs, or of runs that no folder numbers as attempts."""
     if _are_attempts(one, other):
         return False
-    if one.sizes and other.sizes and not one.sizes & other.sizes:
+    if (one.sizes and other.sizes and not one.sizes & other.sizes) or (one.run and other.run and one.run != other.run):
         return True
-    if one.run and other.run and one.run != other.run:
-        return True
-    if _is_earlier(one, other) or _is_earlier(other, one):
-        return True
-    if _is_on_other_hosts(one, other) or _is_in_other_processes(one, other):
+    if _is_earlier(other, one) or any(is_apart(one, other) for is_apart in (_is_earlier, *_ANY_TIME)):
         return True
     if one.first > other.last or other.first > one.last:
         return False
-    if _is_at_other_times(one, other) or _is_in_other_calls(one, other):
+    if any(is_apart(one, other) for is_apart in _SAME_TIME):
         return True
     both = [(one.numbers[key], other.numbers[key]) for key in one.numbers.keys() & other.numbers.keys()]
     return any(low > most + FAR or least > high + FAR for (low, high), (least, most) in both)
 
 
 def _are_attempts(one: _Unit, other: _Unit) -> bool:
-    """True of different attempts of one run, as the folders of its launcher count them: only the newest is diagnosed later."""
+    """True of different attempts of one run, as its launcher's folders count them. Only the newest is diagnosed later."""
     return one.run == other.run and None not in (one.attempt, other.attempt) and one.attempt != other.attempt
 
 
 def _is_earlier(one: _Unit, other: _Unit) -> bool:
-    """True when ranks ended in one unit and go on later in the other, or do steps again after trouble, or a launcher restarted.
+    """True when ranks that ended in one unit go on in the other, repeat steps after trouble, or were restarted.
 
     A log that was merely split goes on too, but no rank ended in its first part.
     """
@@ -416,7 +398,7 @@ def _is_at_other_times(one: _Unit, other: _Unit) -> bool:
 
 
 def _is_in_other_calls(one: _Unit, other: _Unit) -> bool:
-    """True when all ranks that gave up in both units, at least two, gave up on other calls of the same group."""
+    """True when two ranks or more gave up in both units, all on other calls of the same group."""
     calls = [key for key in one.numbers.keys() & other.numbers.keys() if key[1] != "step"]
     both = [(one.numbers[key], other.numbers[key]) for key in calls]
     return len({rank for rank, _ in calls}) > 1 and all(
@@ -424,21 +406,22 @@ def _is_in_other_calls(one: _Unit, other: _Unit) -> bool:
     )
 
 
+_ANY_TIME = {
+    _is_on_other_hosts: "its ranks are on other hosts",
+    _is_in_other_processes: "its ranks are other processes",
+}
+_SAME_TIME = {
+    _is_at_other_times: "its ranks do the same steps at a different time",
+    _is_in_other_calls: "its ranks gave up on other calls",
+}
+"""How units of two jobs differ, whenever they ran, and where they ran at the same time; and what a gap says of it."""
+
+
 def _why_lines(run: _Run, main: _Run) -> str:
     sizes, ours = ({size for of_unit in one.sizes for size in of_unit} for one in (run, main))
-    pairs = [(unit, other) for unit in run.units for other in main.near(unit)]
     if sizes and ours and not sizes & ours:
-        why = f"its job has {', '.join(sorted(sizes))} ranks, the diagnosed job has {', '.join(sorted(ours))}"
-    elif any(_is_earlier(unit, other) for unit, other in pairs):
-        why = "its lines end before the diagnosed run begins"
-    elif any(_is_on_other_hosts(unit, other) for unit, other in pairs):
-        why = "its ranks are on other hosts"
-    elif any(_is_in_other_processes(unit, other) for unit, other in pairs):
-        why = "its ranks are other processes"
-    elif any(_is_at_other_times(unit, other) for unit, other in pairs):
-        why = "its ranks do the same steps at a different time"
-    elif any(_is_in_other_calls(unit, other) for unit, other in pairs):
-        why = "its ranks gave up on other calls"
-    else:
-        why = "its ranks are at a different step at the same time"
-    return why
+        return f"its job has {', '.join(sorted(sizes))} ranks, the diagnosed job has {', '.join(sorted(ours))}"
+    pairs = [(unit, other) for unit in run.units for other in main.near(unit)]
+    whys = {_is_earlier: "its lines end before the diagnosed run begins"} | _ANY_TIME | _SAME_TIME
+    found = (why for is_apart, why in whys.items() if any(is_apart(unit, other) for unit, other in pairs))
+    return next(found, "its ranks are at a different step at the same time")

@@ -60,11 +60,6 @@ class _World(Struct):
     first: float = math.inf
 
     @property
-    def size_so_far(self) -> int:
-        """How many ranks there are at least."""
-        return max(self.ranks, default=-1) + 1
-
-    @property
     def pids(self) -> set[int]:
         """The ids of all processes that are a rank of it."""
         actors = (actor_of(label) for of_rank in self.ranks.values() for label in of_rank)
@@ -73,7 +68,7 @@ class _World(Struct):
     @property
     def weight(self) -> tuple[bool, bool, bool, float]:
         """A sort key: first a world in which something broke, then one where ranks gave up and others did not."""
-        is_part = 0 < len(self.complaints) < self.size_so_far
+        is_part = 0 < len(self.complaints) <= max(self.ranks, default=-1)
         return self.broke, is_part, bool(self.complaints), -self.first
 
 

@@ -41,7 +41,7 @@ def newest_case(read: Ingested) -> Case:
 
 
 def stale_dumps(case: Case) -> Ranks:
-    """The ranks of which a line contradicts the dump, and no line agrees with it, or whose steps all come later."""
+    """The ranks whose lines contradict the dump, none agreeing with it, or whose steps all come later."""
     lines: dict[int, list[CollectiveTimeout]] = defaultdict(list)
     for event in case.of(CollectiveTimeout):
         if event.rank is not None and event.seq is not None and event.op is not None:
@@ -57,7 +57,7 @@ def stale_dumps(case: Case) -> Ranks:
 
 
 def _older_than_steps(case: Case) -> Ranks:
-    """The few ranks whose newest recorded call comes before their first step: those of most ranks come later, whatever the zone."""
+    """The few ranks whose newest recorded call comes before their first step. That of most ranks comes later, whatever the zone."""
     steps: dict[int, float] = {}
     for place, event in zip(case.events.places_of(Progress), case.events.of_kind(Progress), strict=True):
         if event.rank is not None and event.is_step and not np.isnan(case.seconds[place]):

@@ -63,8 +63,7 @@ class Step(Struct, frozen=True, forbid_unknown_fields=True):
         Meta(description="The step is for a job that still runs, or for one that has ended; else for both."),
     ] = field(default=None, name="while")
     when: Annotated[
-        Clause | None,
-        Meta(description="The step is for findings that meet this condition and left out for others."),
+        Clause | None, Meta(description="The step is for findings that meet this condition and left out for others.")
     ] = None
 
     def __post_init__(self) -> None:
@@ -92,8 +91,7 @@ class Remedy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Meta(description="How often this cause occurs at all. Orders guesses when no specific sign is in the input."),
     ] = "sometimes"
     general: Annotated[
-        bool,
-        Meta(description="A fallback, listed after every more specific remedy of the same finding."),
+        bool, Meta(description="A fallback, listed after every more specific remedy of the same finding.")
     ] = False
     conditions: Annotated[
         Mapping[Block, tuple[Clause, ...]],

@@ -43,16 +43,14 @@ SHOWS_NODE = "kubectl get pod {} -o wide"
 _NAMED = re.compile(r"(?: #|\b(?:rank|host|pid|call|group) )?\{\{\s*([a-z_]{1,40})\s*\}\}")
 
 
-def _blank(name: str) -> str:
-    return f"<{name.replace('_', ' ')}>"
-
-
 def fill(text: str, values: Mapping[str, str]) -> str:
     """``text`` with its placeholders replaced; a value that is not known leaves ``<host>``.
 
     Values come from logs: what means something to CommonMark is escaped, what cannot be printed is dropped.
     """
-    return _PLACEHOLDER.sub(lambda m: as_text(values[m[1]]) if values.get(m[1]) else _blank(m[1]), text)
+    return _PLACEHOLDER.sub(
+        lambda m: as_text(values[m[1]]) if values.get(m[1]) else f"<{m[1].replace('_', ' ')}>", text
+    )
 
 
 def fill_in_words(text: str, values: Mapping[str, str]) -> str:

@@ -16,14 +16,4 @@ from nccldoctor.questions.answers import Answer, Met, NotCheckable, Unmet
 for _module in iter_modules(__path__):
     import_module(f"{__name__}.{_module.name}")
 
-__all__ = [
-    "PREDICATES",
-    "Answer",
-    "Context",
-    "Met",
-    "NotCheckable",
-    "Predicate",
-    "Survey",
-    "Unmet",
-    "ask",
-]
+__all__ = ["PREDICATES", "Answer", "Context", "Met", "NotCheckable", "Predicate", "Survey", "Unmet", "ask"]

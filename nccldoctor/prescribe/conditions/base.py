@@ -55,15 +55,13 @@ class Context(Struct, frozen=True):
     def ranks_of(self, who: Who) -> Ranks:
         """The ranks meant by ``who``; empty where they are not known (*anyone* has no ranks of its own)."""
         finding = self.finding
-        if who == "victims":
-            return finding.victims
-        if who == "suspects":
-            return finding.suspects
-        if who == "anyone":
-            return Ranks()
-        if who == "named-culprit":
-            return finding.ranks
-        return finding.ranks or finding.suspects
+        of = {
+            "victims": finding.victims,
+            "suspects": finding.suspects,
+            "anyone": Ranks(),
+            "named-culprit": finding.ranks,
+        }
+        return of.get(who, finding.ranks or finding.suspects)
 
     def in_words(self, who: Who) -> str:
         """``who`` in words, with ranks where they are known: ``rank 5``, ``ranks 1,3``, ``a waiting rank``."""
@@ -71,9 +69,7 @@ class Context(Struct, frozen=True):
         if who == "culprit-host":
             hosts = self.survey.hosts_of(ranks)
             return f"host {or_list(hosts[:3])}" if hosts else "the host at fault"
-        if not ranks or len(ranks) > 8:
-            return _UNNAMED.get(who, "any rank")
-        return ranks_phrase(ranks)
+        return ranks_phrase(ranks) if 0 < len(ranks) <= 8 else _UNNAMED.get(who, "any rank")
 
 
 Function = Callable[..., Answer]

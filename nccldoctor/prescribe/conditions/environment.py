@@ -24,16 +24,13 @@ def version_tuple(text: str) -> tuple[int, int, int]:
 def version(context: Context, *, of: Literal["torch", "nccl"], from_: str = "0", below: str = "9999") -> Answer:
     """The version of PyTorch or NCCL is at least ``from`` and less than ``below``."""
     label = {"torch": "PyTorch", "nccl": "NCCL"}[of]
-    span = " and ".join(
-        p for p in (f"{from_} or newer" if from_ != "0" else "", f"older than {below}" if below != "9999" else "") if p
-    )
-    asked = f"the version of {label} is {span or 'known'}"
+    bounds = (f"{from_} or newer" if from_ != "0" else "", f"older than {below}" if below != "9999" else "")
+    asked = f"the version of {label} is {' and '.join(filter(None, bounds)) or 'known'}"
     seen = context.survey.case.torch if of == "torch" else context.survey.case.nccl
     if not seen:
         return NotCheckable(asked, f"the version of {label}")
-    return (Met if version_tuple(from_) <= version_tuple(seen) < version_tuple(below) else Unmet)(
-        asked, f"{label} {excerpt(seen)}"
-    )
+    is_met = version_tuple(from_) <= version_tuple(seen) < version_tuple(below)
+    return (Met if is_met else Unmet)(asked, f"{label} {excerpt(seen)}")
 
 
 @predicate(weight=0.8)
@@ -95,11 +92,9 @@ def timeout(context: Context, *, seconds: tuple[int, ...]) -> Answer:
     """
     asked = f"the timeout is {listed(map(str, seconds))} s"
     call = context.finding.stalled
-    limit = call.timeout_ms if call is not None else None
-    if limit is None:
-        limit = next(
-            (e.timeout_ms for e in context.survey.events_of(CollectiveTimeout) if e.timeout_ms is not None), None
-        )
+    lines = (e.timeout_ms for e in context.survey.events_of(CollectiveTimeout))
+    limits = (call.timeout_ms if call is not None else None, *lines)
+    limit = next((ms for ms in limits if ms is not None), None)
     if limit is None:
         return NotCheckable(asked, "a timeout line")
     return (Met if limit in {s * 1000 for s in seconds} else Unmet)(asked, f"it is {limit / 1000:g} s")

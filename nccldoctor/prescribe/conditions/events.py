@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Literal, TypeVar
 
 from nccldoctor.align.exits import task_failed_above
@@ -188,12 +188,15 @@ def exit_(context: Context, *, of: Who = "culprit", code: tuple[int, ...] = (), 
     rows = [row for r in context.ranks_of(of) for row in context.survey.case.unlisted_ranks.get(r, ())]
     if 0 in code and rows and not ends:
         return Met(asked, "the launcher's table of its node leaves it out", str(rows[0].place))
-    for end in ends:
-        if end.exitcode in code or (end.signal or "") in signal:
-            return Met(asked, quoted(end), str(end.place))
-    if not ends:
-        return NotCheckable(asked, "an exit record (the output of the launcher or the scheduler)")
-    return Unmet(asked, quoted(ends[0]))
+    return _of_ends(asked, ends, lambda end: end.exitcode in code or (end.signal or "") in signal)
+
+
+def _of_ends(asked: str, ends: Sequence[ProcessExit], is_asked: Callable[[ProcessExit], bool]) -> Answer:
+    """Whether one of these ends is the one that is asked for."""
+    for end in filter(is_asked, ends):
+        return Met(asked, quoted(end), str(end.place))
+    missing = "an exit record (the output of the launcher or the scheduler)"
+    return Unmet(asked, quoted(ends[0])) if ends else NotCheckable(asked, missing)
 
 
 @predicate(weight=0.7)
@@ -201,12 +204,7 @@ def exit_by_itself(context: Context, *, of: Who = "culprit") -> Answer:
     """The launcher saw such a rank end with an exit code above 0 that is not that of a signal."""
     asked = f"{context.in_words(of)} exited with an error code and no signal killed it"
     ends = list(_matching(context, ProcessExit, of))
-    for end in ends:
-        if end.exitcode is not None and 0 < end.exitcode < 128 and not end.signal:
-            return Met(asked, quoted(end), str(end.place))
-    if not ends:
-        return NotCheckable(asked, "an exit record (the output of the launcher or the scheduler)")
-    return Unmet(asked, quoted(ends[0]))
+    return _of_ends(asked, ends, lambda end: 0 < (end.exitcode or 0) < 128 and not end.signal)
 
 
 @predicate(weight=0.9)
@@ -319,8 +317,5 @@ def phase_over(context: Context, *, what: tuple[str, ...], of: Who = "culprit") 
 def _last_activity(context: Context, of: Who) -> list[Event]:
     """The last phase, step or heartbeat of each such rank."""
     ranks = context.ranks_of(of)
-    return [
-        last
-        for (rank, _), last in context.survey.last_activity.items()
-        if of == "anyone" or rank in ranks or (rank == -1 and 0 in ranks)
-    ]
+    last = [(rank, event) for (rank, _), event in context.survey.last_activity.items()]
+    return [event for rank, event in last if of == "anyone" or rank in ranks or (rank == -1 and 0 in ranks)]

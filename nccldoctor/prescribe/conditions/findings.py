@@ -187,10 +187,8 @@ def moment(context: Context, *, is_: Moment) -> Answer:
     call = context.finding.stalled
     seq = call.seq if call is not None else None
     step, end, place = _progress(context)
-    says = (
-        and_list([f"call #{seq}"] * (seq is not None) + [f"step {step}"] * (step is not None))
-        or "no step or call number"
-    )
+    counts = [f"call #{seq}"] * (seq is not None) + [f"step {step}"] * (step is not None)
+    says = and_list(counts) or "no step or call number"
     if is_ == "epoch-end":
         if step is None and not end:
             return NotCheckable(asked, "a progress line of any rank")

@@ -26,14 +26,7 @@ from nccldoctor.questions.answers import Answer, Met, NotCheckable, Unmet
 
 SourceName = Annotated[str, OneOf(tuple(kind.value for kind in SourceKind))]
 
-BACKENDS = {
-    "horovod": "horovod",
-    "hccl": "hccl",
-    "oneccl": "ccl_error|",
-    "jax": "jax",
-    "gloo": "gloo",
-    "nccl": "nccl",
-}
+BACKENDS = {"horovod": "horovod", "hccl": "hccl", "oneccl": "ccl_error|", "jax": "jax", "gloo": "gloo", "nccl": "nccl"}
 """Libraries that carry collectives, each with what its lines hold, in lower case; the first that fits a line is meant."""
 
 _WRITERS = (

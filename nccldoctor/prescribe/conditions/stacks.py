@@ -100,12 +100,8 @@ def stack_frame(
         stacks += [stack for stack in survey.events_of(Stack) if stack.rank is None]
     if not stacks:
         return _no_stack(context, asked, of)
-    found = [
-        (frame, str(stack.place))
-        for stack in stacks
-        for frame in stack.frames[:DEPTH]
-        if is_frame_of(frame, function, file)
-    ]
+    near = ((frame, str(stack.place)) for stack in stacks for frame in stack.frames[:DEPTH])
+    found = [(frame, place) for frame, place in near if is_frame_of(frame, function, file)]
     if found:
         return _met_by_frame(asked, found)
     return Unmet(
@@ -179,11 +175,7 @@ def process_state(context: Context, *, state: tuple[str, ...], of: Who = "culpri
 _MOTIONS: dict[str, type[Answer]] = {"computing": Met, "blocked": Unmet, "unknown": NotCheckable}
 """The answers to whether a rank moves: *computing* also where it is slow, *blocked* where two looks show the same idle frame."""
 
-_ASKED_MOTION = {
-    "computing": "computed",
-    "blocked": "made no progress",
-    "unknown": "may have computed or been blocked",
-}
+_ASKED_MOTION = {"computing": "computed", "blocked": "made no progress", "unknown": "may have computed or been blocked"}
 
 
 @predicate(weight=0.4)

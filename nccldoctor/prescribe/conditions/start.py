@@ -41,11 +41,9 @@ def started_apart(context: Context, *, seconds: int) -> Answer:
         return NotCheckable(asked, "first lines of two ranks with times")
     (soon, early), (late, last) = min(first, key=_second), max(first, key=_second)
     says = f"{quoted(early)} is {late - soon:,.0f} s earlier than {quoted(last)}"
-    return (
-        Met(asked, says, str(last.place))
-        if late - soon >= seconds
-        else Unmet(asked, f"the ranks started {late - soon:,.0f} s apart")
-    )
+    if late - soon >= seconds:
+        return Met(asked, says, str(last.place))
+    return Unmet(asked, f"the ranks started {late - soon:,.0f} s apart")
 
 
 def _second(sign: tuple[float, Event]) -> float:

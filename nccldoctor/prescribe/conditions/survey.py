@@ -85,10 +85,8 @@ class Survey(Struct, frozen=True, dict=True):
     @property
     def last_step(self) -> Progress | None:
         """The last step before the first complaint; a bar of files or shards counts none."""
-        steps = (
-            e for e in reversed(self.events_of(Progress)) if e.is_step and not self.facts.liveness.is_after_alarm(e)
-        )
-        return next(steps, None)
+        steps = (e for e in reversed(self.events_of(Progress)) if e.is_step)
+        return next(filterfalse(self.facts.liveness.is_after_alarm, steps), None)
 
     @property
     def last_phase(self) -> Phase | None:

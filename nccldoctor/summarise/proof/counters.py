@@ -49,7 +49,7 @@ def counters_of_ranks(facts: Facts, finding: Finding) -> Exhibit | None:
     peers = _folded([own for own in counted if own.rank not in blamed and own.rank in call.entered])
     behind = _folded([own for own in counted if own.rank in blamed])
     if not peers or (
-        behind and finding.cause is not CauseClass.DEVICE_STALLED and not _has_fewer_calls(behind[0], peers[0])
+        behind and finding.cause is not CauseClass.DEVICE_STALLED and behind[0].own.enqueued >= peers[0].own.enqueued
     ):
         return None
     table = _counts_table(facts, groups[0].label, (*peers[: ROWS - len(behind[:2])], *behind[:2]), blamed)
@@ -61,11 +61,6 @@ def counters_of_ranks(facts: Facts, finding: Finding) -> Exhibit | None:
     shown = {rank for row in table.rows for rank in row.ranks}
     numbers = tuple(n for n, item in enumerate(finding.evidence, 1) if _is_of(item.observer, item.where, shown))
     return Exhibit("", claim, parts, cites, numbers, counts=table)
-
-
-def _has_fewer_calls(culprit: _Count, peer: _Count) -> bool:
-    """True where the counters show a difference: the culprit issued fewer calls than its peer."""
-    return culprit.own.enqueued < peer.own.enqueued
 
 
 def _is_of(observer: str, where: Place | None, shown: set[int]) -> bool:

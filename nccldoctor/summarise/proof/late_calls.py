@@ -13,9 +13,6 @@ from nccldoctor.model.exhibits import CountsRow, CountsTable, Exhibit, Part
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.words import times
 
-_SHOWN = 0.5
-"""The share of its usual lateness by which a rank is behind in each call shown: less says that the clocks of hosts differ."""
-
 
 class _LateCall(Struct, frozen=True):
     """One call: milliseconds by which the late rank, and the latest of its peers, came after the first rank."""
@@ -38,7 +35,8 @@ def late_calls_of_rank(facts: Facts, finding: Finding) -> Exhibit | None:
         return None
     late = max(found, key=lambda one: one.share)
     calls = [_late_call(facts, late, row) for row in late.rows]
-    if not calls or any(call.own_ms - call.peers_ms < _SHOWN * late.seconds * 1e3 for call in calls):
+    # less than half of its usual lateness says that the clocks of hosts differ
+    if not calls or any(call.own_ms - call.peers_ms < 0.5 * late.seconds * 1e3 for call in calls):
         return None
     peers = Ranks(rank for call in calls for rank in call.peers)
     own = tuple(_text_of(call.own_ms) for call in calls)

@@ -316,6 +316,8 @@ def test_all_ranks_with_equal_counters_are_in_the_call_of_any_group(pg: int, uid
     ruling = read({**files})
     assert (ruling.cause, ruling.verdict["confidence"]) == ("unfinished", "medium"), str(ruling)
     assert "All 32 ranks entered" in ruling.verdict["headline"]
+
+
 # ---- what the journals of hosts tell of a gloo job
 
 _CLOSED = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 from builders.jobs.cases import RecordedRank, world
 from builders.jobs.nccl_job import (
@@ -160,7 +161,15 @@ def ras_sees_it_go_on(rng: Random) -> Quoted:
 @scene("rules/disagree/missed_call._unusual_call: disagree.left-order")
 def left_loop_with_short_rings(rng: Random) -> Quoted:
     """One rank evaluates already; the rings of its peers have dropped the calls that it met."""
-    knobs = {"era": "2.4", "layout": "fsdp", "nodes": 2, "gpus": 8, "ring": 40, "sync_every": 4, "step": 9_885}
+    knobs: dict[str, Any] = {
+        "era": "2.4",
+        "layout": "fsdp",
+        "nodes": 2,
+        "gpus": 8,
+        "ring": 40,
+        "sync_every": 4,
+        "step": 9_885,
+    }
     found = job("epoch_over", rng.randrange(1, 4), evidence="fr", **knobs)
     return Quoted("missed-call", tuple(found.truth["culprit_ranks"]), dict(found.files))
 

@@ -38,7 +38,7 @@ def in_vain(rank: int, line: int, code: str, error: str = VAIN, *, step: int = 3
 
 def sized(world: int, texts: dict[int, str]) -> dict[str, str | bytes]:
     """A log of each rank, and a file that tells how many there are."""
-    return {f"logs/rank_{r}.log": text for r, text in texts.items()} | {"logs/env.log": f"export WORLD_SIZE={world}\n"}
+    return {**{f"logs/rank_{r}.log": text for r, text in texts.items()}, "logs/env.log": f"export WORLD_SIZE={world}\n"}
 
 
 @scene("signs/traceback_diffs.judge: disagree.apart-in-program")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from random import Random
 
 from quoted.jobs import Files, Quoted, scene
@@ -30,7 +31,7 @@ def look(folder: str, frames: dict[int, tuple[str, ...]], line: int = 40) -> Fil
     }
 
 
-def looks(world: int, odd: dict[int, tuple[str, ...]], line: int, times: int = 2) -> Files:
+def looks(world: int, odd: Mapping[int, tuple[str, ...]], line: int, times: int = 2) -> Files:
     """Several equal looks, in which all but some ranks stand in one reduction."""
     frames = {r: odd.get(r, WAITS) for r in range(world)}
     return {

@@ -202,11 +202,9 @@ def _apart(facts: Facts, standing: Standing) -> Hypothesis:
     cause = where.mismatch(few[0], most[0])
     is_even = len(few) == len(most)
     is_open = is_even or (bool(standing.silent) and few[0].op == most[0].op)
-    unseen = (
-        [Doubt.at_most(Confidence.LOW, say("doubts.may-all-wait-for", silent=standing.silent))]
-        if standing.silent
-        else []
-    )
+    doubts = list(_doubts_of_all(facts, standing))
+    if standing.silent:
+        doubts.insert(0, Doubt.at_most(Confidence.LOW, say("doubts.may-all-wait-for", silent=standing.silent)))
     return Hypothesis(
         headline_of(
             "stacks.two-calls",
@@ -216,7 +214,7 @@ def _apart(facts: Facts, standing: Standing) -> Hypothesis:
             most_wait=where.waits_in(most, few),
         ),
         [*where.show(facts, few, most), *where.show(facts, most, few)[:4]],
-        (*unseen, *_doubts_of_all(facts, standing)),
+        doubts,
         ranks=Ranks() if is_open else ranks,
         suspects=standing.silent | where.known_ranks(standing.waiting if is_even else few if is_open else ()),
         stalled=_stalled(most, ranks),
@@ -230,7 +228,7 @@ def _silent(facts: Facts, standing: Standing) -> Hypothesis | None:
     silent = standing.silent
     if not silent or 3 * len(silent) > len(facts.case.world) or facts.case.world_size is None:
         return None
-    if any(e.rank in silent and e.state in _ALIVE for e in facts.case.of(ProcessState)):
+    if any(e.rank in silent and e.state in ("running", "sleeping") for e in facts.case.of(ProcessState)):
         return None  # its process was found and is no other than its peers': no tool has read its stack
     setting_up = all(s.posture is Posture.SET_UP for s in standing.waiting)
     asked = where.show_asked_in_vain(facts, silent)
@@ -256,9 +254,6 @@ def _silent(facts: Facts, standing: Standing) -> Hypothesis | None:
         cause=CauseClass.INIT if setting_up else CauseClass.FROZEN,
         refuted_by=say("refuted.stack-inside"),
     )
-
-
-_ALIVE = ("running", "sleeping")
 
 
 def _all_inside(facts: Facts, standing: Standing) -> Hypothesis | None:

@@ -27,11 +27,7 @@ from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.absence import are_only_ones_left, is_shown_whole
 from nccldoctor.diagnose.signs.log_endings import is_end_of_log
-from nccldoctor.diagnose.signs.silence import (
-    has_connection_broken_first,
-    show_kept_connections,
-    show_lost_connections,
-)
+from nccldoctor.diagnose.signs.silence import has_connection_broken_first, show_kept_connections, show_lost_connections
 from nccldoctor.events import (
     Event,
     ExceptionRaised,
@@ -124,15 +120,11 @@ def _silent_block(facts: Facts, stall: ObservedStall) -> Ranks:
 @rule(CAUSE, refuted_by=say("refuted.after-end"))
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """An end on record; else a lost node; else broken connections to a silent rank."""
-    found = [
-        f for f in facts.failures if f.cause is CAUSE and not any(facts.wait_graph.waits_in.get(r) for r in f.ranks)
-    ]
+    waits_in = facts.wait_graph.waits_in
+    found = [f for f in facts.failures if f.cause is CAUSE and not any(waits_in.get(r) for r in f.ranks)]
     if stall.kind is StallKind.ABSENT:
-        lost = [
-            f
-            for f in found
-            if not f.ranks and isinstance(f.events[0], SchedulerEvent) and f.events[0].what == "node-failure"
-        ]
+        told = [(f, f.events[0]) for f in found if not f.ranks]
+        lost = [f for f, e in told if isinstance(e, SchedulerEvent) and e.what == "node-failure"]
         found = [_whole_host(facts, stall, f) for f in found if f.ranks & stall.ranks] or [
             replace(f, ranks=stall.ranks) for f in lost if is_usual_block(stall.ranks)
         ]
@@ -203,26 +195,19 @@ def _nameless_end(facts: Facts, stall: ObservedStall) -> list[Failure]:
     It is of the one rank that can be missing, else of any rank that others wait for. One kill ends one rank: where the
     others wait for several, it may be of each.
     """
-    kills = [f for f in facts.failures if f.cause is CAUSE and not f.ranks and _is_single_kill(f, stall)]
+    nameless = (f for f in facts.failures if f.cause is CAUSE and not f.ranks)
+    near = (f for f in nameless if not f.suspects or f.suspects & stall.ranks)
+    kills = [f for f in near if isinstance(f.events[0], ProcessExit | OutOfMemory)]
     ranks = stall.named
     one = ranks if len(ranks) == 1 and stall.ranks == facts.wait_graph.roots else Ranks()
     return [replace(f, ranks=one, suspects=facts.wait_graph.roots - one, certain=False) for f in kills[:1]]
 
 
-def _is_single_kill(failure: Failure, stall: ObservedStall) -> bool:
-    """True when it reports one killed process that can be a rank of the stall, or one of its workers."""
-    near = not failure.suspects or bool(failure.suspects & stall.ranks)
-    return near and isinstance(failure.events[0], ProcessExit | OutOfMemory)
-
-
 def _recorded_end(facts: Facts, stall: ObservedStall, found: Sequence[Failure]) -> Hypothesis:
     first = found[0]
     # one line may end several: "tasks 1-3: Out Of Memory"
-    together = [
-        f
-        for f in found
-        if stall.kind is StallKind.ABSENT or f.when == first.when or f.events[0].place == first.events[0].place
-    ]
+    at, is_any = first.events[0].place, stall.kind is StallKind.ABSENT
+    together = [f for f in found if is_any or f.when == first.when or f.events[0].place == at]
     ranks = Ranks(r for f in together for r in f.ranks)
     evidence: list[Citation] = [
         Line(e, ends.ended_by_record(e), observer=observer_of(e)) for f in together[:6] for e in f.events[:2]
@@ -299,13 +284,8 @@ def _left_early(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     ended before.
     """
     own = facts.liveness.activity
-    zeros = {
-        r: e
-        for r in stall.named | stall.proven_absent
-        if own(r).dump == "none"
-        for e in own(r).exits
-        if e.exitcode == 0
-    }
+    undumped = [r for r in stall.named | stall.proven_absent if own(r).dump == "none"]
+    zeros = {r: e for r in undumped for e in own(r).exits if e.exitcode == 0}
     gone = (r for r in stall.named if not (own(r).exits or own(r).teardown or own(r).is_alive))
     ranks = Ranks(zeros or gone)
     is_left_out = frozenset(ranks - zeros) <= facts.case.unlisted_ranks.keys()
@@ -344,11 +324,8 @@ def _broken_connection(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         for r in stall.named
         if not facts.liveness.activity(r).is_alive and not facts.liveness.activity(r).secondary_errors
     )
-    broken = [
-        e
-        for e in facts.case.events.of_kind(SocketError, ExceptionRaised)
-        if _is_closed_connection(e) and e.rank not in silent and can_precede_alarm(facts.liveness, e)
-    ]
+    errors = (e for e in facts.case.events.of_kind(SocketError, ExceptionRaised) if e.rank not in silent)
+    broken = [e for e in errors if _is_closed_connection(e) and can_precede_alarm(facts.liveness, e)]
     if not broken or not silent or len(silent) > 1 or not has_connection_broken_first(facts):
         return None
     evidence: list[Citation] = [Line(e, say("ends.connection-broke", rank=e.rank)) for e in broken[:3]]

@@ -90,11 +90,8 @@ def _without_life(facts: Facts, stall: ObservedStall, call: StuckCall, ranks: Ra
 def _show_stopped(facts: Facts, ranks: Ranks) -> list[Line]:
     """The newest state of each of the ranks, where a signal had stopped all of them."""
     states = [(rank, facts.liveness.activity(rank).stopped) for rank in ranks]
-    shown = [
-        Line(state, say("stacks.seen", who=f"rank {rank}", doing="stopped"), observer=f"stack:{rank}")
-        for rank, state in states
-        if state
-    ]
+    seen = [(state, say("stacks.seen", who=f"rank {rank}", doing="stopped"), rank) for rank, state in states if state]
+    shown = [Line(state, says, observer=f"stack:{rank}") for state, says, rank in seen]
     return shown[:3] if len(shown) == len(ranks) else []
 
 
@@ -158,10 +155,8 @@ def _exits_of_others(facts: Facts, ranks: Ranks, others: Ranks) -> list[Line]:
     asked = [t for rank in ranks for t in facts.liveness.activity(rank).teardown if t.what == "closing-signal"]
     if asked and asked[0].rank is not None:
         return [Line(asked[0], say("absent.was-asked-to-exit", rank=asked[0].rank), observer="launcher")]
-    return [
-        Line(e, say("absent.exits-of-others", ranks=ranks), observer="launcher")
-        for e in facts.liveness.activity(min(exited)).exits[:1]
-    ]
+    exits = facts.liveness.activity(min(exited)).exits[:1]
+    return [Line(e, say("absent.exits-of-others", ranks=ranks), observer="launcher") for e in exits]
 
 
 def _was_still_running(facts: Facts, rank: int) -> bool:

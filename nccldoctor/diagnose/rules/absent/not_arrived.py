@@ -25,11 +25,21 @@ from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.framework_reports import cite, end_of_chain, named_ranks
 from nccldoctor.diagnose.signs.log_endings import has_lost_its_end
 from nccldoctor.diagnose.signs.silence_proof import doubts_of_silence, is_telling, ranks_with_damaged_dumps
-from nccldoctor.events import DesyncReport, DumpSignal, ExceptionRaised, FrAnalysis, MonitoredBarrier, Note
+from nccldoctor.events import (
+    DesyncReport,
+    DumpSignal,
+    ExceptionRaised,
+    FrAnalysis,
+    MonitoredBarrier,
+    NcclError,
+    Note,
+    SocketError,
+)
 from nccldoctor.model import CauseClass, Confidence, Doubt, Group, Stalled
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.words.names import call_title
 
+UNCOLLECTED = Doubt.at_most(Confidence.LOW, say("doubts.uncollected"))
 STATE_UNKNOWN = Doubt(say("doubts.state-unknown"), cause=Confidence.LOW)
 
 
@@ -59,10 +69,21 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         return _never_issued(facts, stall, alive)
     silent = Ranks(r for r in stall.named if activity(r).waiting_stack is None and not activity(r).is_alive)
     silent -= ranks_with_damaged_dumps(facts)
-    if not silent or is_telling(facts, silent):
+    if not silent or (is_telling(facts, silent) and not _is_only_one_unread(facts, silent)):
         return None
     # nothing shows whether they are busy, frozen or gone
-    return _never_issued(facts, stall, silent, [STATE_UNKNOWN, *doubts_of_silence(facts, stall, silent)])
+    unread = [] if silent & facts.liveness.logged else [UNCOLLECTED]
+    return _never_issued(facts, stall, silent, [STATE_UNKNOWN, *unread, *doubts_of_silence(facts, stall, silent)])
+
+
+def _is_only_one_unread(facts: Facts, silent: Ranks) -> bool:
+    """True of one rank of which nothing was read. All others left something, one gave up, and none lost a connection."""
+    read = facts.liveness.dumped | facts.liveness.logged
+    is_alone = len(facts.stalls) == len(silent) == 1 and frozenset(facts.case.world - silent) <= read
+    lost = any(e.code == "ncclRemoteError" for e in facts.case.of(NcclError)) or any(
+        e.echo for e in facts.case.of(SocketError)
+    )
+    return is_alone and not silent & read and facts.liveness.first_alarm is not None and not lost
 
 
 def _never_issued(facts: Facts, stall: ObservedStall, alive: Ranks, more_doubts: Sequence[Doubt] = ()) -> Hypothesis:
@@ -73,7 +94,9 @@ def _never_issued(facts: Facts, stall: ObservedStall, alive: Ranks, more_doubts:
         activity = activity or words
         citations += [*stall.outside[rank], *shown]
         citations += [citation for citation in stall.alive[rank] if not is_cited(citation, citations)]
-    can_wait = _can_wait_unrecorded(facts, stall, alive)
+    # where all that is known are dumps of gloo and the like, which record no sends
+    own = [facts.liveness.activity(rank) for rank in alive]
+    can_wait = stall.can_hide_transfers and not any(left.stacks or left.logged for left in own)
     doubtful = can_wait and (_is_split_evenly(facts, stall, alive) or _has_doubtful_group(facts, alive))
     call = stall.call
     learned = facts.case.groups[call.group].learned if call is not None else "assumed"
@@ -117,12 +140,6 @@ def _is_few(facts: Facts, stall: ObservedStall, alive: Ranks) -> bool:
     if call is not None and call.pair is not None and facts.case.groups[call.group].learned == "assumed":
         return False
     return bool(stall.proven_absent) or 3 * len(alive) <= len(facts.case.world)
-
-
-def _can_wait_unrecorded(facts: Facts, stall: ObservedStall, ranks: Ranks) -> bool:
-    """True when all that is known of the ranks are dumps of gloo and the like, which record no sends."""
-    activities = [facts.liveness.activity(rank) for rank in ranks]
-    return stall.can_hide_transfers and not any(activity.stacks or activity.logged for activity in activities)
 
 
 def _has_doubtful_group(facts: Facts, ranks: Ranks) -> bool:
@@ -336,11 +353,7 @@ def _nothing_outstanding(facts: Facts) -> Hypothesis | None:
 
     Only where they are few and no other group is known: their last call in another group would be finished as well.
     """
-    signals = [
-        e
-        for e in facts.case.of(DumpSignal)
-        if e.rank is not None and e.last_enqueued is not None and e.last_completed is not None
-    ]
+    signals = [e for e in facts.case.of(DumpSignal) if None not in (e.rank, e.last_enqueued, e.last_completed)]
     idle = Ranks(
         e.rank
         for e in signals

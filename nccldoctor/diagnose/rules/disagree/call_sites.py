@@ -1,4 +1,4 @@
-"""All ranks are in one call, and a few made it at another place of the program: they took another branch.
+"""A few of the ranks in one call made it at another place of the program: they took another branch.
 
 What it means: the calls meet under one number by accident. Seven ranks agree on the next batch, rank 5 is still in a layer of the model.
 How we know: the stack that a watchdog prints of the call that failed, or that the recorder keeps of it, shows the place of each rank.
@@ -58,7 +58,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     is_whole = stall.call.entered <= stacks.keys() and len(odd) == 1 and len(most) > 2
     return Hypothesis(
         headline_of("disagree.call-sites", call=stall.what, sides=made),
-        [*_shown(stacks, sides, places)],
+        [*_cite_sides(stacks, sides, places)],
         (
             Doubt(
                 say("disagree.places-on-purpose"), Confidence.HIGH if is_whole else Confidence.MEDIUM, Confidence.MEDIUM
@@ -81,14 +81,14 @@ def _stacks_of(facts: Facts, call: StuckCall) -> dict[int, FailedStack]:
         if event.rank is None or event.rank not in call.entered:
             continue
         if not isinstance(event, FailedStack):
-            told[event.place.source, event.rank] = _is_about(facts, call, event)
+            told[event.place.source, event.rank] = _is_of_call(facts, call, event)
         elif told.get((event.place.source, event.rank), False):
             found[event.rank].append(event)
     return {rank: stacks[0] for rank, stacks in found.items() if len({_own_path(s.frames) for s in stacks}) == 1}
 
 
-def _is_about(facts: Facts, call: StuckCall, event: Event) -> bool:
-    """True of a line about this call; a dump signal is about the first call of the default group that is not complete."""
+def _is_of_call(facts: Facts, call: StuckCall, event: Event) -> bool:
+    """True of a line about this call. A dump signal is about the first unfinished call of the default group."""
     number = (
         event.seq
         if isinstance(event, CallTimeout)
@@ -112,7 +112,7 @@ def _parting_places(paths: list[_Path]) -> list[str]:
     ]  # fmt: skip
 
 
-def _shown(
+def _cite_sides(
     stacks: Mapping[int, FailedStack], sides: list[tuple[Ranks, _Path]], places: Mapping[_Path, str]
 ) -> Iterable[Citation]:
     """The stack of the first rank or two of each side, the few first."""

@@ -30,9 +30,7 @@ from nccldoctor.words.names import call_title
 
 
 @rule(
-    CauseClass.MISSED_CALL,
-    refuted_by=say("refuted.same-counted", call="that number"),
-    before=CauseClass.DTYPE_MISMATCH,
+    CauseClass.MISSED_CALL, refuted_by=say("refuted.same-counted", call="that number"), before=CauseClass.DTYPE_MISMATCH
 )
 def judge(facts: Facts, _stall: ObservedStall) -> Hypothesis | None:
     """Ranks that are out of step, by the counters of their watchdogs alone."""

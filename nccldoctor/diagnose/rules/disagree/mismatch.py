@@ -133,11 +133,8 @@ def _from_dumps(facts: Facts, stall: ObservedStall, found: Mismatch) -> Hypothes
         frames = {}  # told only where the functions differ
     evidence: list[Citation] = [Entry(found.rows[r], _entry_words(facts, r, found, frames)) for r in shown]
     backing = {r for side in found.sides[:1] for r in side} - set(found.rows)
-    evidence += [
-        Line(e, say("waiting.timed-out", rank=e.rank, call=call_title(e.op, e.seq)))
-        for e in case.timeouts(found.seq)
-        if e.rank in backing
-    ][:2]
+    lines = [e for e in case.timeouts(found.seq) if e.rank in backing][:2]
+    evidence += [Line(e, say("waiting.timed-out", rank=e.rank, call=call_title(e.op, e.seq))) for e in lines]
     evidence += _size_complaints(facts)
     group = case.groups[found.group]
     row = found.rows[min(found.majority or found.rows)]

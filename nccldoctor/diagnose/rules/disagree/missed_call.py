@@ -91,11 +91,7 @@ def moved_calls(facts: Facts, stall: ObservedStall, way: Way) -> Hypothesis | No
     )
 
 
-_ALSO = {
-    Way.MISSED: "disagree.also-skipped",
-    Way.ADDED: "disagree.also-added",
-    Way.REPLACED: "disagree.also-replaced",
-}
+_ALSO = {Way.MISSED: "disagree.also-skipped", Way.ADDED: "disagree.also-added", Way.REPLACED: "disagree.also-replaced"}
 
 
 def departure_doubts(found: Sequence[Departure]) -> list[Doubt]:
@@ -112,11 +108,8 @@ def departure_doubts(found: Sequence[Departure]) -> list[Doubt]:
 def _first_pending(facts: Facts, found: Departure) -> StuckCall:
     """The first call of the group that does not complete, from the departure on."""
     group = found.group
-    pending = [
-        p
-        for p in facts.progress.by_group_rank.values()
-        if p.group == group and p.pending is not None and p.pending >= found.seq
-    ]
+    fronts = (p for p in facts.progress.by_group_rank.values() if p.group == group)
+    pending = [p for p in fronts if p.pending is not None and p.pending >= found.seq]
     seq = min((p.pending for p in pending if p.pending is not None), default=found.seq)
     key = ("collective", group, seq, 0)
     if key in facts.wait_graph.calls:

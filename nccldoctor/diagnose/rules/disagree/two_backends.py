@@ -1,4 +1,4 @@
-"""A rank waits in a call of another backend while its peers wait in this one: one deadlock over two groups.
+"""A rank waits in a call of another backend, its peers in this one: one deadlock over two groups.
 
 What it means: some ranks ask all others over gloo whether a value is finite, and the others reduce gradients over NCCL.
 How we know: counters show that the rank never issued the call of its peers, and its own traceback ends in a gloo call.
@@ -24,7 +24,7 @@ from nccldoctor.model.ranks import Ranks
 
 @rule(CauseClass.ORDER_INVERSION, refuted_by=say("refuted.began-after-timeouts"))
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
-    """Concludes that the absent ranks wait for their peers in a call of another group, while these wait in this one; the few are named."""
+    """Concludes that the absent ranks wait for their peers in a call of another group; the few are named."""
     call, absent = stall.call, stall.named
     if stall.kind is not StallKind.ABSENT or call is None or next(timeouts_of(facts, call), None) is None:
         return None

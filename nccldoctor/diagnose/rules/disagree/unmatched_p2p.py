@@ -42,12 +42,8 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     if not one_ended:
         return None
     breaks = [item for item in find_order_breaks(facts, one_ended) if item.call.pair is not None]
-    short = {
-        rank: call
-        for call in one_ended
-        for rank in call.missing | call.queued
-        if has_one_transfer_fewer(facts, call, rank)
-    }
+    absent = [(rank, call) for call in one_ended for rank in call.missing | call.queued]
+    short = {rank: call for rank, call in absent if has_one_transfer_fewer(facts, call, rank)}
     if len(short) == 1:  # a count decides where the rank's own past misleads, because the calls before differ
         breaks = [b for b in breaks if b.rank in short]
     ranks = Ranks(b.rank for b in breaks) or Ranks(short)

@@ -56,11 +56,8 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         if p.row >= 0
     ]
     peers = [(r, facts.progress.by_group_rank.get((call.group, r))) for r in list(call.completed)[:2]]
-    done = [
-        Entry(front.row, say("inside.finished-on-peer", rank=r, number=front.completed))
-        for r, front in peers
-        if front is not None and front.row >= 0
-    ]
+    known = [(r, front) for r, front in peers if front is not None and front.row >= 0]
+    done = [Entry(p.row, say("inside.finished-on-peer", rank=r, number=p.completed)) for r, p in known]
     is_recorded = all(p.row >= 0 for p in progress.values())
     doubts = [] if waiting else [Doubt.at_most(Confidence.MEDIUM, say("inside.no-peer-waits", ranks=stopped))]
     if not is_recorded:
@@ -90,11 +87,8 @@ def _is_mere_snapshot(facts: Facts, call: StuckCall) -> bool:
 
     Devices do not stop by the dozen: such dumps show one running job at different moments. Two of a larger job may well have stopped.
     """
-    behind = [
-        s.call.inside
-        for s in facts.stalls
-        if s.kind is StallKind.FULL and s.call is not None and 0 < len(s.call.inside) <= len(s.call.completed)
-    ]
+    calls = (s.call for s in facts.stalls if s.kind is StallKind.FULL and s.call is not None)
+    behind = [call.inside for call in calls if 0 < len(call.inside) <= len(call.completed)]
     together = call.inside.union(*behind)
     return bool(together - call.inside) and 4 * len(together) > len(facts.case.world)
 
@@ -104,10 +98,8 @@ def _is_holding_up_peers(facts: Facts, call: StuckCall, stopped: Ranks) -> bool:
 
     Example: rank 3 does not complete ALLREDUCE #18; ranks 0-2 wait in BROADCAST #7, which rank 3 has not even issued.
     """
-    gap = (
-        max((f.completed for f in facts.progress.by_group_rank.values() if f.group == call.group), default=call.seq)
-        - call.seq
-    )
+    done = (f.completed for f in facts.progress.by_group_rank.values() if f.group == call.group)
+    gap = max(done, default=call.seq) - call.seq
     waited_for = any(c.missing & stopped for c in _calls_waiting_for(facts, call))
     return gap >= FAR_BEHIND or waited_for or _was_done_long_ago(facts, call)
 
@@ -144,11 +136,8 @@ def _has_issued_more(facts: Facts, call: StuckCall, rank: int) -> bool:
 
 def _calls_waiting_for(facts: Facts, call: StuckCall) -> list[StuckCall]:
     """Calls in which peers that passed this one wait for a rank inside it."""
-    found = [
-        c
-        for c in facts.wait_graph.calls.values()
-        if c.key != call.key and c.blockers & call.inside and c.inside - call.inside
-    ]
+    others = (c for c in facts.wait_graph.calls.values() if c.key != call.key)
+    found = [c for c in others if c.blockers & call.inside and c.inside - call.inside]
     return sorted(found, key=lambda c: (facts.issued_at.get(c.key, 0.0), c.key))
 
 

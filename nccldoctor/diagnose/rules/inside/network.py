@@ -35,22 +35,16 @@ UNANSWERED = 12
 
 _KERNEL = {"nic": "network adapter error", "link-down": "the link went down", "pcie": "PCIe error"}
 
-_IB = {
-    "setup": "a connection couldn't be set up",
-    "stall": "work never completed",
-}
+_IB = {"setup": "a connection couldn't be set up", "stall": "work never completed"}
 
 
 @rule(CAUSE, refuted_by=say("refuted.peer-ended-first"))
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The first transport error that nobody's end explains."""
     found = [f for f in facts.failures if f.cause is CAUSE]
-    ended = [
-        f
-        for f in facts.failures
-        if (f.cause in (CauseClass.DIED, CauseClass.RAISED) and f.ranks and f.certain)
-        or any(isinstance(e, SchedulerEvent) and e.what == "node-failure" for e in f.events)
-    ]
+    ended = any(f.cause in (CauseClass.DIED, CauseClass.RAISED) and f.ranks and f.certain for f in facts.failures)
+    words = (e for f in facts.failures for e in f.events if isinstance(e, SchedulerEvent))
+    ended = ended or any(word.what == "node-failure" for word in words)
     if not found or (ended and not any(isinstance(e, IbError) and e.is_of_own_end for e in found[0].events)):
         return None
     first = found[0]
@@ -61,11 +55,8 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         return None
     ports = [e for e in first.events if (isinstance(e, IbError) and e.is_of_own_end) or isinstance(e, KernelEvent)]
     evidence: list[Citation] = [Line(e, _says(e), observer=_observer(e)) for e in first.events[:6]]
-    evidence += [
-        Line(e, say("inside.nccl-error", rank=e.rank, code=e.code))
-        for e in facts.case.of(NcclError)
-        if e.rank not in first.ranks
-    ][:2]
+    others = [e for e in facts.case.of(NcclError) if e.rank not in first.ranks]
+    evidence += [Line(e, say("inside.nccl-error", rank=e.rank, code=e.code)) for e in others[:2]]
     evidence.append(Waiting(stall.call))
     doubts = [] if ports else [Doubt.at_most(Confidence.MEDIUM, say("inside.no-port-error"))]
     if len(first.ranks) != 1:
@@ -81,7 +72,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
 
 
 def _is_felt(facts: Facts, failure: Failure) -> bool:
-    """True where links went down and ranks of those hosts complain of their peers, as gloo does without a number of the call."""
+    """True where links went down and ranks of those hosts complain of their peers, as gloo does."""
     links = [e for e in failure.events if isinstance(e, KernelEvent) and e.what == "link-down"]
     return bool(links) and any(facts.liveness.activity(r).secondary_errors for r in failure.suspects)
 
@@ -168,11 +159,8 @@ def _what(event: Event) -> str:
     if isinstance(event, KernelEvent):
         return _KERNEL.get(event.what, f"kernel message ({event.what.replace('-', ' ')})")
     if isinstance(event, IbError):
-        return (
-            _error_alone(event)
-            + (f" on {event.hca}" if event.hca else "")
-            + (f", to {event.peer}" if event.peer else "")
-        )
+        where = (f" on {event.hca}" if event.hca else "") + (f", to {event.peer}" if event.peer else "")
+        return _error_alone(event) + where
     return _error_alone(event)
 
 

@@ -25,10 +25,7 @@ from nccldoctor.events import CallTimeout
 from nccldoctor.model import CauseClass, Confidence, Doubt
 
 
-@rule(
-    CauseClass.UNFINISHED,
-    refuted_by=say("refuted.member-elsewhere", call="the call"),
-)
+@rule(CauseClass.UNFINISHED, refuted_by=say("refuted.member-elsewhere", call="the call"))
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """Concludes that a call hangs although no member is shown to be missing."""
     call = stall.call

@@ -425,7 +425,7 @@ def _store_gave_up(facts: Facts) -> Hypothesis | None:
 
 
 def _without_a_rank(errors: Sequence[StoreError], rendezvous: Sequence[RendezvousError], missing: int) -> str:
-    """What kept the job from coming up, where no rank is known; a scheduler that could not start a task says why."""
+    """What kept the job from coming up, where no rank is known. A scheduler says why a task did not start."""
     failed = next((e for e in rendezvous if e.what == "launch-failed"), None)
     if failed is not None:
         return say("setup.launch-failed", node=failed.node or "", why=failed.message.rpartition(": ")[2][:80])

@@ -96,7 +96,7 @@ def _late_entry(facts: Facts, call: StuckCall) -> Hypothesis | None:
 
 
 def _is_late(entry: Bounds, usual: float, deadline: float, is_pair: bool) -> bool:
-    """True of an entry after the timeout of the first member, or of one that kept the others waiting too long."""
+    """True of an entry after the first member's timeout, or of one that kept the others waiting too long."""
     if entry.known_by == "silent timer":
         return entry.latest > deadline and entry.is_surely_after(usual, SLACK)
     return entry.earliest > deadline or (not is_pair and entry.earliest - usual > (deadline - usual) / 2)
@@ -110,7 +110,7 @@ def _came_late(facts: Facts, call: StuckCall, late: Ranks, since: float) -> Iter
         if entry.known_by == "recorder":
             yield Entry(rows[rank], say("slow.came-late", rank=rank, late=entry.earliest - since))
             continue
-        shown = next((span for span in facts.tracks.of(rank).spans if span.key == call.key), None)
+        shown = next((span for span in facts.tracks.track(rank).spans if span.key == call.key), None)
         if shown is not None and shown.event is not None:
             is_silent = entry.known_by == "silent timer"
             says = "slow.timer-silent" if is_silent else "slow.came-late"
@@ -118,7 +118,7 @@ def _came_late(facts: Facts, call: StuckCall, late: Ranks, since: float) -> Iter
 
 
 def _on_time(facts: Facts, entries: Mapping[int, Bounds], deadline: float) -> Ranks:
-    """The ranks that had made their newest call by the deadline: that on record, in any group, else the stuck one."""
+    """The ranks that had made their newest call by the deadline: the one on record, else the stuck one."""
     ranks, created = facts.case.call_rank, facts.case.calls.created_ns / 1e9
     known = created > 0
     recorded = Ranks({*ranks[known].tolist()} - {*ranks[known & (created > deadline)].tolist()})
@@ -193,8 +193,8 @@ def _is_surely_later(facts: Facts, event: Event) -> bool:
 
 
 def _alarm_by_clock_of(facts: Facts, rank: int | None) -> float:
-    """The first complaint by a clock that is known to go with that of a rank; NaN where there is none."""
-    alarms = (e for own in facts.liveness.by_rank.values() for e in own.alarms if facts.case.share_clock(rank, e.rank))
+    """The first complaint by a clock that goes with that of a rank; NaN where there is none."""
+    alarms = (e for own in facts.liveness.by_rank.values() for e in own.alarms if facts.case.has_clock_of(rank, e.rank))
     return min((at for e in alarms if not math.isnan(at := facts.liveness.time(e))), default=math.nan)
 
 
@@ -263,11 +263,8 @@ def _still_preparing_data(facts: Facts) -> Hypothesis | None:
     cut = [e for e in facts.case.of(ExceptionRaised) if not e.type and not e.logged]
     if not cut or facts.liveness.first_alarm is not None or facts.failures:
         return None
-    bars = [
-        e
-        for e in facts.case.of(Progress)
-        if (e.label or "").startswith(_PREPARES) and e.step is not None and e.total is not None and e.step < e.total
-    ]
+    preparing = (e for e in facts.case.of(Progress) if (e.label or "").startswith(_PREPARES))
+    bars = [e for e in preparing if e.step is not None and e.total is not None and e.step < e.total]
     for bar in bars[-1:]:
         spent = elapsed_seconds(bar.text)
         limit = next((n for n in LIMITS if abs(spent - n) <= n // 50), None)

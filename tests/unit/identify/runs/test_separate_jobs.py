@@ -396,11 +396,11 @@ def test_a_wait_of_hours_is_no_pause(tmp_path: Path) -> None:
 
 def test_of_two_jobs_on_other_hosts_the_later_failure_is_diagnosed_however_few_lines_tell_of_it(tmp_path: Path) -> None:
     row = "srun: error: {h}: task {r}: Exited with exit code 1\n"
-    for name, host, hour, ranks in (("attempt_0", "n1", "03", range(4)), ("attempt_1", "n2", "04", range(2))):
+    for name, host, hour, ranks in (("monday", "n1", "03", range(4)), ("tuesday", "n2", "04", range(2))):
         (tmp_path / name).mkdir()
         rows = "".join(row.format(h=host, r=r) for r in range(4))
         text = failed(
-            *ranks, hour=hour, seq=7 if name == "attempt_0" else 9, text=STEP.format(r=0, at=f"{hour}:00:00", step=1)
+            *ranks, hour=hour, seq=7 if name == "monday" else 9, text=STEP.format(r=0, at=f"{hour}:00:00", step=1)
         )
         (tmp_path / name / "slurm.out").write_text(text + rows)
-    assert paths(tmp_path) == {"attempt_1/slurm.out"}
+    assert paths(tmp_path) == {"tuesday/slurm.out"}

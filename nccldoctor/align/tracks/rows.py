@@ -6,22 +6,24 @@ import math
 from collections.abc import Iterator
 
 from nccldoctor.align.descriptions import describe, describe_group
-from nccldoctor.align.facts import Facts
+from nccldoctor.align.facts import Facts, align
 from nccldoctor.align.tracks.spans import Span
+from nccldoctor.identify.case import Case
 from nccldoctor.model import Place
-from nccldoctor.model.tracks import TrackRow
+from nccldoctor.model.standings import TrackRow
 
 
-def track_rows(facts: Facts) -> Iterator[TrackRow]:
-    """What each rank did, rank by rank, oldest first; one row that says why nothing is known where that is so."""
+def track_rows(case: Case) -> Iterator[TrackRow]:
+    """What each rank of a case did, oldest first; one row that says why, where nothing is known."""
+    facts = align(case)
     for rank in facts.case.world:
-        track = facts.tracks.of(rank)
-        yield from (_row(facts, rank, span) for span in track.spans)
+        track = facts.tracks.track(rank)
+        yield from (_row_of_span(facts, rank, span) for span in track.spans)
         if track.silence:
             yield TrackRow(rank, "silent", track.silence, None, None, -math.inf, math.inf, "", None)
 
 
-def _row(facts: Facts, rank: int, span: Span) -> TrackRow:
+def _row_of_span(facts: Facts, rank: int, span: Span) -> TrackRow:
     call = facts.wait_graph.calls[span.key] if span.key is not None else None
     return TrackRow(
         rank,
@@ -32,11 +34,11 @@ def _row(facts: Facts, rank: int, span: Span) -> TrackRow:
         span.began.earliest,
         span.began.latest,
         span.began.known_by,
-        _place(facts, span),
+        _shown_at(facts, span),
     )
 
 
-def _place(facts: Facts, span: Span) -> Place | None:
+def _shown_at(facts: Facts, span: Span) -> Place | None:
     calls, dumps = facts.case.calls, facts.case.dumps
     if span.row < 0:
         return span.event.place if span.event is not None else None
