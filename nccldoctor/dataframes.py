@@ -303,7 +303,7 @@ def tracks(case: Case) -> pd.DataFrame:
     """
     import pandas as pd
 
-    from nccldoctor.align.tracks.rows import track_rows
+    from nccldoctor.summarise.standings import track_rows
 
     rows = list(track_rows(case))
     bounds = {name: [getattr(row, name) for row in rows] for name in ("earliest", "latest")}

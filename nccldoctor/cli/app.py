@@ -141,11 +141,11 @@ def inspect(
       nccldoctor inspect logs/ --tracks
     """
     from nccldoctor import pipeline
-    from nccldoctor.align.tracks.rows import track_rows
     from nccldoctor.cli import recorded_entry
     from nccldoctor.reports import inspect, json_document
     from nccldoctor.reports.terminal.inspected import inspected_text
     from nccldoctor.reports.terminal.tracks import tracks_text
+    from nccldoctor.summarise.standings import track_rows
 
     with terminal.Waiting() as waiting:
         case = pipeline.read(paths, rank_from=rank_from, workers=workers, on_progress=waiting)

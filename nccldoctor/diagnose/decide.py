@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from nccldoctor.align.descriptions import describe, op_of, stalled_of
 from nccldoctor.align.facts import Facts
+from nccldoctor.align.stalls import StallKind
 from nccldoctor.attempts import Broken
 from nccldoctor.diagnose.confidence import strongest_first
 from nccldoctor.diagnose.hypothesis import MOST_QUOTES, Conclusion
@@ -73,6 +74,8 @@ def _with_open_stalls(proposals: Sequence[Proposals]) -> list[Proposals]:
     Example: the GPU of rank 14 stopped, and of rank 9, which others wait for, there is no record.
     """
     kept = _without_explained([p.best for p in proposals])
+    # the one absent from another stall is not known, and may be at fault as well
+    kept += [p.best for p in proposals if p.stall.kind is StallKind.ABSENT and p.best not in kept]
     unsure = [c for c in kept if c.confidence_in.ranks not in (Confidence.HIGH, Confidence.MEDIUM)]
     found = []
     for proposal in proposals:

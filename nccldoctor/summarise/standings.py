@@ -1,4 +1,4 @@
-"""Folds the ranks of a job into few rows of ranks that stand alike; every picture draws these rows.
+"""Says where ranks stand: few rows of ranks that stand alike, and the track of each rank.
 
 Example: rank 394 is in no call, 7 tensor-parallel peers wait for it, 24 ranks of the same pipeline wait for those, and 480 ranks wait in
 data-parallel groups behind them. 512 ranks make four rows.
@@ -6,21 +6,25 @@ data-parallel groups behind them. 512 ranks make four rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from nccldoctor.align.facts import Facts
+from nccldoctor.align.descriptions import describe, describe_group
+from nccldoctor.align.facts import Facts, align
 from nccldoctor.align.first_pending import Key
 from nccldoctor.align.stack_activity import wait_of
+from nccldoctor.align.tracks.spans import Span
 from nccldoctor.align.wait_times import known_times, last_issued, time_of_exit, timed_out_or_ended
 from nccldoctor.events import Stack
-from nccldoctor.model import RankState, Role
+from nccldoctor.identify.case import Case
+from nccldoctor.model import Place, RankState, Role
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.stack_frames import innermost
-from nccldoctor.model.standings import Involvement, RankWait, Standing, WaitedCall
+from nccldoctor.model.standings import Involvement, RankWait, Standing, TrackRow, WaitedCall
 from nccldoctor.words.lists import or_list
 
 ROWS = 24
@@ -212,3 +216,36 @@ def _common_call(calls: Sequence[WaitedCall | None]) -> WaitedCall | None:
     """The call of the first rank, with the groups of all: each waits in one of its own."""
     groups = dict.fromkeys(group for call in calls if call is not None for group in call.groups)
     return replace(calls[0], groups=tuple(groups)) if calls[0] is not None else None
+
+
+def track_rows(case: Case) -> Iterator[TrackRow]:
+    """What each rank of a case did, oldest first; one row that says why, where nothing is known."""
+    facts = align(case)
+    for rank in facts.case.world:
+        track = facts.tracks.track(rank)
+        yield from (_row_of_span(facts, rank, span) for span in track.spans)
+        if track.silence:
+            yield TrackRow(rank, "silent", track.silence, None, None, -math.inf, math.inf, "", None)
+
+
+def _row_of_span(facts: Facts, rank: int, span: Span) -> TrackRow:
+    call = facts.wait_graph.calls[span.key] if span.key is not None else None
+    return TrackRow(
+        rank,
+        span.doing.value,
+        describe(facts, call) if call is not None else span.what,
+        describe_group(facts, call.group) if call is not None else None,
+        call.seq if call is not None else None,
+        span.began.earliest,
+        span.began.latest,
+        span.began.known_by,
+        _shown_at(facts, span),
+    )
+
+
+def _shown_at(facts: Facts, span: Span) -> Place | None:
+    calls, dumps = facts.case.calls, facts.case.dumps
+    if span.row < 0:
+        return span.event.place if span.event is not None else None
+    dump = dumps[calls.dump[span.row]]
+    return Place(dump.source, dump.path, entry=int(calls.entry[span.row]))

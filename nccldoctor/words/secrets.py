@@ -84,8 +84,7 @@ _CUT_OFF = lazy(
     + r"(?:gh[opsur]_|github_pat_|gl(?:pat|dt|rt)-|sk-(?:proj|ant|svcacct|admin)-|[sr]k_live_|xox[abeoprs]-|nvapi-"
     r"|pypi-|npm_|gsk_|dckr_[op]at_|do[opr]_v1_|hv[sbr]\.|gl(?:c|sa)_|wandb_v\d_|dapi|A[KS]IA|AIza|ya29\.|eyJ|SG\.|pplx-|xai-|tskey-"
     r"|lin_api_|figd_|ntn_|shp(?:at|ca|pa|ss)_|sntry[su]_|pul-|PMAK-|pcsk_|NRAK-|r8_|rpa_|api_org_)(?=[\w.=+/-]{0,200}\d)"
-    r"[\w.=+/-]{6,400}$"
-    + "|" + _BEGIN + r"hf_(?=[A-Za-z0-9]{0,33}\d)(?=[A-Za-z0-9]{0,33}[A-Z])(?=[A-Za-z0-9]{0,33}[a-z])[A-Za-z0-9]{6,34}$"
+    r"[\w.=+/-]{6,400}$|" + _BEGIN + r"hf_(?=[A-Za-z0-9]{0,33}\d)(?=[A-Za-z0-9]{0,33}[A-Z])(?=[A-Za-z0-9]{0,33}[a-z])[A-Za-z0-9]{6,34}$"
 )  # fmt: skip
 """A token whose end was cut off with the text: a parser keeps so many characters of a line."""
 _RANDOM = lazy(r"[A-Za-z0-9]{16,400}")

@@ -66,7 +66,8 @@ def rank_label(text: bytes) -> Callable[[str], list[tuple[Mark, str]]] | None:
                 continue
             others.append(at)
             m = None if mark.is_native else _LABEL.match(body)
-            if m is not None and not _COUNTER.match(m["word"]):
+            is_frame = m is not None and m["open"] == "#" and not m["word"]  # "#3 step from loop.py:418" of a stack
+            if m is not None and not is_frame and not _COUNTER.match(m["word"]):
                 seen = forms[m["open"], m["word"], m["size"] is not None, m["close"]]
                 seen.at.append(at)
                 seen.numbers.append(int(m["number"]))

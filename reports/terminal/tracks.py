@@ -31,11 +31,11 @@ def tracks_text(rows: Iterable[TrackRow], width: int) -> str:
     blocks = []
     for alike in tracks.values():
         head = ranks_phrase(Ranks(track[0].rank for track in alike))
-        blocks.append("".join(f"{text}\n" for text in (head, *_lines(alike, width))))
+        blocks.append("".join(f"{text}\n" for text in (head, *_track_lines(alike, width))))
     return "\n".join(blocks)
 
 
-def _lines(alike: Sequence[Sequence[TrackRow]], width: int) -> Iterator[str]:
+def _track_lines(alike: Sequence[Sequence[TrackRow]], width: int) -> Iterator[str]:
     cells = [
         (_began(same), row.doing, line(row.what, 120), row.known_by, line(str(row.where or ""), 120))
         for row, same in zip(alike[0], zip(*alike, strict=True), strict=True)

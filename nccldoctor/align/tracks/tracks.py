@@ -54,7 +54,17 @@ class Tracks:
         """When a waiting rank, or the first one, issued a stuck call; :data:`NEVER_PRINTED` where nothing says it."""
         if call.row >= 0:
             return float(self._case.calls.created_ns[call.row]) / 1e9
-        return min((e.latest for e in self.entries(call).values() if math.isfinite(e.latest)), default=NEVER_PRINTED)
+        began: dict[int, float] = {}
+        for event in self._case.timeouts(
+            call.seq
+        ):  # of lines with one number, a watchdog prints that of the oldest call first
+            if (
+                event.rank is not None
+                and event.rank in call.inside
+                and not math.isnan(at := self._liveness.time(event))
+            ):
+                began.setdefault(event.rank, at - (event.ran_ms or 0) / 1e3)
+        return min(began.values(), default=NEVER_PRINTED)
 
     def limit(self, call: StuckCall) -> float:
         """The seconds after which a watchdog gives up on a call; NaN where no line and no record says it."""

@@ -232,7 +232,7 @@ class _Attempt(Struct):
 
     def listen(self, at: float, second: float) -> None:
         """Add the time of a line."""
-        silence = second - self.heard
+        silence = second - self.heard if math.isfinite(self.heard) else 0.0  # before the first line lies no silence
         if silence > self.silence or (silence > BREAK and self.resumed <= max(self.gone.values(), default=-math.inf)):
             self.resumed, self.silence = at, silence
         self.heard = second if second > self.heard else self.heard

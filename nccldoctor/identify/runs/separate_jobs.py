@@ -412,7 +412,7 @@ _ANY_TIME = {
 }
 _SAME_TIME = {
     _is_at_other_times: "its ranks do the same steps at a different time",
-    _is_in_other_calls: "its ranks gave up on other calls",
+    _is_in_other_calls: "its ranks timed out in other calls",
 }
 """How units of two jobs differ, whenever they ran, and where they ran at the same time; and what a gap says of it."""
 

@@ -225,13 +225,12 @@ def test_an_abort_of_which_no_stderr_was_read_may_have_another_cause() -> None:
 
 
 def test_a_stack_is_no_end_of_a_log() -> None:
-    """The launcher's end of the log is left: why rank 2 aborted stood above, and its stack does not say that its log stops."""
+    """The launcher's end of the log is left: why rank 2 aborted stood above, its own watchdog perhaps, and its stack is no log."""
     stack = (
         'Process 4713: python train.py\nPython v3.11.7\n\nThread 4713 (idle): "MainThread"\n    loss (train.py:74)\n'
     )
     ruling = read({"job.log": torchrun(2, -6, {0: -15, 1: -15, 3: -15}), "stacks/pyspy_rank2.txt": stack})
-    assert (ruling.cause, ruling.ranks) == ("died", "2"), str(ruling)
-    assert ruling.sure < 3, str(ruling)
+    assert (ruling.cause, ruling.blamed) == ("undetermined", set()), str(ruling)
 
 
 @pytest.mark.parametrize("scenario", ["no_data", "compile_skew", "killed", "uncaught"])

@@ -518,7 +518,8 @@ def test_a_rank_of_sglang_that_loaded_and_waited_for_others_is_no_culprit() -> N
 
 LOST_TASKS = (
     "E1122 18:37:18.972151    9577 coordination_service.cc:1549] [78] Use error polling to propagate the following error to all "
-    "tasks: UNAVAILABLE: The following tasks are unhealthy (stopped sending heartbeats):\n1\n2\nThe tasks have crashed. Check the task logs.\n"
+    "tasks: UNAVAILABLE: The following tasks are unhealthy (stopped sending heartbeats):\n1\n2\n"
+    "The tasks have crashed. Check the task logs.\n"
 )
 
 

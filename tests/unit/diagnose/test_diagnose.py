@@ -18,6 +18,7 @@ from nccldoctor.align.stalls import StallKind
 from nccldoctor.diagnose.diagnose import diagnose
 from nccldoctor.events import (
     KINDS,
+    AbortStuck,
     AbsenceReport,
     AbsenceWarning,
     BlockingWaitTimeout,
@@ -196,6 +197,7 @@ FIELDS: dict[type[Event], dict[str, st.SearchStrategy[Any]]] = {
     },
     BlockingWaitTimeout: {"op": st.just("BROADCAST"), "seq": SEQ},
     WorkStatus: {"failed": SEQ, "last_enqueued": NUMBER, "last_completed": NUMBER},
+    AbortStuck: {"ran_ms": NUMBER},
     DumpSignal: {"last_enqueued": NUMBER, "last_completed": NUMBER, "from_rank": st.sampled_from((None, 0, 9))},
     HeartbeatStuck: {},
     DesyncReport: {"laggards": SOME, "seq": NUMBER},

@@ -38,7 +38,7 @@ def test_a_state_of_unknown_name_accuses_nobody(tmp_path: Path, ranks: int) -> N
 
 def test_the_same_dumps_with_known_states_show_who_is_behind(tmp_path: Path) -> None:
     """The near miss: in a state that PyTorch writes, the same entries stand still on rank 2."""
-    content = RecordedRank(2, world(4)).calls(6).content()
+    content = RecordedRank(2, world(4)).calls(8).content()
     dumps(tmp_path, 4, {})
     (tmp_path / "nccl_trace_rank_2").write_bytes(pickle.dumps(content, protocol=2))
     assert str(nccldoctor.analyze(tmp_path).verdict.ranks) == "2"

@@ -211,7 +211,7 @@ def test_ranks_that_gave_up_on_other_calls_are_of_another_job(tmp_path: Path) ->
         lines = "".join(caught(r, f"03:20:0{r}", seq) for r in range(3))
         (tmp_path / f"{name}.log").write_text(lines)
     ((_, why),) = parted(tmp_path)
-    assert why == "its ranks gave up on other calls"
+    assert why == "its ranks timed out in other calls"
 
 
 def test_ranks_in_other_processes_are_of_another_job(tmp_path: Path) -> None:

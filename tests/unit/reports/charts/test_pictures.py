@@ -451,7 +451,7 @@ def test_the_timeline_flags_the_fault_and_dashes_what_no_file_holds() -> None:
 
     assert picture is not None
     assert any("Xid 79" in flag.label for flag in picture.flags)
-    assert [bar.is_calculated for bar in picture.bars] == [False, True]
+    assert {bar.is_calculated for bar in picture.bars} == {False, True}
     assert "calculated" in html.page(incident("hardware").diagnosis)
 
 

@@ -8,8 +8,9 @@ import pytest
 from builders.diagnoses.bundled import SAMPLES, incident
 from msgspec.structs import replace
 
-from nccldoctor.model import Diagnosis
+from nccldoctor.model import Diagnosis, Stalled
 from nccldoctor.model.figures import Timeline
+from nccldoctor.model.standings import WaitedCall
 from nccldoctor.reports.page import facts
 from nccldoctor.reports.parts import incident_facts, incident_time
 from nccldoctor.words import times
@@ -48,6 +49,11 @@ def test_an_event_of_the_story_stands_at_its_time_in_the_timeline(name: str) -> 
             assert not differ(told, printed(at, diagnosis.timeline, told)), where
 
 
+def is_of(waited: WaitedCall, call: Stalled) -> bool:
+    """True where ranks wait in this very call, and in no call of another group with the same number."""
+    return not waited.groups or any(str(call.group) in label.split() for label in waited.groups)
+
+
 @pytest.mark.parametrize("name", SAMPLES)
 def test_the_stall_begins_at_one_time_in_facts_timeline_and_table(name: str) -> None:
     diagnosis = incident(name).diagnosis
@@ -60,7 +66,11 @@ def test_the_stall_begins_at_one_time_in_facts_timeline_and_table(name: str) -> 
     assert any(began in f"{fact.value} {fact.detail}" for fact in facts.four(diagnosis))
     if timeline is not None and timeline.began is not None:
         assert not differ(call.since, printed(timeline.began, timeline, call.since), SHOWN)
-        in_call = [s.since for s in diagnosis.standings if s.call is not None and s.call.seq == call.seq and s.since]
+        in_call = [
+            s.since
+            for s in diagnosis.standings
+            if s.call is not None and s.call.seq == call.seq and is_of(s.call, call) and s.since
+        ]
         for since in in_call:
             assert not printed(since, timeline, call.since) < printed(timeline.began - SHOWN, timeline, call.since)
 
