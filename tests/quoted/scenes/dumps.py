@@ -40,7 +40,7 @@ def late_entry(rng: Random) -> Quoted:
     return Quoted("straggler", (late,), dumped(*recorders))
 
 
-@scene("rules/slow/straggler._late_entry: slow.freed-by-timeout")
+@scene("rules/slow/straggler._doubts_of_entry: slow.freed-by-timeout")
 def freed_by_timeout(rng: Random) -> Quoted:
     """One rank issued the last call a second after the limit: the end of its peers may have freed it."""
     size = rng.choice([4, 8])
@@ -51,7 +51,7 @@ def freed_by_timeout(rng: Random) -> Quoted:
     return Quoted("straggler", (late,), dumped(*recorders))
 
 
-@scene("rules/slow/straggler._late_entry: slow.as-many-early")
+@scene("rules/slow/straggler._doubts_of_entry: slow.as-many-early")
 def late_of_two(rng: Random) -> Quoted:
     """Of two ranks one came after the limit."""
     late = rng.randrange(2)

@@ -86,9 +86,7 @@ def ready_and_a_gap(rng: Random) -> Quoted:
     return Quoted("not-arrived", (gap,), {"job.log": f"{STALL}[1,0]<stderr>:grads_1 [ready ranks: {came}]\n"})
 
 
-@scene(
-    "rules/slow/straggler._reported_slow: slow.reported-slower", "rules/slow/straggler._reported_slow: slow.one-tool"
-)
+@scene("rules/slow/reported_slow.judge: slow.reported-slower", "rules/slow/reported_slow.judge: slow.one-tool")
 def tool_finds_a_slow_rank(rng: Random) -> Quoted:
     """NVRx compares the kernels of all ranks."""
     world = rng.choice([4, 8])

@@ -88,7 +88,7 @@ def steps_after_look(rng: Random) -> Quoted:
     return Quoted("none", (), stacks | {"train.log": lines})
 
 
-@scene("rules/absent/by_stacks._doubts_of_all: _why_it_may_end")
+@scene("rules/absent/by_stacks._doubts_of_all: several or doubts.wait-may-end")
 def one_look_at_waiters(rng: Random) -> Quoted:
     """One look: every rank waits in the same reduction."""
     return Quoted("unfinished", (), looks(rng.choice([4, 6]), {}, rng.randrange(20, 60), times=1))
