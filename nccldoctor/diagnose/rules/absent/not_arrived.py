@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from nccldoctor.align.exits import can_precede_alarm
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import StallKind
 from nccldoctor.diagnose.citations import Citation, Line, Waiting, is_cited
@@ -80,10 +81,12 @@ def _is_only_one_unread(facts: Facts, silent: Ranks) -> bool:
     """True of one rank of which nothing was read. All others left something, one gave up, and none lost a connection."""
     read = facts.liveness.dumped | facts.liveness.logged
     is_alone = len(facts.stalls) == len(silent) == 1 and frozenset(facts.case.world - silent) <= read
-    lost = any(e.code == "ncclRemoteError" for e in facts.case.of(NcclError)) or any(
-        e.echo for e in facts.case.of(SocketError)
+    lost = (
+        [e for e in facts.case.of(NcclError) if e.code == "ncclRemoteError"],
+        [e for e in facts.case.of(SocketError) if e.echo],
     )
-    return is_alone and not silent & read and facts.liveness.first_alarm is not None and not lost
+    lost_first = any(can_precede_alarm(facts.liveness, e) for of_kind in lost for e in of_kind)
+    return is_alone and not silent & read and facts.liveness.first_alarm is not None and not lost_first
 
 
 def _never_issued(facts: Facts, stall: ObservedStall, alive: Ranks, more_doubts: Sequence[Doubt] = ()) -> Hypothesis:

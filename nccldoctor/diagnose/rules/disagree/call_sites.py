@@ -89,13 +89,8 @@ def _stacks_of(facts: Facts, call: StuckCall) -> dict[int, FailedStack]:
 
 def _is_of_call(facts: Facts, call: StuckCall, event: Event) -> bool:
     """True of a line about this call. A dump signal is about the first unfinished call of the default group."""
-    number = (
-        event.seq
-        if isinstance(event, CallTimeout)
-        else event.failed
-        if isinstance(event, WorkStatus)
-        else (getattr(event, "last_completed", None) or 0) + 1
-    )
+    named = event.failed if isinstance(event, WorkStatus) else getattr(event, "seq", None)
+    number = (event.last_completed or 0) + 1 if isinstance(event, DumpSignal) else named
     return number == call.seq and group_of(facts.case, event) == call.group
 
 
