@@ -116,7 +116,7 @@ def _learn_processes(parsed: Sequence[Parsed], files: _FileRanks, processes: Pro
 def _without_ranks_of_pids(parsed: Sequence[Parsed]) -> Sequence[Parsed]:
     """``stack.41.txt`` of process 41, as the stack itself says: the number in the name is no rank.
 
-    Unless a file beside it has a stack of another number than its name: ``task_0.txt`` to ``task_3.txt`` are of process 1 in four pods.
+    Not so where a file next to it disagrees: ``task_0.txt`` to ``task_3.txt`` all hold a stack of process 1, each of its own pod.
     """
     told = {
         one.source.id: [e.pid == one.source.rank for e in one.events if _is_of_stack_tool(e) and e.pid is not None]

@@ -54,7 +54,7 @@ def find_skews(
     """The clocks that differ from most by :data:`NOTICED` seconds or more, by host, else by equal difference."""
     offsets = _offsets_of_ranks(batch, call_rank, call_group, batch.calls.completed_ns)
     if not (batch.calls.completed_ns > 0).any():
-        # whoever was later than the limit in a call that ended has another clock
+        # the call ended, so a rank that seems later than its limit has a different clock
         limit = int(batch.calls.timeout_ms.max(initial=0)) / 1e3
         told = _offsets_of_ranks(batch, call_rank, call_group, batch.calls.created_ns)
         offsets = {rank: own for rank, own in told.items() if 0 < limit < abs(own[0])}

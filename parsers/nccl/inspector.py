@@ -127,7 +127,7 @@ class KernelTime(Struct, frozen=True):
 
 
 _TIMED = lazy(r"^((?:AllReduce|AllGather|ReduceScatter)\b.{0,200}) on GPU ?(\d{1,4}): (\d[\d.e+]{0,20}) microseconds$")
-"""Calls that nobody finishes before all have come: whoever is there first runs longest."""
+"""Calls that end only when all ranks have entered: the first rank to enter runs the longest."""
 
 
 def kernel_time(note: Note) -> KernelTime | None:

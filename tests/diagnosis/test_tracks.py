@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from builders.jobs.verdicts import read, told_to_dump, torchrun
@@ -44,9 +45,9 @@ def test_a_timer_that_was_about_to_fire_shows_nothing() -> None:
     assert read({"train.log": late_by_timer(3, 0.6)}).blamed == set()
 
 
-def test_a_track_shows_the_bounds_of_each_entry(tmp_path: object) -> None:
-    (tmp_path / "train.log").write_text(late_by_timer(3, 31))  # type: ignore[operator]
-    tracks = nd.analyze(tmp_path).tracks  # type: ignore[arg-type]
+def test_a_track_shows_the_bounds_of_each_entry(tmp_path: Path) -> None:
+    (tmp_path / "train.log").write_text(late_by_timer(3, 31))
+    tracks = nd.analyze(tmp_path).tracks
     entries = tracks[tracks.doing == "in call"].set_index("global_rank")
     assert entries.known_by.to_dict()[2] == "own timer"
     assert entries.known_by.to_dict()[3] == "silent timer"

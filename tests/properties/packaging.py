@@ -13,6 +13,8 @@ from properties.jobs import Job
 from properties.verdicts import Pair
 from simulator import file_layouts
 from simulator import jobs as simulator
+from simulator.lines.book import Line
+from simulator.program import Job as Program
 
 
 def pairs(rng: Random, job: Job) -> Iterator[Pair]:
@@ -24,7 +26,7 @@ def pairs(rng: Random, job: Job) -> Iterator[Pair]:
     yield Pair(name, _packed(name, plan, lines), of_truth(played.truth), before=_packed("per-rank", plan, lines))
 
 
-def _packed(name: str, *lines: object) -> Files:
+def _packed(name: str, plan: Program, lines: list[Line]) -> Files:
     with tempfile.TemporaryDirectory() as scratch:
-        folder = file_layouts.write(Path(scratch), name, *lines)  # type: ignore[arg-type]
+        folder = file_layouts.write(Path(scratch), name, plan, lines)
         return {p.relative_to(folder).as_posix(): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}

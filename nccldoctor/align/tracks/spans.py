@@ -49,10 +49,6 @@ class Bounds(Struct, frozen=True):
         """One moment; no bounds where it is not known (NaN)."""
         return cls() if math.isnan(seconds) else cls(seconds, seconds, known_by)
 
-    def is_surely_after(self, seconds: float, skew: float) -> bool:
-        """True when it began later than a time by more than ``skew``."""
-        return self.earliest > seconds + skew
-
 
 class Span(Struct, frozen=True):
     """One thing that a rank did, with the line or the recorder row that shows it.

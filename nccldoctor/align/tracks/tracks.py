@@ -8,7 +8,8 @@ alarm before, issued it at 10:01:10 or later.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 
 from nccldoctor.align.divergence.mismatches import rows_at
 from nccldoctor.align.first_pending import Key
@@ -34,7 +35,6 @@ class Tracks:
         self._case, self._progress, self._graph, self._liveness = case, progress, graph, liveness
         self._tracks: dict[int, Track] = {}
         self._entries: dict[Key, dict[int, Bounds]] = {}
-        self._watched: dict[Key, dict[int, list[CallTimeout | WorkStatus]]] = {}
 
     def track(self, rank: int) -> Track:
         """The track of a rank."""
@@ -54,21 +54,12 @@ class Tracks:
         """When a waiting rank, or the first one, issued a stuck call; :data:`NEVER_PRINTED` where nothing says it."""
         if call.row >= 0:
             return float(self._case.calls.created_ns[call.row]) / 1e9
-        began: dict[int, float] = {}
-        for event in self._case.timeouts(
-            call.seq
-        ):  # of lines with one number, a watchdog prints that of the oldest call first
-            if (
-                event.rank is not None
-                and event.rank in call.inside
-                and not math.isnan(at := self._liveness.time(event))
-            ):
-                began.setdefault(event.rank, at - (event.ran_ms or 0) / 1e3)
-        return min(began.values(), default=NEVER_PRINTED)
+        known = (self._first_issued.get((rank, call.seq), NEVER_PRINTED) for rank in call.inside)
+        return min(known, default=NEVER_PRINTED)
 
     def limit(self, call: StuckCall) -> float:
         """The seconds after which a watchdog gives up on a call; NaN where no line and no record says it."""
-        told = [e.timeout_ms for lines in self._watch_lines(call).values() for e in lines if e.timeout_ms]
+        told = [e.timeout_ms for rank in call.entered for e in self._watch_lines(call, rank) if e.timeout_ms]
         if not told and call.row >= 0 and int(self._case.calls.timeout_ms[call.row]) > 0:
             told = [int(self._case.calls.timeout_ms[call.row])]
         return max(told, default=math.nan) / 1e3
@@ -76,7 +67,7 @@ class Tracks:
     def _entered(self, call: StuckCall, rank: int, row: int) -> Bounds:
         if row >= 0 and self._case.calls.created_ns[row] > 0:
             return Bounds.at(float(self._case.calls.created_ns[row]) / 1e9, "recorder")
-        lines = self._watch_lines(call).get(rank, [])
+        lines = self._watch_lines(call, rank)
         fired = (e for e in lines if isinstance(e, CallTimeout) and e.ran_ms is not None)
         began = [self._liveness.time(e) - (e.ran_ms or 0) / 1e3 for e in fired]
         known = [at for at in began if not math.isnan(at)]
@@ -95,16 +86,29 @@ class Tracks:
         inside = [at for e in lines if not math.isnan(at := self._liveness.time(e))]
         return Bounds(max(times) - limit, min(inside, default=max(times)), "silent timer")
 
-    def _watch_lines(self, call: StuckCall) -> dict[int, list[CallTimeout | WorkStatus]]:
-        """What watchdogs printed of a stuck call, by rank."""
-        if call.key not in self._watched:
-            found = self._watched.setdefault(call.key, {})
-            lines: tuple[CallTimeout | WorkStatus, ...] = (*self._case.timeouts(call.seq), *self._case.of(WorkStatus))
-            for event in lines:
-                number = event.failed if isinstance(event, WorkStatus) else event.seq
-                if event.rank is not None and number == call.seq and group_of(self._case, event) == call.group:
-                    found.setdefault(event.rank, []).append(event)
-        return self._watched[call.key]
+    @cached_property
+    def _first_issued(self) -> Mapping[tuple[int, int | None], float]:
+        """When each rank issued its call of a number; a watchdog prints the oldest of several groups first."""
+        began: dict[tuple[int, int | None], float] = {}
+        for event in self._case.of(CallTimeout):
+            if event.rank is not None and not math.isnan(at := self._liveness.time(event)):
+                began.setdefault((event.rank, event.seq), at - (event.ran_ms or 0) / 1e3)
+        return began
+
+    def _watch_lines(self, call: StuckCall, rank: int) -> Sequence[CallTimeout | WorkStatus]:
+        """What the watchdog of a rank printed of a stuck call."""
+        return self._watched.get((call.group, call.seq, rank), ())
+
+    @cached_property
+    def _watched(self) -> Mapping[tuple[int | None, int | None, int], list[CallTimeout | WorkStatus]]:
+        """What watchdogs printed of calls, by group, number and rank."""
+        found: dict[tuple[int | None, int | None, int], list[CallTimeout | WorkStatus]] = {}
+        lines: tuple[CallTimeout | WorkStatus, ...] = (*self._case.of(CallTimeout), *self._case.of(WorkStatus))
+        for event in lines:
+            number = event.failed if isinstance(event, WorkStatus) else event.seq
+            if event.rank is not None:
+                found.setdefault((group_of(self._case, event), number, event.rank), []).append(event)
+        return found
 
     def _spans(self, rank: int) -> Iterator[Span]:
         own, time = self._liveness.activity(rank), self._liveness.time
@@ -112,7 +116,7 @@ class Tracks:
             call = self._graph.calls[key]
             own_row = self._progress.by_group_rank.get((call.group, rank))
             row = own_row.row if own_row is not None else -1
-            first = next(iter(self._watch_lines(call).get(rank, [])), None) if row < 0 else None
+            first = next(iter(self._watch_lines(call, rank)), None) if row < 0 else None
             yield Span(Doing.CALLED, "", self.entries(call).get(rank, Bounds()), first, key, row)
         kept: tuple[tuple[Doing, Iterable[Event]], ...] = (
             (Doing.STEPPED, own.steps[-1:]),

@@ -119,7 +119,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis:
 
 
 def _suspects(facts: Facts, stall: ObservedStall) -> Ranks:
-    """The ranks that may be missing: by stacks those few at another line than most.
+    """The ranks that may be missing, or those whose stacks stand at a different line from most.
 
     Nobody where that is said of most of the ranks that are known, and the job may have more.
     """

@@ -30,7 +30,7 @@ def steps(world: int, last: int) -> str:
     "signs/framework_reports.find_branches: reports.only-this-report",
 )
 def ready_for_two_tensors(rng: Random) -> Quoted:
-    """Horovod: one rank submitted another tensor than all others."""
+    """Horovod: one rank submitted a different tensor from the others."""
     world = rng.choice([4, 6, 8])
     odd = rng.randrange(world)
     rest = [rank for rank in range(world) if rank != odd]
@@ -113,7 +113,7 @@ def mpi_error(rng: Random) -> Quoted:
 
 @scene("signs/framework_reports.find_branches: reports.no-world-size")
 def ready_in_an_excerpt(rng: Random) -> Quoted:
-    """The same list in an excerpt that does not tell how many ranks there are: the higher ones may be missing in both."""
+    """The same list in an excerpt without the world size: higher ranks may be missing from both lists."""
     most = rng.choice([3, 5])
     listed = f"loss [ready ranks: {most}], conv [ready ranks: {', '.join(map(str, range(most)))}]"
     return Quoted("op-mismatch", (most,), {"job.log": f"{STALL}[1,0]<stderr>:{listed}\n"})

@@ -129,7 +129,7 @@ def analyser_finds_sizes(rng: Random) -> Quoted:
     "signs/watchdog_diffs._from_fingerprints: says",
 )
 def fingerprints(rng: Random) -> Quoted:
-    """TORCH_DISTRIBUTED_DEBUG=DETAIL: several ranks find that they run another operation than one rank."""
+    """TORCH_DISTRIBUTED_DEBUG=DETAIL: several ranks report that one rank runs a different operation."""
     world, seq = rng.choice([4, 6]), rng.randrange(3, 90)
     odd = rng.randrange(1, world)
     mine, theirs = (PRINT.format(seq=seq, op=op, shape=8) for op in ("BROADCAST", "ALLREDUCE"))

@@ -22,7 +22,7 @@ from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.phrases.say import headline_of, say
 from nccldoctor.diagnose.phrases.sides import each_side
 from nccldoctor.diagnose.registry import rule
-from nccldoctor.events import CallTimeout, DumpSignal, Event, FailedStack, WorkStatus
+from nccldoctor.events import CallTimeout, DumpSignal, FailedStack, WorkStatus
 from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import Ranks
 
@@ -80,17 +80,19 @@ def _stacks_of(facts: Facts, call: StuckCall) -> dict[int, FailedStack]:
     for event in facts.case.events.of_kind(CallTimeout, WorkStatus, DumpSignal, FailedStack):
         if event.rank is None or event.rank not in call.entered:
             continue
-        if not isinstance(event, FailedStack):
+        if isinstance(event, CallTimeout | WorkStatus | DumpSignal):
             told[event.place.source, event.rank] = _is_of_call(facts, call, event)
-        elif told.get((event.place.source, event.rank), False):
+        elif isinstance(event, FailedStack) and told.get((event.place.source, event.rank), False):
             found[event.rank].append(event)
     return {rank: stacks[0] for rank, stacks in found.items() if len({_own_path(s.frames) for s in stacks}) == 1}
 
 
-def _is_of_call(facts: Facts, call: StuckCall, event: Event) -> bool:
+def _is_of_call(facts: Facts, call: StuckCall, event: CallTimeout | WorkStatus | DumpSignal) -> bool:
     """True of a line about this call. A dump signal is about the first unfinished call of the default group."""
-    named = event.failed if isinstance(event, WorkStatus) else getattr(event, "seq", None)
-    number = (event.last_completed or 0) + 1 if isinstance(event, DumpSignal) else named
+    if isinstance(event, DumpSignal):
+        number: int | None = (event.last_completed or 0) + 1
+    else:
+        number = event.failed if isinstance(event, WorkStatus) else event.seq
     return number == call.seq and group_of(facts.case, event) == call.group
 
 

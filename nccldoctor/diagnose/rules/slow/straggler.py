@@ -98,7 +98,7 @@ def _late_entry(facts: Facts, call: StuckCall) -> Hypothesis | None:
 def _is_late(entry: Bounds, usual: float, deadline: float, is_pair: bool) -> bool:
     """True of an entry after the first member's timeout, or of one that kept the others waiting too long."""
     if entry.known_by == "silent timer":
-        return entry.latest > deadline and entry.is_surely_after(usual, SLACK)
+        return entry.latest > deadline and entry.earliest > usual + SLACK
     return entry.earliest > deadline or (not is_pair and entry.earliest - usual > (deadline - usual) / 2)
 
 

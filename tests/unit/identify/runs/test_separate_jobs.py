@@ -240,7 +240,7 @@ def test_an_attempt_without_a_time_is_no_other_job(tmp_path: Path) -> None:
             folder.mkdir(parents=True)
             (folder / "stderr.log").write_text(f"export WORLD_SIZE={size}\n" + watchdog(rank, 7 + attempt, at=at))
     found = nccldoctor.analyze(tmp_path)
-    assert {e.seq for e in found.case.events if e.kind == "collective-timeout"} == {8}  # type: ignore[attr-defined]
+    assert {e.seq for e in found.case.of(CollectiveTimeout)} == {8}
     assert [gap.what for gap in found.case.gaps if gap.apart] == ["earlier attempts of the job"]
 
 
@@ -278,7 +278,7 @@ def test_two_runs_of_a_launcher_are_told_by_their_ids(tmp_path: Path) -> None:
             folder.mkdir(parents=True)
             (folder / "stderr.log").write_text(caught(rank, f"{hour}:20:0{rank}", seq))
     found = nccldoctor.analyze(tmp_path)
-    assert {e.seq for e in found.case.events if e.kind == "collective-timeout"} == {7}  # type: ignore[attr-defined]
+    assert {e.seq for e in found.case.of(CollectiveTimeout)} == {7}
 
 
 def test_of_runs_without_a_time_nobody_knows_the_newest(tmp_path: Path) -> None:
@@ -289,7 +289,7 @@ def test_of_runs_without_a_time_nobody_knows_the_newest(tmp_path: Path) -> None:
             folder.mkdir(parents=True)
             (folder / "stderr.log").write_text("" if rank == late else watchdog(rank, seq, at="E"))
     found = nccldoctor.analyze(tmp_path)
-    assert len({e.seq for e in found.case.events if e.kind == "collective-timeout"}) == 1  # type: ignore[attr-defined]
+    assert len({e.seq for e in found.case.of(CollectiveTimeout)}) == 1
     assert [gap.apart for gap in found.case.gaps if gap.lost] == [True]
     assert found.verdict.confidence is not Confidence.HIGH
 
