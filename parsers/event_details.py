@@ -38,12 +38,16 @@ _BAR = lazy(r"%\||\[\d{1,3}:\d\d")
 
 
 _GLOO_LIMIT = lazy(r"Timed out waiting (\d{1,12})\s?ms")
-_GLOO_PEER_ENDED = lazy("Connection closed by peer|Connection reset by peer|Application timeout caused pair closure")
+_GLOO_TIMEOUT = lazy("Timed out waiting|Application timeout caused pair closure")
+_GLOO_PEER_ENDED = lazy("Connection closed by peer|Connection reset by peer")
 
 
 def is_gloo_timeout(event: Event) -> bool:
-    """True when a rank says that it waited for a peer until the limit (gloo transport/tcp/unbound_buffer.cc)."""
-    return isinstance(event, ExceptionRaised) and "Timed out waiting" in event.message
+    """True when a rank says that it waited for a peer until the limit (gloo transport/tcp/unbound_buffer.cc).
+
+    The wait whose limit is over closes the connections of its own process: its other waits fail by *pair closure*.
+    """
+    return isinstance(event, ExceptionRaised) and _GLOO_TIMEOUT.search(event.message) is not None
 
 
 def gloo_limit_ms(event: Event) -> int | None:
@@ -53,7 +57,7 @@ def gloo_limit_ms(event: Event) -> int | None:
 
 
 def is_lost_connection(event: Event) -> bool:
-    """True when a rank says that its peer ended, or gave up (gloo transport/tcp/pair.cc)."""
+    """True when a rank says that its peer ended (gloo transport/tcp/pair.cc)."""
     return isinstance(event, ExceptionRaised) and _GLOO_PEER_ENDED.search(event.message) is not None
 
 

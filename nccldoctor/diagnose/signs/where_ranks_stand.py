@@ -28,7 +28,7 @@ from nccldoctor.identify.case import Case
 from nccldoctor.model import CauseClass
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.stack_frames import innermost, is_later_line
-from nccldoctor.questions.process import ASKS_A_PERSON as ASKS_A_PERSON
+from nccldoctor.questions.process import ASKS_A_PERSON
 
 BLOCKED = frozenset({"is in a debugger", "waits for input", "waits for a file lock", "sleeps"})
 """Activities that hardly ever end by themselves, or not soon."""

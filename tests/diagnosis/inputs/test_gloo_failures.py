@@ -288,3 +288,19 @@ def test_the_ranks_of_one_quiet_host_are_named_though_they_are_half_of_the_job()
     assert (ruling.cause, ruling.ranks) == ("not-arrived", "2-3"), str(ruling)
     mixed = {f"node{r % 2}/rank_{r}.log": gave_up(r) if r < 2 else step(r, 4, 5) for r in range(4)}
     assert not read(mixed).blamed, "each host has a rank that gave up"
+
+
+# ---- a wait whose limit is over closes the other waits of its own process
+
+
+@pytest.mark.parametrize(("silent", "closed"), [(1, 3), (0, 2), (3, 0)])
+def test_a_closed_pair_is_a_wait_until_the_limit_and_no_lost_peer(silent: int, closed: int) -> None:
+    """``Application timeout caused pair closure``: another wait of the same process timed out (gloo ``unbound_buffer.cc``)."""
+    start = "".join(f"[rank{r}]: 2026-01-01 10:10:01,000 INFO world_size=4 rank={r}\n" for r in range(4))
+    steps = "".join(step(r, number, 2 + number) for number in range(4) for r in range(4))
+    texts = {r: "Application timeout caused pair closure" if r == closed else VAIN for r in range(4) if r != silent}
+    order = [closed, *(r for r in texts if r != closed)]
+    errors = "".join(raised(r, "RuntimeError", texts[r]) for r in order)
+    ruling = read({"train.log": start + steps + errors})
+    assert ruling.ranks == str(silent), str(ruling)
+    assert ruling.cause in ("not-arrived", "frozen"), str(ruling)

@@ -26,6 +26,7 @@ from nccldoctor.diagnose.signs import where_ranks_stand as where
 from nccldoctor.events import ProcessState
 from nccldoctor.model import CauseClass, Confidence, Doubt, Stalled
 from nccldoctor.model.ranks import Ranks
+from nccldoctor.questions.process import ASKS_A_PERSON
 
 
 @rule(CauseClass.FROZEN, refuted_by=say("refuted.runs-later"), before=CauseClass.INIT)
@@ -176,7 +177,7 @@ def _doubts_of_unmoved(facts: Facts, standing: Standing, culprits: Sequence[Stan
         yield Doubt.at_most(Confidence.MEDIUM, say("doubts.steps-may-be-long")) if facts.looks.is_unlogged else undated
     elif facts.looks.steps and not all(s.shown for s in culprits):
         yield Doubt.at_most(Confidence.MEDIUM, say("doubts.rare-by-name"))
-    elif not all(s.shown in where.ASKS_A_PERSON for s in culprits):
+    elif not all(s.shown in ASKS_A_PERSON for s in culprits):
         stood = where.known_ranks((*standing.waiting, *standing.outside)) if _is_unmoved(facts, standing) else Ranks()
         known = Confidence.HIGH if facts.case.world <= stood else Confidence.MEDIUM
         yield Doubt(say("doubts.steps-may-continue"), known, Confidence.MEDIUM)
