@@ -7,10 +7,11 @@ import inspect
 import re
 from collections.abc import Iterator
 
+from nccldoctor.diagnose.phrases.say import compiled, outline, read_groups
 from nccldoctor.diagnose.rules import load
 from nccldoctor.diagnose.why import cause_table
 from nccldoctor.events import KINDS, Event
-from nccldoctor.model import CauseClass
+from nccldoctor.model import CauseClass, Confidence
 from nccldoctor.model.errors import NccldoctorError
 from nccldoctor.words.lists import or_list
 from nccldoctor.words.sentences import capitalized
@@ -49,7 +50,8 @@ def _explain_cause(name: str) -> str:
         return ""
     cause = CauseClass(name)
     about = f"A class of the family *{cause.family}*."
-    return "\n\n".join((f"# {cause}", *_explanations(cause), about, *_cause_row(cause))) + "\n"
+    parts = (f"# {cause}", *_explanations(cause), about, *_cause_row(cause), *_doubts_about(cause))
+    return "\n\n".join(parts) + "\n"
 
 
 def _explanations(cause: CauseClass) -> Iterator[str]:
@@ -116,6 +118,16 @@ def _cause_row(cause: CauseClass) -> Iterator[str]:
     if row.siblings:
         others = (f"- `{other}`. {text.format(ranks='the rank').rstrip('.')}." for other, text in row.siblings.items())
         yield "\n".join(("## What else it could be", "", *others))
+
+
+def _doubts_about(cause: CauseClass) -> Iterator[str]:
+    """The doubts about classes of its family: the most that each leaves, and why."""
+    rows = []
+    for ranks, because, says in read_groups("doubts").get(cause.family, {}).values():
+        levels = [" or ".join(level for level in Confidence if level in text) for text in (ranks, because)]
+        rows.append(f"- Ranks {levels[0]}, class {levels[1]} at most: {outline(compiled(says))}")
+    if rows:
+        yield "\n".join(("## Why we may be less sure", "", *rows))
 
 
 def _explain_kind(name: str) -> str:

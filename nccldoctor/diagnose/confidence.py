@@ -13,7 +13,7 @@ from nccldoctor.align.facts import Facts
 from nccldoctor.diagnose.hypothesis import Conclusion
 from nccldoctor.diagnose.judged_jobs import doubt_of_kind
 from nccldoctor.diagnose.missing_input import MEMBERS_KNOWN, has_skipped_calls, loss_words, relevant_losses
-from nccldoctor.diagnose.phrases.say import say
+from nccldoctor.diagnose.phrases.say import doubt_of
 from nccldoctor.diagnose.signs.absence import are_only_ones_left
 from nccldoctor.events import CallTimeout, ExceptionRaised
 from nccldoctor.model import CauseClass, Confidence, Doubt, Family
@@ -51,12 +51,11 @@ def _of_observers(facts: Facts, conclusion: Conclusion) -> Iterator[Doubt]:
     """
     against = next((e for e in conclusion.evidence if not e.supports), None)
     if against is not None:
-        yield Doubt.at_most(Confidence.LOW, say("doubts.contradicted", claim=against.says))
+        yield doubt_of("contradicted", claim=against.says)
     kinds = observers(conclusion.evidence, conclusion.ranks)
     writers = {e.observer for e in conclusion.evidence if e.supports and e.observer}
     if len(kinds) < 2 and (conclusion.ranks or len(writers) < 2) and conclusion.cause is not CauseClass.UNDETERMINED:
-        ranks = Confidence.HIGH if _are_shown_outside(facts, conclusion) else Confidence.MEDIUM
-        yield Doubt(say("doubts.one-kind-of-source"), ranks, Confidence.MEDIUM)
+        yield doubt_of("one-kind-of-source", shown=_are_shown_outside(facts, conclusion))
 
 
 def _are_shown_outside(facts: Facts, conclusion: Conclusion) -> bool:
@@ -80,13 +79,13 @@ def _of_groups(facts: Facts, conclusion: Conclusion) -> Iterator[Doubt]:
     if conclusion.cause in ON_RECORD or not (conclusion.ranks or conclusion.suspects):
         return
     if (own := _unplaced_complaint(facts, conclusion)) is not None:
-        yield Doubt.at_most(Confidence.LOW, say("doubts.unplaced", group_rank=own, ranks=conclusion.ranks))
+        yield doubt_of("unplaced", group_rank=own, ranks=conclusion.ranks)
     if others := _waiting_for_strangers(facts, conclusion):
-        yield Doubt(say("doubts.waits-for-strangers", ranks=others), ranks=Confidence.MEDIUM)
+        yield doubt_of("waits-for-strangers", ranks=others)
     if not any(group.learned == "unnamed" for group in facts.case.groups):
         return
     if not are_only_ones_left(facts, conclusion.ranks):
-        yield Doubt.at_most(Confidence.LOW, say("doubts.groups-unnamed"))
+        yield doubt_of("groups-unnamed")
 
 
 def _waiting_for_strangers(facts: Facts, conclusion: Conclusion) -> Ranks:
@@ -123,7 +122,7 @@ def _of_nameless_errors(facts: Facts, conclusion: Conclusion) -> Iterator[Doubt]
     raised = (e for e in facts.case.of(ExceptionRaised) if e.rank is None and e.origin == "own" and not e.logged)
     times = [facts.liveness.time(e) for e in raised]
     if any(not at > facts.liveness.alarm + SLACK for at in times):
-        yield Doubt(say("doubts.nameless-error"), Confidence.HIGH, Confidence.MEDIUM)
+        yield doubt_of("nameless-error")
 
 
 def _of_losses(facts: Facts, conclusion: Conclusion) -> Iterator[Doubt]:
@@ -131,15 +130,14 @@ def _of_losses(facts: Facts, conclusion: Conclusion) -> Iterator[Doubt]:
     if not lost:
         return
     is_order_open = conclusion.cause.family is Family.DISAGREE and has_skipped_calls(facts, lost)
-    most = Confidence.LOW if is_order_open else Confidence.MEDIUM
-    yield Doubt.at_most(most, say("doubts.lost", what=loss_words(lost)))
+    yield doubt_of("lost", what=loss_words(lost), decides=is_order_open)
 
 
 def _of_worlds(facts: Facts, conclusion: Conclusion) -> Iterator[Doubt]:
     """Where worlds share rank numbers, the cause may stand in one that was left out."""
     gaps = [gap for gap in facts.case.gaps if gap.of_worlds]
     if any(not gap.apart for gap in gaps):
-        yield Doubt.at_most(Confidence.LOW, say("doubts.worlds-mixed"))
+        yield doubt_of("worlds-mixed")
     elif gaps:
         is_open = conclusion.cause not in ON_RECORD and any(gap.ranks for gap in gaps)
-        yield Doubt.at_most(Confidence.LOW if is_open else Confidence.MEDIUM, say("doubts.other-worlds"))
+        yield doubt_of("other-worlds", open=is_open)

@@ -18,7 +18,7 @@ from nccldoctor.attempts import Broken
 from nccldoctor.diagnose.confidence import strongest_first
 from nccldoctor.diagnose.hypothesis import MOST_QUOTES, Conclusion
 from nccldoctor.diagnose.phrases.headline import Headline, joined, several, together
-from nccldoctor.diagnose.phrases.say import say
+from nccldoctor.diagnose.phrases.say import doubt_of
 from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.propose import Proposals
 from nccldoctor.diagnose.rank_observations import observe
@@ -28,7 +28,6 @@ from nccldoctor.model import (
     CauseClass,
     Confidence,
     ConfidenceIn,
-    Doubt,
     Evidence,
     Family,
     Finding,
@@ -82,7 +81,7 @@ def _with_open_stalls(proposals: Sequence[Proposals]) -> list[Proposals]:
         best, *others = proposal.ranked
         more = Ranks(r for c in unsure if c is not best for r in c.ranks | c.suspects) - best.ranks
         if more:
-            doubt = Doubt(say("doubts.others-may-be-at-fault", ranks=more), ranks=Confidence.MEDIUM)
+            doubt = doubt_of("others-may-be-at-fault", ranks=more)
             best = replace(best, doubts=strongest_first((*best.doubts, doubt)))
         found.append(replace(proposal, ranked=(best, *others)))
     return found
@@ -137,8 +136,7 @@ def _join_culprits(facts: Facts, drafts: list[Conclusion]) -> Conclusion:
         return best
     culprits = Ranks(r for d in alike for r in d.ranks)
     if 2 * len(culprits) > (size := len(facts.case.world)):
-        says = say("undetermined.too-many-culprits", culprits=len(culprits), world=size)
-        most = Doubt.at_most(Confidence.LOW, says)
+        most = doubt_of("too-many-culprits", culprits=len(culprits), world=size)
         return replace(best, ranks=Ranks(), suspects=culprits, doubts=strongest_first((*best.doubts, most)))
     first = min(alike, key=lambda d: min(d.ranks))
     evidence = tuple(e for d in alike for e in d.evidence[: max(2, MOST_QUOTES // len(alike))])

@@ -15,7 +15,7 @@ from nccldoctor.diagnose.confidence import strongest_first
 from nccldoctor.diagnose.decide import NO_CAUSE, Judgement, decide
 from nccldoctor.diagnose.hypothesis import Conclusion
 from nccldoctor.diagnose.observations import ObservedJob
-from nccldoctor.diagnose.phrases.say import say
+from nccldoctor.diagnose.phrases.say import doubt_of
 from nccldoctor.diagnose.propose import Proposals, propose
 from nccldoctor.diagnose.signs.silence import has_dumped_while_stalled
 from nccldoctor.diagnose.signs.still_running import has_hidden_transfers, has_open_call
@@ -25,8 +25,8 @@ from nccldoctor.identify.event_times import QUARTER
 from nccldoctor.model import CauseClass, Confidence, Doubt, SourceKind
 from nccldoctor.model.ranks import Ranks
 
-GOES_ON = Doubt.at_most(Confidence.LOW, say("doubts.job-may-run"))
-CAME_LATE = Doubt(say("doubts.late-as-ever"), Confidence.HIGH, Confidence.MEDIUM)
+GOES_ON = doubt_of("job-may-run")
+CAME_LATE = doubt_of("late-as-ever")
 
 
 def diagnose(facts: Facts) -> Judgement:
@@ -38,7 +38,7 @@ def diagnose(facts: Facts) -> Judgement:
         doubt = _doubt_without_complaint(facts)
         proposals = [replace(p, ranked=tuple(_with_doubt(facts, c, doubt) for c in p.ranked)) for p in proposals]
     if fold := facts.case.fold:
-        doubt = Doubt.at_most(Confidence.MEDIUM, say("doubts.folded", ranks=fold.ranks))
+        doubt = doubt_of("folded", ranks=fold.ranks)
         kept = [[c for c in p.ranked if not c.ranks & fold.ranks] for p in proposals]
         told = [tuple(replace(c, doubts=strongest_first((*c.doubts, doubt))) for c in ranked) for ranked in kept]
         proposals = [replace(p, ranked=ranked or p.ranked) for p, ranked in zip(proposals, told, strict=True)]

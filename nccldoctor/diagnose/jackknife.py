@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 from msgspec.structs import replace
 
-from nccldoctor.diagnose.phrases.say import say
+from nccldoctor.diagnose.phrases.say import doubt_of
 from nccldoctor.identify.case import Case
 from nccldoctor.identify.runs.separate_jobs import without_sources
 from nccldoctor.ingest.ingest import Ingested
@@ -39,7 +39,7 @@ def doubted_by_damage(
         if Confidence.HIGH not in levels and most is not Confidence.LOW:
             continue
         names = sources[0].path + (f" and {len(sources) - 1} more" if len(sources) > 1 else "")
-        return _doubted(finding, say("doubts.answer-without", names=names), most)
+        return _doubted(finding, replace(doubt_of("answer-without", names=names), ranks=most))
     return finding
 
 
@@ -60,8 +60,7 @@ def _most_of_ranks(finding: Finding, again: Finding | None) -> Confidence:
     return Confidence.LOW if is_sure and not again.ranks & finding.ranks else Confidence.MEDIUM
 
 
-def _doubted(finding: Finding, says: str, ranks: Confidence) -> Finding:
-    doubt = Doubt(says, ranks, Confidence.MEDIUM)
+def _doubted(finding: Finding, doubt: Doubt) -> Finding:
     before = finding.confidence_in
     level = ConfidenceIn(Confidence.lowest((before.ranks, doubt.ranks)), Confidence.lowest((before.cause, doubt.cause)))
     return replace(

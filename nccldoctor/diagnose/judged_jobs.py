@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-from nccldoctor.diagnose.phrases.say import say
-from nccldoctor.model import Confidence, Doubt, Source, SourceKind
+from nccldoctor.diagnose.phrases.say import doubt_of
+from nccldoctor.model import Doubt, Source, SourceKind
 
 ENOUGH = 150
 """Judged jobs from which on a kind of evidence may promise *high*."""
@@ -31,7 +31,7 @@ def doubt_of_kind(sources: Iterable[Source]) -> Doubt | None:
     number = judged_jobs().get(kind, 0)
     if number >= ENOUGH:
         return None
-    return Doubt(say("doubts.few-judged", number=number, kind=kind), cause=Confidence.MEDIUM)
+    return doubt_of("few-judged", number=number, kind=kind)
 
 
 @cache

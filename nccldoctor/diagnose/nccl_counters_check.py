@@ -26,13 +26,13 @@ from nccldoctor.align.nccl_counter_evidence import (
 )
 from nccldoctor.diagnose.citations import quote
 from nccldoctor.diagnose.hypothesis import Conclusion
-from nccldoctor.diagnose.phrases.say import headline_of, say
+from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
 from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.signs.log_endings import has_clean_end
 from nccldoctor.diagnose.signs.nccl_counter_diffs import COUNTS_ALONE
 from nccldoctor.events import CollCall, InspectorRecord, ProxyDump, RasStatus
 from nccldoctor.identify.nccl_counters import NcclCounters
-from nccldoctor.model import CauseClass, Confidence, Doubt, Evidence
+from nccldoctor.model import CauseClass, Confidence, Evidence
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.words.times import duration, instant
 
@@ -64,7 +64,7 @@ def _limited_by_counters(facts: Facts, draft: Conclusion, one: NcclCounters) -> 
     """
     if draft.cause in BROKEN:
         return draft
-    doubt = COUNTS_ALONE if _is_at_rest(facts, one) else Doubt.at_most(Confidence.LOW, say("counters.one-query"))
+    doubt = COUNTS_ALONE if _is_at_rest(facts, one) else doubt_of("one-query")
     steady, refuted_by = _steady_queries(facts, one)
     bounded = replace(draft, evidence=(*draft.evidence, *steady), doubts=(*draft.doubts, doubt), refuted_by=refuted_by)
     if draft.cause not in ABSENT or not draft.ranks:
@@ -76,7 +76,7 @@ def _limited_by_counters(facts: Facts, draft: Conclusion, one: NcclCounters) -> 
     if draft.ranks & one.lagging - few:
         return _name_nobody(facts, bounded, one)
     if draft.cause is not CauseClass.MISSED_CALL and any(can_wait_elsewhere(facts, one, r) for r in draft.ranks):
-        elsewhere = Doubt.at_most(Confidence.LOW, say("counters.may-wait-elsewhere"))
+        elsewhere = doubt_of("may-wait-elsewhere")
         suspects = draft.ranks | draft.suspects
         return replace(bounded, ranks=Ranks(), suspects=suspects, doubts=(*bounded.doubts, elsewhere))
     return bounded
@@ -118,12 +118,11 @@ def _name_nobody(facts: Facts, draft: Conclusion, one: NcclCounters) -> Conclusi
     is_even = len(ahead) == len(behind)
     suspects = ahead if _is_at_rest(facts, one) else Ranks()
     call = f"{one.op or 'call'} #{max(one.last.values())} of communicator {one.comm}"
-    why = say("counters.as-many-ahead") if is_even else say("counters.behind-of", behind=len(behind), size=size)
     return replace(
         draft,
         cause=CauseClass.UNDETERMINED,
         headline=headline_of("counters.some-ahead", ahead=ahead, size=size, call=call, behind=len(behind)),
-        doubts=(Doubt.at_most(Confidence.CANNOT_TELL, why),),
+        doubts=(doubt_of("some-ahead", even=is_even, behind=len(behind), size=size),),
         ranks=Ranks(),
         suspects=Ranks(one.last) if is_even else suspects,
     )
@@ -132,7 +131,7 @@ def _name_nobody(facts: Facts, draft: Conclusion, one: NcclCounters) -> Conclusi
 def _compare_counters(facts: Facts, draft: Conclusion) -> Conclusion:
     """Compares a conclusion from PyTorch's own numbers with the counts of NCCL's observers."""
     if draft.cause is CauseClass.NONE and any(facts.case.of(CollCall)) and not has_clean_end(facts):
-        stops = Doubt.at_most(Confidence.LOW, say("counters.lines-stop-anyway"))
+        stops = doubt_of("lines-stop-anyway")
         return replace(draft, doubts=(*draft.doubts, stops))
     late, shown = lagging_ranks(facts)
     if not late or draft.cause is CauseClass.NONE:

@@ -21,7 +21,7 @@ from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Citation, Line, is_cited
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.phrases.doing import was
-from nccldoctor.diagnose.phrases.say import headline_of, say
+from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
 from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.signs import (
     absence,
@@ -37,7 +37,7 @@ from nccldoctor.diagnose.signs.log_endings import is_end_of_log
 from nccldoctor.diagnose.signs.watchdog_diffs import from_lines
 from nccldoctor.events import Absence, Event, ExceptionRaised
 from nccldoctor.identify.nccl_counters import NcclCounters
-from nccldoctor.model import Confidence, Doubt, Stalled
+from nccldoctor.model import Stalled
 from nccldoctor.model.ranks import Ranks
 
 _K = TypeVar("_K")
@@ -171,14 +171,14 @@ class ObservedStall(Stall, frozen=True, kw_only=True, dict=True):
             activity = activity or words
             is_explained = is_explained or bool(words) or bool(absence.manual_dumps(self.facts, rank))
             citations += [*shown, *(citation for citation in self.alive[rank] if not is_cited(citation, shown))]
-            last = _newest_line(self.facts, rank)
+            last = newest_line(self.facts, rank)
             if last is not None and not is_cited(last, citations):
                 citations.append(last)
         sure = is_explained and len(ranks) == 1 and (bool(activity) or not quiet.was_closed)
         return Hypothesis(
             headline_of(key, who=who(self.facts.case, ranks), doing=was(ranks, activity)),
             citations,
-            () if sure else (Doubt.at_most(Confidence.MEDIUM, say("doubts.only-silence")),),
+            () if sure else (doubt_of("only-silence"),),
             ranks=ranks,
             refuted_by=say("refuted.complained"),
         )
@@ -230,7 +230,7 @@ class ObservedStall(Stall, frozen=True, kw_only=True, dict=True):
         return tuple(call for call in transfers if call.queued)
 
 
-def _newest_line(facts: Facts, rank: int) -> Line | None:
+def newest_line(facts: Facts, rank: int) -> Line | None:
     """Cites the newest line of a rank, and says that its log ends there only where that is sure."""
     event = facts.liveness.activity(rank).last_event
     if event is None:

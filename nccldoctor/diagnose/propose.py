@@ -22,10 +22,10 @@ from nccldoctor.diagnose.confidence import strongest_first, weighed
 from nccldoctor.diagnose.hypothesis import Conclusion
 from nccldoctor.diagnose.nccl_counters_check import check_counters
 from nccldoctor.diagnose.observations import ObservedJob, ObservedStall
-from nccldoctor.diagnose.phrases.say import say
+from nccldoctor.diagnose.phrases.say import doubt_of
 from nccldoctor.diagnose.registry import Rule
 from nccldoctor.diagnose.rules import load
-from nccldoctor.model import CauseClass, Confidence, Doubt
+from nccldoctor.model import CauseClass
 from nccldoctor.words.sanitize import line
 
 _LOG = logging.getLogger("nccldoctor")
@@ -89,5 +89,5 @@ def _doubted(conclusion: Conclusion, broken: Sequence[Broken]) -> Conclusion:
     """A conclusion, less sure where a rule that comes before its own failed: that one may have explained the stall."""
     if not broken:
         return conclusion
-    doubt = Doubt.at_most(Confidence.MEDIUM, say("doubts.not-checked", parts=[each.what for each in broken]))
+    doubt = doubt_of("not-checked", parts=[each.what for each in broken])
     return replace(conclusion, doubts=strongest_first((*conclusion.doubts, doubt)))

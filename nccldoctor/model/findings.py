@@ -85,17 +85,13 @@ class Doubt(Struct, frozen=True):
     """A reason why a conclusion is not surer, with the most that it leaves of each confidence.
 
     Example: rank 7 is proven outside ALLREDUCE #18, but no stack, log or exit says what became of it. The doubt *nothing shows whether
-    rank 7 was alive* leaves the ranks at high and the class at medium.
+    rank 7 was alive* leaves the ranks at high and the class at medium. ``key`` is its row among the doubts of the built-in rules.
     """
 
     says: str
     ranks: Confidence = Confidence.HIGH
     cause: Confidence = Confidence.HIGH
-
-    @classmethod
-    def at_most(cls, level: Confidence, says: str) -> Doubt:
-        """A doubt that concerns the ranks and the class alike."""
-        return cls(says, level, level)
+    key: str = ""
 
 
 class Reason(Struct, frozen=True):

@@ -1,9 +1,9 @@
 """Counts how many labelled jobs reach each conclusion and doubt, and writes it to ``reach.toml``.
 
-A conclusion is a place of ``nccldoctor/diagnose`` that builds a hypothesis, a doubt one that builds a doubt; both are named by
-module, function and what they say, for lines move: ``rules/absent/died._lost_node: doubts.no-record-of-host``. A doubt that a module
-builds once is reached where a finding has it. The jobs are the bundled samples and those of 300 seeds by each
-generator; ``tests/quoted`` has one for each conclusion that the jobs of the others do not come to.
+A conclusion is a place of ``nccldoctor/diagnose`` that builds a hypothesis, named by module, function and what it says, for lines
+move: ``rules/absent/died._lost_node: absent.host-down``. A doubt is a row of ``doubts.toml``, reached where a hypothesis has it. The
+jobs are the bundled samples and those of 300 seeds by each generator; ``tests/quoted`` has one for each conclusion that the jobs of
+the others do not come to.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from pkgutil import walk_packages
-from types import FrameType
 from typing import Any
 from unittest.mock import patch
 
@@ -33,41 +32,38 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the folder tests
 from scoring.same_verdicts import write_jobs
 from scoring.verdict_lines import shown
 
+from nccldoctor.diagnose.phrases.say import read_book
+
 DIAGNOSE = Path(__file__).resolve().parents[2] / "nccldoctor" / "diagnose"
 COUNTS = Path(__file__).with_name("reach.toml")
 SEEDS = range(300)
 KINDS = ("conclusions", "doubts")
-BUILDERS = {"Hypothesis": ("conclusions", 0), "Doubt": ("doubts", 0), "Doubt.at_most": ("doubts", 1)}
-"""What builds a conclusion or a doubt, and the number of the argument that says it."""
 
 Spot = tuple[str | int | None, ...]
-"""A file, and there the first line, the last, the first column and the one behind the last; or the name of a constant."""
+"""A file, and there the first line, the last, the first column and the one behind the last; or the key of a doubt."""
 
 
 @cache
 def places(folder: Path = DIAGNOSE) -> dict[tuple[str, str], Spot]:
-    """The spot of each place below this folder, by kind and name, in the order of the code."""
+    """The spot of each place below this folder, by kind and name, in the order of the code, and each doubt."""
     found: dict[tuple[str, str], Spot] = {}
     for path in sorted(folder.rglob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
         module = path.relative_to(folder).with_suffix("").as_posix()
-        constants = {node.value: ast.unparse(node.targets[0]) for node in tree.body if isinstance(node, ast.Assign)}
-        for call, function in _calls(tree, ""):
-            kind, number = BUILDERS[ast.unparse(call.func)]
-            said = [*call.args, *(keyword.value for keyword in call.keywords)][number]
-            taken = constants.get(call)
-            name = f"{module}.{taken or function}: {_words(said)}"
-            while (kind, name) in found:
+        for call, function in _calls(ast.parse(path.read_text(encoding="utf-8")), ""):
+            said = [*call.args, *(keyword.value for keyword in call.keywords)][0]
+            name = f"{module}.{function}: {_words(said)}"
+            while ("conclusions", name) in found:
                 name += " again"
-            span = (call.lineno, call.end_lineno, call.col_offset, call.end_col_offset)
-            found[kind, name] = (str(path), *((taken,) if taken else span))
-    return found
+            found["conclusions", name] = (
+                str(path), call.lineno, call.end_lineno, call.col_offset, call.end_col_offset,
+            )  # fmt: skip
+    return found | {("doubts", f"doubts.{key}"): (key,) for key in read_book("doubts")}
 
 
 def _calls(node: ast.AST, function: str) -> Iterator[tuple[ast.Call, str]]:
-    """The calls of builders below a node, each with the function around it."""
+    """The calls that build a hypothesis below a node, each with the function around it."""
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.Call) and ast.unparse(child.func) in BUILDERS:
+        if isinstance(child, ast.Call) and ast.unparse(child.func) == "Hypothesis":
             yield child, function
         name = f".{child.name}" if isinstance(child, ast.FunctionDef | ast.ClassDef) else ""
         yield from _calls(child, f"{function}{name}".lstrip("."))
@@ -88,41 +84,32 @@ def _words(node: ast.expr) -> str:
 
 
 class Noted:
-    """Stands in a module for what builds conclusions or doubts, and notes the spots that call it."""
+    """Stands in a module for what builds hypotheses, and notes the spots that call it and the doubts that they have."""
 
     def __init__(self, built: Any, spots: set[Spot]) -> None:
         self.built = built
         self.spots = spots
 
-    def _note(self, frame: FrameType) -> None:
-        *_, span = islice(frame.f_code.co_positions(), frame.f_lasti // 2 + 1)
-        self.spots.add((frame.f_code.co_filename, *span))
-
     def __call__(self, *args: Any, **fields: Any) -> Any:
-        self._note(sys._getframe(1))
-        return self.built(*args, **fields)
-
-    def at_most(self, *args: Any) -> Any:
-        self._note(sys._getframe(1))
-        return self.built.at_most(*args)
+        frame = sys._getframe(1)
+        *_, span = islice(frame.f_code.co_positions(), frame.f_lasti // 2 + 1)
+        made = self.built(*args, **fields)
+        self.spots |= {(frame.f_code.co_filename, *span), *((doubt.key,) for doubt in made.doubts)}
+        return made
 
 
 def reached(job: Path) -> set[tuple[str, str]]:
     """The places that the analysis of a job comes to."""
     from nccldoctor import diagnose, pipeline
-    from nccldoctor.model import Doubt
 
     modules = [import_module(found.name) for found in walk_packages(diagnose.__path__, f"{diagnose.__name__}.")]
     spots: set[Spot] = set()
     with ExitStack() as patches:
         for module in modules:
-            for name in {"Hypothesis", "Doubt"} & vars(module).keys():
-                patches.enter_context(patch.object(module, name, Noted(getattr(module, name), spots)))
+            if "Hypothesis" in vars(module):
+                patches.enter_context(patch.object(module, "Hypothesis", Noted(module.Hypothesis, spots)))
         findings = pipeline.analyze(shown(job)).unquoted.findings
-    said = {doubt.says for finding in findings for doubt in finding.doubts}
-    for module in modules:
-        taken = [name for name, value in vars(module).items() if isinstance(value, Doubt) and value.says in said]
-        spots |= {(str(module.__file__), name) for name in taken}
+    spots |= {(doubt.key,) for finding in findings for doubt in finding.doubts}
     return {place for place, spot in places().items() if spot in spots}
 
 

@@ -17,7 +17,8 @@ from nccldoctor.diagnose.phrases.say import Choice, Field, Text, compiled
 DIAGNOSE = Path(__file__).resolve().parents[2] / "nccldoctor" / "diagnose"
 GROUPS = {"headlines", "parts", "claims", "doubts"}
 PARTS = {"who", "be", "did", "detail", "hedge", "basis"}
-SAY = {"say", "headline_of"}
+SAY = {"say", "headline_of", "doubt_of"}
+LEVEL = re.compile(r"(?:high|medium|low|cannot-tell|[\[\]|]|\{\?\w+\})+")
 
 
 @cache
@@ -28,8 +29,10 @@ def rows() -> dict[str, tuple[str, dict[str, str]]]:
         for group, names in tomllib.loads(path.read_text(encoding="utf-8")).items():
             for name, row in names.items():
                 assert f"{path.stem}.{name}" not in found, f"{path.stem}.{name} stands in two groups"
-                parts = {"": row} if isinstance(row, str) else {"who": "{who}", **row}
-                found[f"{path.stem}.{name}"] = group, parts
+                parts = {"": row} if isinstance(row, str) else {"who": "{who}", **row} if isinstance(row, dict) else {}
+                if isinstance(row, list):
+                    parts = dict(zip(("ranks", "cause", ""), row, strict=True))
+                found[f"{path.stem}.{name}"] = "doubts" if path.stem == "doubts" else group, parts
     return found
 
 
@@ -53,7 +56,8 @@ def _keys_in(node: ast.AST) -> set[str]:
     """The keys that stand in a piece of code: every string that names a row of a file."""
     books = {key.partition(".")[0] for key in rows()}
     texts = {n.value for n in ast.walk(node) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
-    return {text for text in texts if re.fullmatch(r"\w+\.[a-z0-9-]+", text) and text.partition(".")[0] in books}
+    sentences = {text for text in texts if re.fullmatch(r"\w+\.[a-z0-9-]+", text) and text.partition(".")[0] in books}
+    return sentences | {f"doubts.{text}" for text in texts if f"doubts.{text}" in rows()}
 
 
 @cache
@@ -105,9 +109,11 @@ def test_each_call_names_rows_and_gives_their_values() -> None:
             named: set[str] = set().union(*(_values(key)[1] for key in known))
             wrong += [f"{place}: no row names {name}" for name in sorted(given - named) if known]
             for key in known:
-                is_table = "" not in rows()[key][1]
-                if ast.unparse(call.func) == "say" and is_table:
-                    wrong.append(f"{place}: {key} is a headline")
+                is_table = "" not in rows()[key][1] or (rows()[key][0] == "doubts") != (
+                    ast.unparse(call.func) == "doubt_of"
+                )
+                if ast.unparse(call.func) != "headline_of" and is_table:
+                    wrong.append(f"{place}: {key} is of another kind")
                 if ast.unparse(call.func) == "headline_of" and rows()[key][0] != "headlines":
                     wrong.append(f"{place}: {key} is no headline")
     assert not wrong, "\n".join(wrong)
@@ -122,9 +128,10 @@ def test_each_row_is_said_somewhere() -> None:
 @pytest.mark.parametrize("key", sorted(rows()))
 def test_a_row_has_the_form_of_its_kind(key: str) -> None:
     group, parts = rows()[key]
-    assert set(parts) <= {""} or (group == "headlines" and set(parts) <= PARTS)
+    assert set(parts) <= {""} or (group == "headlines" and set(parts) <= PARTS) or group == "doubts"
     for text in parts.values():
         compiled(text)
+    assert all(LEVEL.fullmatch(parts[level]) for level in ("ranks", "cause") if level in parts)
     text = parts.get("", "")
     if key.startswith("refuted."):
         assert not text.endswith(".") and not text[0].isupper(), "it completes *We'd be wrong if …*"

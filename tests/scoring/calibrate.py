@@ -57,6 +57,8 @@ class Judged:
     verdict: dict[str, Any]
     proposals: tuple[tuple[str, str], ...]
     reached: frozenset[str]
+    doubts: tuple[tuple[str, str, str], ...]
+    """Of the verdict: the key of each, and what it leaves of the ranks and of the class."""
 
     @property
     def sets(self) -> list[set[int]]:
@@ -152,7 +154,8 @@ def judge(author: str, truth: dict[str, Any], shown: list[str]) -> Judged:
     evidence = kind_of_evidence(incident.case.sources)
     proposals = tuple((p.cause.value, str(p.ranks)) for p in incident.diagnosis.proposals)
     verdict = json.loads(incident.to_json())["verdict"]
-    return Judged(author, evidence, truth, verdict, proposals, frozenset(reached))
+    doubts = tuple((d.key, d.ranks.value, d.cause.value) for d in incident.diagnosis.findings[0].doubts)
+    return Judged(author, evidence, truth, verdict, proposals, frozenset(reached), doubts)
 
 
 def made(author: str, seed: int) -> Judged:
@@ -239,6 +242,22 @@ def split(jobs: list[Judged], key: Callable[[Judged], str], head: str) -> str:
     return table((head, "jobs", *LEVELS, "high where settled", "ranks high where settled"), rows)
 
 
+def by_doubt(jobs: list[Judged]) -> str:
+    """How often verdicts with each doubt are right in what it lowers, where no other doubt lowers it as far."""
+    found: dict[str, dict[str, list[bool]]] = defaultdict(lambda: {"ranks": [], "class": []})
+    for job in jobs:
+        for key, *levels in job.doubts:
+            for half, level, right in zip(
+                ("ranks", "class"), levels, (job.is_right_in_ranks, job.is_right_in_class), strict=True
+            ):
+                same = [each for each in job.doubts if LEVELS.index(each[1 + (half == "class")]) >= LEVELS.index(level)]
+                if level != "high" and len(same) == 1:
+                    found[key][half].append(right)
+    rows = sorted(found.items(), key=lambda row: (-sum(map(len, row[1].values())), row[0]))
+    shown = ((key, *(share(sum(half), len(half)) for half in halves.values())) for key, halves in rows)
+    return table(("doubt", "right in ranks", "right in class"), shown)
+
+
 def recall(jobs: list[Judged]) -> str:
     """How often the right answer is among the hypotheses, by class and author."""
     authors = list(dict.fromkeys(job.author for job in jobs))
@@ -298,6 +317,7 @@ def page(jobs: list[Judged], origin: str) -> str:
         few=", ".join(few) or "none",
         enough=ENOUGH,
         recall=recall(jobs),
+        doubts=by_doubt(jobs),
         mean=f"{sum(sizes) / len(sizes):.1f}",
         most=max(sizes),
         clear=clear,

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias, Union
 from msgspec import Struct
 
 from nccldoctor.diagnose.phrases.headline import Basis, Headline, whole
+from nccldoctor.model import Confidence, Doubt
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.words.lists import and_list, or_list
 from nccldoctor.words.names import ranks_phrase
@@ -74,21 +75,38 @@ def headline_of(key: str, /, **values: object) -> Headline:
     return Headline(**texts, basis=basis)
 
 
+def doubt_of(key: str, /, **values: object) -> Doubt:
+    """The doubt of a row of ``doubts.toml`` with its values; what it leaves of a confidence may depend on them.
+
+    Example: *a row of its own in the launcher's table is missing* leaves the ranks at high where no other rank is left.
+    """
+    ranks, cause, says = (fill_in(text, values) for text in _read_row(f"doubts.{key}").values())
+    return Doubt(says, Confidence(ranks), Confidence(cause), key)
+
+
 @cache
 def _read_row(key: str) -> Mapping[str, Text]:
     """The parts of a row, compiled: those of a headline, or one without a name."""
     book, _, name = key.partition(".")
     row = read_book(book)[name]
-    parts = {"": row} if isinstance(row, str) else {"who": "{who}", "did": "", **row}
+    if isinstance(row, str):
+        parts = {"": row}
+    elif isinstance(row, list):
+        parts = dict(zip(("ranks", "cause", "says"), row, strict=True))
+    else:
+        parts = {"who": "{who}", "did": "", **row}
     return {part: compiled(text) for part, text in parts.items()}
+
+
+def read_groups(book: str) -> dict[str, dict[str, Any]]:
+    """The groups of a file, each with its rows by name."""
+    return tomllib.loads(Path(__file__).with_name(f"{book}.toml").read_text(encoding="utf-8"))
 
 
 @cache
 def read_book(book: str) -> dict[str, Any]:
     """The rows of a file by name, without the groups that they stand in."""
-    path = Path(__file__).with_name(f"{book}.toml")
-    groups = tomllib.loads(path.read_text(encoding="utf-8")).values()
-    return {name: row for group in groups for name, row in group.items()}
+    return {name: row for group in read_groups(book).values() for name, row in group.items()}
 
 
 def compiled(text: str) -> Text:
@@ -131,6 +149,17 @@ def _field(written: str) -> Field:
 def fill_in(text: Text, values: Mapping[str, object]) -> str:
     """The text with its values. Raises KeyError where one is not given that stands outside brackets."""
     return "".join(_part(part, values) for part in text)
+
+
+def outline(text: Text) -> str:
+    """The text without its values: … stands for each, and the first of several texts for all."""
+    return "".join(map(_outline_of, text))
+
+
+def _outline_of(part: str | Field | Choice) -> str:
+    if isinstance(part, Field):
+        return "" if part.is_question else part.forms[0] if part.forms else "…"
+    return outline(part.texts[0]) if isinstance(part, Choice) else part
 
 
 def _part(part: str | Field | Choice, values: Mapping[str, object]) -> str:

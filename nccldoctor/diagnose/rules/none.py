@@ -24,13 +24,13 @@ from nccldoctor.diagnose.missing_input import loss_words
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.phrases.ends import process_name
 from nccldoctor.diagnose.phrases.headline import Headline
-from nccldoctor.diagnose.phrases.say import headline_of, say
+from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
 from nccldoctor.diagnose.phrases.who import rank_or_process
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.silence import has_dumped_while_stalled
 from nccldoctor.events import Heartbeat, Note, ProcessExit, Progress, Stack
 from nccldoctor.events.base import Writer
-from nccldoctor.model import CauseClass, Confidence, Doubt
+from nccldoctor.model import CauseClass, Doubt
 from nccldoctor.model.ranks import Ranks
 
 CAUSE = CauseClass.NONE
@@ -56,18 +56,17 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         return None
     lost = loss_words([gap for gap in facts.case.gaps if gap.lost])
     head = headline_of(_HEADS[health.proof]) if health.proof in _HEADS else _end_headline(facts, health)
-    says = say("undetermined.loss-is-nan")
     diverged = [e for e in facts.case.of(Note) if e.has_lost_loss][:1]
     if diverged:
         head = headline_of("undetermined.but-loss-is-nan", found=head.sure)
-        evidence = [Line(diverged[0], says), *evidence]
+        evidence = [Line(diverged[0], say("undetermined.loss-is-nan")), *evidence]
     return Hypothesis(
         headline_of("undetermined.but-unreadable", found=head.sure, lost=lost) if lost else head,
         evidence,
         (
             *_doubts_of_proof(facts, health, lost),
             *_doubts_of_length(facts),
-            *([Doubt.at_most(Confidence.LOW, says)] if diverged else []),
+            *([doubt_of("loss-is-nan")] if diverged else []),
         ),
         refuted_by=say("refuted.lost-part-showed-failure", lost=lost) if lost else "",
     )
@@ -105,29 +104,29 @@ def _doubts_of_proof(facts: Facts, health: Health, lost: str) -> Iterator[Doubt]
     case, liveness = facts.case, facts.liveness
     seen = liveness.logged | liveness.dumped
     if lost:
-        yield Doubt.at_most(Confidence.LOW, say("doubts.lost", what=lost))
+        yield doubt_of("lost", what=lost, decides=True)
     elif has_flawed_dumps(facts):
-        yield Doubt.at_most(Confidence.MEDIUM, say("undetermined.odd-dumps"))
+        yield doubt_of("odd-dumps")
     if not liveness.logged:
-        yield Doubt.at_most(Confidence.LOW, say("undetermined.no-rank-logs"))
+        yield doubt_of("no-rank-logs")
     if case.world_size is None:
-        yield Doubt.at_most(Confidence.LOW, say("undetermined.world-size-unknown"))
+        yield doubt_of("world-size-unknown")
     elif 2 * len(seen) < len(case.world):
-        yield Doubt.at_most(Confidence.LOW, say("undetermined.few-read", seen=len(seen), world=len(case.world)))
+        yield doubt_of("few-read", seen=len(seen), world=len(case.world))
     elif case.world - seen:
-        yield Doubt.at_most(Confidence.MEDIUM, say("undetermined.left-nothing-behind", ranks=case.world - seen))
+        yield doubt_of("left-nothing-behind", ranks=case.world - seen)
     elif case.is_size_guessed:
-        yield Doubt.at_most(Confidence.MEDIUM, say("undetermined.world-size-guessed"))
+        yield doubt_of("world-size-guessed")
     if facts.lateness.late:
-        yield Doubt.at_most(Confidence.LOW, say("undetermined.late-often", ranks=facts.lateness.late_ranks))
+        yield doubt_of("late-often", ranks=facts.lateness.late_ranks)
     if health.proof in (Proof.STOPPED, Proof.MOVED):
-        yield Doubt.at_most(Confidence.LOW, say("undetermined.slow-looks-same"))
+        yield doubt_of("slow-looks-same")
     elif health.proof is not Proof.ENDED:
-        yield Doubt.at_most(Confidence.MEDIUM, say("undetermined.no-end-logged"))
+        yield doubt_of("no-end-logged")
     elif case.world - (health.ended | _at_last_step(facts)):
-        yield Doubt.at_most(Confidence.MEDIUM, say("undetermined.not-all-ended"))
+        yield doubt_of("not-all-ended")
     elif has_open_calls(facts) and all(math.isnan(liveness.time(event)) for event in health.ends):
-        yield Doubt.at_most(Confidence.MEDIUM, say("undetermined.end-undated"))
+        yield doubt_of("end-undated")
 
 
 def _doubts_of_length(facts: Facts) -> Iterator[Doubt]:
@@ -137,8 +136,7 @@ def _doubts_of_length(facts: Facts) -> Iterator[Doubt]:
     if max(steps, calls) < FEW_STEPS:
         newest = _newest_step(facts)
         is_of_no_rank = steps == 0 and newest is not None and (newest.step or 0) >= FEW_STEPS
-        says = say("undetermined.no-steps-by-rank") if is_of_no_rank else say("undetermined.few-steps", steps=FEW_STEPS)
-        yield Doubt.at_most(Confidence.MEDIUM, says)
+        yield doubt_of("no-steps-by-rank") if is_of_no_rank else doubt_of("few-steps", steps=FEW_STEPS)
 
 
 def _newest_step(facts: Facts) -> Heartbeat | Progress | None:

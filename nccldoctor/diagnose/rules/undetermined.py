@@ -24,7 +24,7 @@ from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.phrases.doing import doing
 from nccldoctor.diagnose.phrases.ends import process_name
 from nccldoctor.diagnose.phrases.headline import Headline
-from nccldoctor.diagnose.phrases.say import headline_of, say
+from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
 from nccldoctor.diagnose.phrases.who import rank_or_process
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.framework_reports import devices_not_heard_of, open_report_headline, peer_headline
@@ -51,7 +51,7 @@ from nccldoctor.events import (
     Version,
     WorkStatus,
 )
-from nccldoctor.model import CauseClass, Confidence, Doubt, Evidence, Place, SourceKind, Stalled
+from nccldoctor.model import CauseClass, Evidence, Place, SourceKind, Stalled
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.stack_frames import innermost
 from nccldoctor.parsers.event_details import is_gloo_timeout
@@ -77,8 +77,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis:
     exits = list(facts.case.of(ProcessExit))[:2]
     failed = [e for e in stall.job.health.troubles if e is not first]
     headline = _headline(facts, stall, trouble)
-    unknown = "undetermined.cause-unknown" if stall.job.health.troubles else "undetermined.health-unknown"
-    lacks = say("undetermined.member-unknown" if call is not None else unknown)
+    unknown = "cause-unknown" if stall.job.health.troubles else "health-unknown"
     is_about_trouble = headline == headline_of("undetermined.failed-unexplained", what=sentence(trouble))
     citations: list[Citation] = [*written(facts, [Waiting(call)])]
     citations += lines if is_about_trouble else []
@@ -111,7 +110,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis:
     return Hypothesis(
         headline if headline is not None else where_they_stand(facts) if stacks else _not_enough(facts),
         citations or [_what_was_read(facts)],
-        (Doubt.at_most(Confidence.CANNOT_TELL, lacks),),
+        (doubt_of("member-unknown" if call is not None else unknown),),
         suspects=_suspects(facts, stall),
         call=call,
         stalled=None if call is not None else stalled_line(facts),

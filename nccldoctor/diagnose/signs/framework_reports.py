@@ -13,9 +13,8 @@ from collections.abc import Iterable, Sequence
 from nccldoctor.align.facts import Facts
 from nccldoctor.diagnose.citations import Line
 from nccldoctor.diagnose.hypothesis import Hypothesis
-from nccldoctor.diagnose.phrases.say import headline_of, say
+from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
 from nccldoctor.events import Absence, Event, PeerTimeout
-from nccldoctor.model import Confidence, Doubt
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.event_details import clique_devices
 
@@ -169,11 +168,11 @@ def find_branches(facts: Facts, reports: Iterable[Absence]) -> Hypothesis | None
     few, most = sides
     odd, rest = few[0], most[0]
     is_minority = 3 * len(odd) <= len(world) and world == odd | rest
-    doubts = [Doubt.at_most(Confidence.MEDIUM, say("reports.only-this-report", by=few[1].by))]
+    doubts = [doubt_of("only-this-report", by=few[1].by)]
     if facts.case.world_size is None:
-        doubts.append(Doubt.at_most(Confidence.LOW, say("reports.no-world-size")))
+        doubts.append(doubt_of("no-world-size"))
     if not is_minority:
-        doubts.append(Doubt.at_most(Confidence.LOW, say("reports.no-majority")))
+        doubts.append(doubt_of("no-majority-reports"))
     return Hypothesis(
         headline_of("reports.branches-apart", odd=odd, odd_call=few[1].call, rest=rest, rest_call=most[1].call),
         [Line(e, say("reports.submitted", ranks=ranks)) for ranks, e in sides],

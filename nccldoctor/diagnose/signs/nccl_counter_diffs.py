@@ -20,12 +20,12 @@ from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.diagnose.citations import Line
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.phrases.headline import Headline
-from nccldoctor.diagnose.phrases.say import headline_of, say
+from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
 from nccldoctor.diagnose.phrases.sides import each_side
 from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.events import CollCall, CommInit
 from nccldoctor.identify.nccl_counters import UNEVEN, NcclCounters, calls_by_communicator
-from nccldoctor.model import Confidence, Doubt, Stalled
+from nccldoctor.model import Stalled
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.words.names import dtype_name
 
@@ -43,9 +43,9 @@ Kind = tuple[str, int | None, str | None]
 
 ASPECTS = ("op", "size", "dtype")
 
-COUNTS_ALONE = Doubt.at_most(Confidence.MEDIUM, say("counters.counts-alone"))
-MAY_DIFFER = Doubt.at_most(Confidence.LOW, say("counters.may-differ-briefly", quiet=True))
-MAY_FIT_OTHERS = Doubt.at_most(Confidence.LOW, say("counters.may-differ-briefly", others=True))
+COUNTS_ALONE = doubt_of("counts-alone")
+MAY_DIFFER = doubt_of("may-differ-briefly", quiet=True)
+MAY_FIT_OTHERS = doubt_of("may-differ-briefly", others=True)
 
 
 class Difference(Struct, frozen=True):

@@ -12,11 +12,11 @@ from itertools import chain
 from nccldoctor.align.exits import SLACK
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import Stall
-from nccldoctor.diagnose.phrases.say import say
+from nccldoctor.diagnose.phrases.say import doubt_of
 from nccldoctor.diagnose.signs.still_running import has_hidden_transfers
 from nccldoctor.diagnose.signs.where_ranks_stand import show_asked_in_vain
 from nccldoctor.events import ExceptionRaised, OutOfMemory, Phase, ProcessExit, Progress, SchedulerEvent, TearDown
-from nccldoctor.model import Confidence, Doubt
+from nccldoctor.model import Doubt
 from nccldoctor.model.ranks import Ranks
 
 AFTER_COMPLAINTS = (ProcessExit, Progress, Phase, SchedulerEvent)
@@ -48,18 +48,18 @@ def ranks_with_damaged_dumps(facts: Facts) -> Ranks:
 def doubts_of_silence(facts: Facts, stall: Stall, ranks: Ranks) -> Iterator[Doubt]:
     """Doubts that the silence of the ranks means anything."""
     if is_cut_short(facts):
-        yield Doubt.at_most(Confidence.LOW, say("doubts.cut-short"))
+        yield doubt_of("cut-short")
     if not facts.liveness.logged:
-        yield Doubt.at_most(Confidence.LOW, say("doubts.no-logs"))
+        yield doubt_of("no-logs")
     if _has_failure_without_rank(facts):
-        yield Doubt.at_most(Confidence.LOW, say("doubts.nameless-end"))
+        yield doubt_of("nameless-end")
     ended = Ranks(r for f in facts.failures if f.certain for r in f.ranks) - ranks
     if ended and not stall.proven_absent:
-        yield Doubt.at_most(Confidence.LOW, say("doubts.may-wait-for", ranks=ended))
+        yield doubt_of("may-wait-for", ranks=ended)
     if len(ranks) > 1 and not stall.proven_absent:
-        yield Doubt.at_most(Confidence.LOW, say("doubts.several-silent"))
+        yield doubt_of("several-silent")
     if any(can_have_obeyed(facts, rank) for rank in ranks):
-        yield Doubt(say("doubts.sigterm-only"), cause=Confidence.MEDIUM)
+        yield doubt_of("sigterm-only")
 
 
 def can_have_obeyed(facts: Facts, rank: int) -> bool:

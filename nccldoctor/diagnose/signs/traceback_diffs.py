@@ -14,12 +14,12 @@ from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.diagnose.citations import Citation, Line
 from nccldoctor.diagnose.hypothesis import Hypothesis
-from nccldoctor.diagnose.phrases.say import headline_of, say
+from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
 from nccldoctor.diagnose.phrases.sides import MOST
 from nccldoctor.diagnose.signs.recorded_diffs import size_complaints
 from nccldoctor.diagnose.signs.silence import has_connection_broken_first
 from nccldoctor.events import ExceptionRaised
-from nccldoctor.model import CauseClass, Confidence, Doubt
+from nccldoctor.model import CauseClass
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.stack_frames import innermost, is_later_line
 from nccldoctor.parsers.event_details import (
@@ -60,7 +60,7 @@ def judge(facts: Facts, stall: Stall, *, other_group: bool) -> Hypothesis | None
     return Hypothesis(
         headline_of("disagree.apart-in-program", odd=odd, here=here, there=there),
         evidence,
-        (Doubt(say("disagree.last-call-not-due-one", odd=odd), cause=Confidence.MEDIUM),),
+        (doubt_of("last-call-not-due-one", odd=odd),),
         ranks=odd,
         refuted_by=say("refuted.traceback-at-peers", odd=odd),
     )
@@ -107,7 +107,7 @@ def judge_size_complaint(facts: Facts) -> Hypothesis | None:
             ),
             *(Line(e, say("disagree.unexpected-size", rank=e.rank)) for e in complaints[:2]),
         ],
-        (Doubt.at_most(Confidence.MEDIUM, say("disagree.lines-of-two-groups")),),
+        (doubt_of("lines-of-two-groups"),),
         ranks=few if is_minority else Ranks(),
         suspects=Ranks() if is_minority else facts.case.world,
         cause=CauseClass.SIZE_MISMATCH if is_one_line else CauseClass.OP_MISMATCH,

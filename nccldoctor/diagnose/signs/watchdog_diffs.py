@@ -11,11 +11,11 @@ from nccldoctor.align.progress.from_lines import group_of
 from nccldoctor.diagnose.citations import Line
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.phrases.headline import Headline
-from nccldoctor.diagnose.phrases.say import headline_of, say
+from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
 from nccldoctor.diagnose.phrases.sides import each_side, sized_sides
 from nccldoctor.diagnose.signs.nccl_counter_diffs import from_counts
 from nccldoctor.events import CollectiveMismatch, CollectiveTimeout, Event, FrAnalysis
-from nccldoctor.model import CauseClass, Confidence, Doubt, Stalled
+from nccldoctor.model import CauseClass, Stalled
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.words.names import call_title, op_name
 from nccldoctor.words.sanitize import line
@@ -64,8 +64,6 @@ def _from_fingerprints(facts: Facts, aspect: str) -> Hypothesis | None:
     op, seq = event.op or event.right_op or event.left_op, event.seq if event.seq is not None else event.right_seq
     only_number = set(event.aspects) == {"sequence"} and event.left_op == event.right_op
     is_specific = bool(event.right and event.aspects) and not only_number
-    says = say("disagree.only-the-library-says", odd=odd if is_specific else None, told=is_specific)
-    known = Confidence.MEDIUM if is_specific else Confidence.LOW
     ends = line(event.left, 60), line(event.right, 60)
     call = call_title(op, seq) if op and aspect != "op" else ""
     noun = _NOUNS[aspect] if event.aspects else ""
@@ -74,7 +72,7 @@ def _from_fingerprints(facts: Facts, aspect: str) -> Hypothesis | None:
         if only_number
         else headline_of("disagree.mismatch-in-line", aspect=noun, call=call, odd=odd, left=ends[0], right=ends[1]),
         tuple(Line(e, say("disagree.ends-differ")) for e in found[:4]),
-        (Doubt(says, Confidence.HIGH if is_specific and odd else known, known),),
+        (doubt_of("only-the-library-says", odd=is_specific and odd, told=is_specific),),
         ranks=odd,
         suspects=pair - odd,
         stalled=Stalled(op=op, seq=seq, entered=pair) if op or seq is not None else None,
@@ -95,7 +93,7 @@ def _from_analyser(facts: Facts, aspect: str) -> Hypothesis | None:
     return Hypothesis(
         headline_of("disagree.found-by-analyzer", seq=first.seq),
         tuple(Line(e, say("disagree.analyzer-says", seq=e.seq)) for e in found[:4]),
-        (Doubt.at_most(Confidence.LOW, say("disagree.analyzer-compares-with-first")),),
+        (doubt_of("analyzer-compares-with-first"),),
         stalled=Stalled(op=first.op, seq=first.seq, group=_group_name(facts, first)),
     )
 
@@ -149,15 +147,14 @@ def _differing_timeouts(
     odd = ranks - majority if majority else Ranks()
     first = next(e for e in events if not odd or e.rank in majority)
     batch = first.op == "COALESCED"
-    known = Confidence.HIGH if len(odd) == 1 and _are_all_compared(facts, first, ranks) else Confidence.MEDIUM
-    known = Confidence.LOW if batch else known
+    is_whole = not batch and len(odd) == 1 and _are_all_compared(facts, first, ranks)
     return Hypothesis(
         _sides_headline(facts, aspect, first, events, [Ranks(s) for s in (*ordered[1:], ordered[0])]),
         tuple(
             Line(e, say("disagree.timed-out-with", rank=e.rank, call=call_title(e.op, seq), elements=e.numel_in))
             for e in events[:6]
         ),
-        (Doubt(say("disagree.one-call-each", batch=batch), known, Confidence.LOW if batch else Confidence.MEDIUM),),
+        (doubt_of("one-call-each", batch=batch, whole=is_whole),),
         ranks=Ranks() if batch else odd,
         suspects=ranks if batch or not odd else Ranks(),
         stalled=first.stalled(ranks, _group_name(facts, first)),

@@ -40,7 +40,7 @@ def late_entry(rng: Random) -> Quoted:
     return Quoted("straggler", (late,), dumped(*recorders))
 
 
-@scene("rules/slow/straggler._doubts_of_entry: slow.freed-by-timeout")
+@scene("doubts.freed-by-timeout")
 def freed_by_timeout(rng: Random) -> Quoted:
     """One rank issued the last call a second after the limit: the end of its peers may have freed it."""
     size = rng.choice([4, 8])
@@ -51,7 +51,7 @@ def freed_by_timeout(rng: Random) -> Quoted:
     return Quoted("straggler", (late,), dumped(*recorders))
 
 
-@scene("rules/slow/straggler._doubts_of_entry: slow.as-many-early")
+@scene("doubts.as-many-early")
 def late_of_two(rng: Random) -> Quoted:
     """Of two ranks one came after the limit."""
     late = rng.randrange(2)
@@ -74,7 +74,7 @@ def asked(job: Job, *times: str) -> Files:
 
 @scene(
     "rules/disagree/missed_call._one_call_fewer: disagree.one-call-fewer",
-    "rules/disagree/missed_call._one_call_fewer: disagree.only-the-count",
+    "doubts.only-the-count",
 )
 def ras_counts_a_skip(rng: Random) -> Quoted:
     """RAS: a rank is a call behind in its pair, and goes on in the whole job."""
@@ -92,7 +92,7 @@ def ras_counts_other_kinds(rng: Random) -> Quoted:
     return Quoted("op-mismatch", (rank,), asked(Job(8, plain(), fault=fault).run()))
 
 
-@scene("signs/nccl_counter_diffs.MAY_FIT_OTHERS: counters.may-differ-briefly")
+@scene("doubts.may-differ-briefly")
 def ras_counts_other_kinds_once(rng: Random) -> Quoted:
     """The same in one query: a running job may differ for a moment."""
     rank = rng.randrange(8)
@@ -100,7 +100,7 @@ def ras_counts_other_kinds_once(rng: Random) -> Quoted:
     return Quoted("op-mismatch", (rank,), asked(Job(8, plain(), fault=fault).run(), SECOND))
 
 
-@scene("nccl_counters_check._limited_by_counters: counters.one-query")
+@scene("doubts.one-query")
 def ras_asked_once(rng: Random) -> Quoted:
     """RAS: a rank is behind in one query."""
     rank = rng.randrange(8)
@@ -109,13 +109,13 @@ def ras_asked_once(rng: Random) -> Quoted:
     )
 
 
-@scene("nccl_counters_check._name_nobody: why")
+@scene("doubts.some-ahead")
 def ras_counts_halves(rng: Random) -> Quoted:
     """RAS: half of the ranks are a call ahead of the other half."""
     return Quoted("undetermined", (), asked(Job(8, plain(), fault=late(range(4), rng.randrange(5, 15))).run()))
 
 
-@scene("signs/nccl_counter_diffs.COUNTS_ALONE: counters.counts-alone")
+@scene("doubts.counts-alone")
 def coll_lines_and_a_timeout(rng: Random) -> Quoted:
     """COLL lines: one rank launched another size, and a watchdog gave up."""
     rank = rng.randrange(1, 8)
@@ -127,7 +127,7 @@ def coll_lines_and_a_timeout(rng: Random) -> Quoted:
 
 @scene(
     "rules/disagree/mismatch._only_rank_without_dump: disagree.different-size-without-dump",
-    "rules/disagree/mismatch._only_rank_without_dump: disagree.size-inferred",
+    "doubts.size-inferred",
 )
 def aborted_without_dump(rng: Random) -> Quoted:
     """gloo: a rank aborts over a wrong size and leaves no dump; all others recorded the call alike."""
@@ -143,7 +143,7 @@ def aborted_without_dump(rng: Random) -> Quoted:
 
 @scene(
     "signs/nccl_counter_diffs.find_skip: counters.skipped-and-moved-on",
-    "signs/nccl_counter_diffs.COUNTS_ALONE: counters.counts-alone",
+    "doubts.counts-alone",
 )
 def ras_sees_it_go_on(rng: Random) -> Quoted:
     """RAS: between two queries a rank goes on in its pair, without the first reduction of the whole job."""

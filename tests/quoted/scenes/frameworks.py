@@ -27,7 +27,7 @@ def steps(world: int, last: int) -> str:
 
 @scene(
     "signs/framework_reports.find_branches: reports.branches-apart",
-    "signs/framework_reports.find_branches: reports.only-this-report",
+    "doubts.only-this-report",
 )
 def ready_for_two_tensors(rng: Random) -> Quoted:
     """Horovod: one rank submitted a different tensor from the others."""
@@ -41,7 +41,7 @@ def ready_for_two_tensors(rng: Random) -> Quoted:
     )
 
 
-@scene("signs/framework_reports.find_branches: reports.no-majority")
+@scene("doubts.no-majority-reports")
 def ready_in_halves(rng: Random) -> Quoted:
     """Horovod: one half waits in one tensor, the other in another; nobody can say which half is wrong."""
     half = rng.choice([2, 3, 4])
@@ -50,7 +50,7 @@ def ready_in_halves(rng: Random) -> Quoted:
     return Quoted("op-mismatch", (), {"job.log": steps(2 * half, 4) + STALL + listed})
 
 
-@scene("rules/absent/not_arrived._end_of_peers: key", "rules/absent/not_arrived._end_of_peers: doubts.group-numbers")
+@scene("rules/absent/not_arrived._end_of_peers: key", "doubts.group-numbers")
 def chain_of_notify(rng: Random) -> Quoted:
     """HCCL: each rank of a group waits for the next one, and the last of the chain complains of nobody."""
     first = rng.choice([0, 4, 8])
@@ -62,7 +62,7 @@ def chain_of_notify(rng: Random) -> Quoted:
 
 @scene(
     "rules/absent/not_arrived._named_by_framework: misses",
-    "rules/absent/not_arrived._named_by_framework: doubts.lists-some",
+    "doubts.lists-some",
 )
 def jax_barrier(rng: Random) -> Quoted:
     """JAX: some tasks of a barrier timed out by name, and more are missing than are listed."""
@@ -77,7 +77,7 @@ def jax_barrier(rng: Random) -> Quoted:
     return Quoted("not-arrived", absent, {"job.log": text})
 
 
-@scene("rules/absent/not_arrived._named_by_framework: doubts.lists-arrived")
+@scene("doubts.lists-arrived")
 def ready_and_a_gap(rng: Random) -> Quoted:
     """Horovod lists who is ready; the gaps below the highest rank did not come."""
     highest = rng.choice([5, 7])
@@ -86,7 +86,7 @@ def ready_and_a_gap(rng: Random) -> Quoted:
     return Quoted("not-arrived", (gap,), {"job.log": f"{STALL}[1,0]<stderr>:grads_1 [ready ranks: {came}]\n"})
 
 
-@scene("rules/slow/reported_slow.judge: slow.reported-slower", "rules/slow/reported_slow.judge: slow.one-tool")
+@scene("rules/slow/reported_slow.judge: slow.reported-slower", "doubts.one-tool")
 def tool_finds_a_slow_rank(rng: Random) -> Quoted:
     """NVRx compares the kernels of all ranks."""
     world = rng.choice([4, 8])
@@ -97,7 +97,7 @@ def tool_finds_a_slow_rank(rng: Random) -> Quoted:
     return Quoted("straggler", (rank,), {"train.log": lines + SLOW.format(rank=rank, node=rank // 4)})
 
 
-@scene("rules/absent/raised._doubts_of_failure: doubts.mpi-peer")
+@scene("doubts.mpi-peer")
 def mpi_error(rng: Random) -> Quoted:
     """Open MPI: an error of the library ends one rank, and may tell of its peer."""
     rank = rng.randrange(1, 4)
@@ -111,7 +111,7 @@ def mpi_error(rng: Random) -> Quoted:
     return Quoted("raised", (rank,), {"job.log": text})
 
 
-@scene("signs/framework_reports.find_branches: reports.no-world-size")
+@scene("doubts.no-world-size")
 def ready_in_an_excerpt(rng: Random) -> Quoted:
     """The same list in an excerpt without the world size: higher ranks may be missing from both lists."""
     most = rng.choice([3, 5])

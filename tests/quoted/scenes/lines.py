@@ -62,9 +62,7 @@ def sizes_of_two_calls(rng: Random) -> Quoted:
     return Quoted("op-mismatch", (odd,), sized(world, texts))
 
 
-@scene(
-    "observations.ObservedStall.conclude_quiet: key", "observations.ObservedStall.conclude_quiet: doubts.only-silence"
-)
+@scene("observations.ObservedStall.conclude_quiet: key", "doubts.only-silence")
 def quiet_host(rng: Random) -> Quoted:
     """gloo: all ranks of one host gave up, those of the other print nothing."""
     half, step = rng.choice([2, 4]), rng.randrange(3, 9)
@@ -77,7 +75,7 @@ def quiet_host(rng: Random) -> Quoted:
 
 @scene(
     "rules/disagree/missed_call._left_out_a_batch: disagree.left-out-batch",
-    "rules/disagree/missed_call._left_out_a_batch: disagree.next-call-unnamed",
+    "doubts.next-call-unnamed",
 )
 def left_out_batch(rng: Random) -> Quoted:
     """gloo: one rank leaves out a batch, and all give up."""
@@ -98,7 +96,7 @@ def monitored_barrier(rng: Random) -> Quoted:
     return Quoted("not-arrived", absent, {"log.txt": "world_size=10\n" + line})
 
 
-@scene("rules/absent/not_arrived._named_by_report: doubts.most-outside")
+@scene("doubts.most-outside")
 def most_are_missing(rng: Random) -> Quoted:
     """PyTorch's analyser lists most members of a group as missing: they may be right and the others wrong."""
     world, seq = rng.choice([6, 8]), rng.randrange(9, 99)
@@ -126,7 +124,7 @@ def analyser_finds_sizes(rng: Random) -> Quoted:
 
 @scene(
     "signs/watchdog_diffs._from_fingerprints: disagree.out-of-step or disagree.mismatch-in-line",
-    "signs/watchdog_diffs._from_fingerprints: says",
+    "doubts.only-the-library-says",
 )
 def fingerprints(rng: Random) -> Quoted:
     """TORCH_DISTRIBUTED_DEBUG=DETAIL: several ranks report that one rank runs a different operation."""
@@ -145,7 +143,7 @@ def fingerprints(rng: Random) -> Quoted:
     )
 
 
-@scene("signs/watchdog_diffs._from_fingerprints: says")
+@scene("doubts.only-the-library-says")
 def cut_fingerprint(rng: Random) -> Quoted:
     """The same line, cut before the difference."""
     seq, first = rng.randrange(3, 90), rng.randrange(3)
@@ -208,7 +206,7 @@ def exited_with_0(rng: Random) -> Quoted:
 
 @scene(
     "rules/inside/network._lost_way_to_peer: inside.way-to-peer-lost",
-    "rules/inside/network._lost_way_to_peer: inside.adapter-path-or-host",
+    "doubts.adapter-path-or-host",
 )
 def lost_completion(rng: Random) -> Quoted:
     """NCCL: two ranks lose the same peer over InfiniBand; whose fault it is stays open."""
@@ -231,7 +229,7 @@ def bar_went_on(rng: Random) -> Quoted:
     return Quoted("straggler", (0,), {"train.log": "".join(map(bar.format, (at, at + 1))) + gave + bar.format(at + 2)})
 
 
-@scene("rules/slow/straggler._progress_bar_went_on: slow.bar-may-mislead")
+@scene("doubts.bar-may-mislead")
 def bar_of_two(rng: Random) -> Quoted:
     """The same with one rank that gave up."""
     at, bar = rng.randrange(4, 9), "Images     Labels: 45%|####5     | {}/1809 [30:05<29:59,  1.79s/it]\n"
@@ -241,7 +239,7 @@ def bar_of_two(rng: Random) -> Quoted:
 
 @scene(
     "rules/slow/straggler._still_preparing_data: slow.still-preparing",
-    "rules/slow/straggler._still_preparing_data: slow.guessed-wait",
+    "doubts.guessed-wait",
 )
 def still_tokenising(rng: Random) -> Quoted:
     """One process tokenises for half an hour, just the limit after which another one raises."""
@@ -261,28 +259,28 @@ def finished(world: int, ranks: range, last: str = "loss=2.0") -> dict[str, str 
     return sized(world, {r: "".join(f"[rank{r}]: {line}\n" for line in (*steps, end)) for r in ranks})
 
 
-@scene("rules/none._doubts_of_proof: undetermined.left-nothing-behind")
+@scene("doubts.left-nothing-behind")
 def one_log_was_not_read(rng: Random) -> Quoted:
     """All ranks that were read finished; of one there is nothing."""
     world = rng.choice([4, 8])
     return Quoted("none", (), finished(world, range(world - 1)))
 
 
-@scene("rules/none._doubts_of_proof: undetermined.few-read")
+@scene("doubts.few-read")
 def few_logs_were_read(rng: Random) -> Quoted:
     """The few ranks that were read finished."""
     world = rng.choice([8, 16])
     return Quoted("none", (), finished(world, range(world // 4)))
 
 
-@scene("rules/none.judge: says")
+@scene("doubts.loss-is-nan")
 def finished_without_a_loss(rng: Random) -> Quoted:
     """A job that ended well, and whose loss is no number."""
     world, said = rng.choice([2, 4]), rng.choice(["loss is nan", "Loss is nan, stopping training"])
     return Quoted("none", (), finished(world, range(world), said))
 
 
-@scene("rules/absent/raised._doubts_of_failure: doubts.caught")
+@scene("doubts.caught")
 def caught_exception(rng: Random) -> Quoted:
     """One rank logs an exception and ends without another word; all others time out."""
     rank, seq = rng.randrange(4), rng.randrange(20, 90)
@@ -298,7 +296,7 @@ def caught_exception(rng: Random) -> Quoted:
     return Quoted("raised", (rank,), files)
 
 
-@scene("rules/inside/hardware.judge: inside.no-rank-on")
+@scene("doubts.no-rank-on")
 def board_of_a_strange_host(rng: Random) -> Quoted:
     """The kernel of a host on which no known rank runs reports a lost GPU, and the ranks of another one time out."""
     seq = rng.randrange(20, 90)

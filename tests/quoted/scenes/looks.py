@@ -41,9 +41,7 @@ def looks(world: int, odd: Mapping[int, tuple[str, ...]], line: int, times: int 
     }
 
 
-@scene(
-    "rules/absent/by_stacks._apart: stacks.two-calls", "rules/absent/by_stacks._doubts_of_all: doubts.no-call-numbers"
-)
+@scene("rules/absent/by_stacks._apart: stacks.two-calls", "doubts.no-call-numbers")
 def two_calls(rng: Random) -> Quoted:
     """One rank skipped the reduction in which all others stand, and waits in the barrier behind it."""
     world, line = rng.choice([4, 6, 8]), rng.randrange(20, 60)
@@ -51,7 +49,7 @@ def two_calls(rng: Random) -> Quoted:
     return Quoted("missed-call", (odd,), looks(world, {odd: BARRIER}, line))
 
 
-@scene("rules/absent/by_stacks._silent: stacks.no-stack", "rules/absent/by_stacks._silent: doubts.stack-uncollected")
+@scene("rules/absent/by_stacks._silent: stacks.no-stack", "doubts.stack-uncollected")
 def no_stack(rng: Random) -> Quoted:
     """All ranks but one stand in a reduction; of that one there is no stack."""
     world, line = rng.choice([4, 6, 8]), rng.randrange(20, 60)
@@ -60,7 +58,7 @@ def no_stack(rng: Random) -> Quoted:
     return Quoted("frozen", (silent,), files)
 
 
-@scene("rules/absent/by_stacks._doubts_of_outside: doubts.one-snapshot")
+@scene("doubts.one-snapshot")
 def one_look(rng: Random) -> Quoted:
     """One look: a rank reads rows, all others wait."""
     world = rng.choice([4, 8])
@@ -68,7 +66,7 @@ def one_look(rng: Random) -> Quoted:
     return Quoted("not-arrived", (odd,), looks(world, {odd: READS}, 40, times=1))
 
 
-@scene("rules/absent/by_stacks._doubts_of_outside: doubts.no-stack-of")
+@scene("doubts.no-stack-of")
 def one_outside_one_unseen(rng: Random) -> Quoted:
     """Two looks: a rank reads rows, the others wait, and one has no stack."""
     world = rng.choice([6, 8])
@@ -88,13 +86,13 @@ def steps_after_look(rng: Random) -> Quoted:
     return Quoted("none", (), stacks | {"train.log": lines})
 
 
-@scene("rules/absent/by_stacks._doubts_of_all: several or doubts.wait-may-end")
+@scene("doubts.wait-may-end")
 def one_look_at_waiters(rng: Random) -> Quoted:
     """One look: every rank waits in the same reduction."""
     return Quoted("unfinished", (), looks(rng.choice([4, 6]), {}, rng.randrange(20, 60), times=1))
 
 
-@scene("rules/absent/by_stacks._doubts_of_outside: doubts.moved")
+@scene("doubts.moved")
 def outside_and_moving(rng: Random) -> Quoted:
     """Two looks: all others wait, and one rank reads rows at two places of its program."""
     world = rng.choice([4, 6])

@@ -21,7 +21,7 @@ TORCH = '"/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.
 
 @scene(
     "rules/setup/init._waits_at_store: setup.job-never-started",
-    "rules/setup/init._waits_at_store: setup.log-ends",
+    "doubts.log-ends",
 )
 def waits_at_store(rng: Random) -> Quoted:
     """All but one rank wait at the store's barrier when the text ends."""
@@ -31,7 +31,7 @@ def waits_at_store(rng: Random) -> Quoted:
     return Quoted("init", (late,), {"log.txt": "".join(BARRIER.format(r=r, world=world, here=world - 1) for r in came)})
 
 
-@scene("rules/setup/init._waits_at_store: setup.log-ends")
+@scene("doubts.log-ends")
 def counts_at_store(rng: Random) -> Quoted:
     """The store counts several as missing, and some that came are not heard."""
     world = rng.choice([8, 16])
@@ -40,7 +40,7 @@ def counts_at_store(rng: Random) -> Quoted:
 
 @scene(
     "rules/setup/init._communicator_failed: setup.communicator-failed",
-    "rules/setup/init._communicator_failed: setup.cause-of-failure",
+    "doubts.cause-of-failure",
 )
 def no_peer_access(rng: Random) -> Quoted:
     """NCCL: two GPUs of a host cannot reach each other."""
@@ -53,7 +53,7 @@ def no_peer_access(rng: Random) -> Quoted:
     return Quoted("init", (), {"train.log": text})
 
 
-@scene("rules/setup/init._communicator_failed: setup.cause-of-failure")
+@scene("doubts.cause-of-failure")
 def closed_in_start(rng: Random) -> Quoted:
     """NCCL gives up on a start whose connection a peer closed: why, nobody says."""
     host, pid = f"w{rng.randrange(9)}", rng.randrange(50, 90)
@@ -64,7 +64,7 @@ def closed_in_start(rng: Random) -> Quoted:
     return Quoted("init", (), {"log.txt": text})
 
 
-@scene("rules/setup/init._first_call: setup.first-collective", "rules/setup/init._first_call: setup.late-first-call")
+@scene("rules/setup/init._first_call: setup.first-collective", "doubts.late-first-call")
 def first_call(rng: Random) -> Quoted:
     """All heard ranks time out in the first call of the job."""
     seen = sorted(rng.sample(range(8), rng.choice([2, 3])))
@@ -74,7 +74,7 @@ def first_call(rng: Random) -> Quoted:
 
 @scene(
     "rules/setup/init._later_group: setup.waits-for-group",
-    "rules/setup/init._later_group: setup.not-in-group-yet",
+    "doubts.not-in-group-yet",
 )
 def new_group_in_halves(rng: Random) -> Quoted:
     """gloo: one half waits for a new group that the other half has left."""
@@ -100,7 +100,7 @@ def new_group_in_halves(rng: Random) -> Quoted:
     return Quoted("init", (), files)
 
 
-@scene("rules/setup/init._unresolved: setup.job-never-started", "rules/setup/init._unresolved: setup.lookups-go-on")
+@scene("rules/setup/init._unresolved: setup.job-never-started", "doubts.lookups-go-on")
 def name_unresolved(rng: Random) -> Quoted:
     """The ranks of one host cannot look up the name of the store's host."""
     half, version, host = rng.choice([2, 4]), rng.choice([4, 6]), rng.choice(["login1", "head-0", "gpu-a"])
@@ -112,7 +112,7 @@ def name_unresolved(rng: Random) -> Quoted:
     return Quoted("init", tuple(range(half, 2 * half)), files)
 
 
-@scene("rules/setup/init._unreachable: setup.store-and-call", "rules/setup/init._unreachable: setup.process-not-tied")
+@scene("rules/setup/init._unreachable: setup.store-and-call", "doubts.process-not-tied")
 def store_and_call(rng: Random) -> Quoted:
     """One rank waits in a call, and a process without a rank never reached the store."""
     number, port = rng.randrange(100, 9000), rng.randrange(30_000, 60_000)
@@ -122,7 +122,7 @@ def store_and_call(rng: Random) -> Quoted:
     )
 
 
-@scene("rules/setup/init._never_completed: setup.start-contradicts")
+@scene("doubts.start-contradicts")
 def torn_start(rng: Random) -> Quoted:
     """All but one rank start a communicator; the line of another one is torn."""
     late, torn = rng.sample(range(1, 8), 2)
@@ -136,7 +136,7 @@ def torn_start(rng: Random) -> Quoted:
     return Quoted("init", (late,), {"slurm-1.out": "".join(lines)})
 
 
-@scene("rules/setup/init._never_completed: setup.start-unnamed")
+@scene("doubts.start-unnamed")
 def cut_in_start(rng: Random) -> Quoted:
     """The text ends while a communicator starts."""
     size, rank = rng.choice([8, 16, 32]), rng.randrange(8)

@@ -30,7 +30,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
             *(Line(note, "The shard cache kept this rank waiting.") for note in waits.values()),
             Waiting(stall.call),
         ),
-        doubts=(Doubt.at_most(Confidence.MEDIUM, "Only the shard cache says so."),),
+        doubts=(Doubt("Only the shard cache says so.", Confidence.MEDIUM, Confidence.MEDIUM),),
         ranks=Ranks(rank for rank in waits if rank is not None),
         call=stall.call,
     )

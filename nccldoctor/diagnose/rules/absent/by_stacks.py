@@ -19,12 +19,12 @@ from nccldoctor.diagnose.citations import Citation, Line
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.phrases.headline import Headline
-from nccldoctor.diagnose.phrases.say import headline_of, say
+from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
 from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs import where_ranks_stand as where
 from nccldoctor.events import ProcessState
-from nccldoctor.model import CauseClass, Confidence, Doubt, Stalled
+from nccldoctor.model import CauseClass, Doubt, Stalled
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.questions.process import ASKS_A_PERSON
 
@@ -136,29 +136,27 @@ def _doubts_of_outside(facts: Facts, standing: Standing, culprits: Sequence[Stan
     A process that a signal stopped makes no call, whatever the numbers are.
     """
     if not all(facts.looks.is_stopped_throughout(s.process) for s in culprits):
-        yield Doubt(say("doubts.no-call-numbers"), cause=Confidence.MEDIUM)
+        yield doubt_of("no-call-numbers", shown=True)
     if unseen := standing.silent - facts.ledger.waiting:
-        yield Doubt.at_most(Confidence.MEDIUM, say("doubts.no-stack-of", ranks=unseen))
+        yield doubt_of("no-stack-of", ranks=unseen)
     if standing.is_guessed:
-        yield Doubt.at_most(Confidence.LOW, say("doubts.no-wait-frame"))
+        yield doubt_of("no-wait-frame")
     if unshown := where.known_ranks([s for s in culprits if s.can_wait]):
-        yield Doubt.at_most(Confidence.MEDIUM, say("doubts.may-wait-itself", ranks=unshown))
+        yield doubt_of("may-wait-itself", ranks=unshown)
     if _is_first_end_open(standing, culprits):
-        yield Doubt.at_most(Confidence.LOW, say("doubts.first-end-unknown"))
+        yield doubt_of("first-end-unknown")
     if facts.looks.interrupted:
-        yield Doubt.at_most(Confidence.MEDIUM, say("doubts.ctrl-c-only"))
+        yield doubt_of("ctrl-c-only")
     if any(s.rank is None for s in culprits):
-        yield Doubt.at_most(Confidence.LOW, say("doubts.process-rank-unknown"))
+        yield doubt_of("process-rank-unknown")
     if where.has_stopped(facts) or all(s.posture.is_gone for s in culprits):
         return
     if any(facts.looks.has_moved(s.process) for s in culprits):
-        yield Doubt.at_most(Confidence.LOW, say("doubts.moved"))
+        yield doubt_of("moved")
     elif len(facts.looks.all) > 1:
         yield from _doubts_of_unmoved(facts, standing, culprits)
     else:
-        blocked = all(s.shown in where.BLOCKED for s in culprits)
-        most = Confidence.MEDIUM if blocked else Confidence.LOW
-        yield Doubt.at_most(most, say("doubts.one-snapshot"))
+        yield doubt_of("one-snapshot", blocked=all(s.shown in where.BLOCKED for s in culprits))
 
 
 def _is_first_end_open(standing: Standing, culprits: Sequence[Stance]) -> bool:
@@ -173,23 +171,21 @@ def _doubts_of_unmoved(facts: Facts, standing: Standing, culprits: Sequence[Stan
     Example: of each second rank 1 computes 0.8 s and its peers wait for it. A prompt that two looks show ends by nobody's work.
     """
     if facts.looks.steps and not all(s.words in where.RARE for s in culprits):
-        undated = Doubt.at_most(Confidence.LOW, say("doubts.steps-undated"))
-        yield Doubt.at_most(Confidence.MEDIUM, say("doubts.steps-may-be-long")) if facts.looks.is_unlogged else undated
+        undated = doubt_of("steps-undated")
+        yield doubt_of("steps-may-be-long") if facts.looks.is_unlogged else undated
     elif facts.looks.steps and not all(s.shown for s in culprits):
-        yield Doubt.at_most(Confidence.MEDIUM, say("doubts.rare-by-name"))
+        yield doubt_of("rare-by-name")
     elif not all(s.shown in ASKS_A_PERSON for s in culprits):
         stood = where.known_ranks((*standing.waiting, *standing.outside)) if _is_unmoved(facts, standing) else Ranks()
-        known = Confidence.HIGH if facts.case.world <= stood else Confidence.MEDIUM
-        yield Doubt(say("doubts.steps-may-continue"), known, Confidence.MEDIUM)
+        yield doubt_of("steps-may-continue", known=facts.case.world <= stood)
 
 
 def _doubts_of_all(facts: Facts, standing: Standing) -> Iterator[Doubt]:
     """Doubts where every rank that was looked at waits."""
     if not where.has_stopped(facts) and not _is_unmoved(facts, standing):
         moved = any(facts.looks.has_moved(stance.process) for stance in standing.waiting)
-        several = say("doubts.waits-moved") if moved else say("doubts.looks-incomparable")
-        yield Doubt.at_most(Confidence.LOW, several if len(facts.looks.all) > 1 else say("doubts.wait-may-end"))
-    yield Doubt.at_most(Confidence.MEDIUM, say("doubts.no-call-numbers"))
+        yield doubt_of("wait-may-end", several=len(facts.looks.all) > 1, moved=moved)
+    yield doubt_of("no-call-numbers", shown=False)
 
 
 def _apart(facts: Facts, standing: Standing) -> Hypothesis:
@@ -205,7 +201,7 @@ def _apart(facts: Facts, standing: Standing) -> Hypothesis:
     is_open = is_even or (bool(standing.silent) and few[0].op == most[0].op)
     doubts = list(_doubts_of_all(facts, standing))
     if standing.silent:
-        doubts.insert(0, Doubt.at_most(Confidence.LOW, say("doubts.may-all-wait-for", silent=standing.silent)))
+        doubts.insert(0, doubt_of("may-all-wait-for", silent=standing.silent))
     return Hypothesis(
         headline_of(
             "stacks.two-calls",
@@ -233,11 +229,7 @@ def _silent(facts: Facts, standing: Standing) -> Hypothesis | None:
         return None  # its process was found and is no other than its peers': no tool has read its stack
     setting_up = all(s.posture is Posture.SET_UP for s in standing.waiting)
     asked = where.show_asked_in_vain(facts, silent)
-    doubt = (
-        Doubt.at_most(Confidence.MEDIUM, say("doubts.debug-server-link"))
-        if asked
-        else Doubt.at_most(Confidence.LOW, say("doubts.stack-uncollected"))
-    )
+    doubt = doubt_of("debug-server-link") if asked else doubt_of("stack-uncollected")
     return Hypothesis(
         headline_of(
             "stacks.no-stack",
@@ -298,5 +290,5 @@ def judge_running(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     stopped = any(s.posture.is_gone for s in facts.looks.newest.values())
     if stopped or any(e.state == "stopped" for e in facts.case.of(ProcessState)):
         return None
-    doubts = () if whole else (Doubt.at_most(Confidence.LOW, say("doubts.not-all-log")),)
-    return Hypothesis(headline, cited, (*doubts, Doubt.at_most(Confidence.MEDIUM, say("doubts.may-have-stopped"))))
+    doubts = () if whole else (doubt_of("not-all-log"),)
+    return Hypothesis(headline, cited, (*doubts, doubt_of("may-have-stopped")))

@@ -22,7 +22,7 @@ from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.phrases import ends
 from nccldoctor.diagnose.phrases.headline import Headline
-from nccldoctor.diagnose.phrases.say import headline_of, say
+from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
 from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.absence import are_only_ones_left, is_shown_whole
@@ -39,7 +39,7 @@ from nccldoctor.events import (
     SocketError,
     Stack,
 )
-from nccldoctor.model import CauseClass, Confidence, Doubt
+from nccldoctor.model import CauseClass, Doubt
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.event_details import failed_node
 from nccldoctor.words.lists import and_list
@@ -79,8 +79,7 @@ def _lost_node(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     sure = facts.hosts.is_whole(gone) and is_read  # else its files may merely not have been fetched
     # the other ranks of the block may wait for one that failed
     has_failure = any((f.ranks | f.suspects) & gone for f in facts.failures)
-    known = Confidence.HIGH if are_only_ones_left(facts, gone) and not has_failure else Confidence.MEDIUM
-    known = known if sure else Confidence.LOW
+    is_left = sure and are_only_ones_left(facts, gone) and not has_failure
     # they wrote lines before, and every other rank gave up after they had stopped
     fell_silent = gone <= facts.liveness.logged and facts.ledger.open <= gone
     if not (sure or fell_silent):
@@ -90,7 +89,7 @@ def _lost_node(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         if host
         else headline_of("absent.host-of-ranks-down", ranks=gone, call=stall.what),
         [Waiting(call), *(e for r in list(gone)[:2] if fell_silent for e in _silent_end(facts, r))],
-        (Doubt(say("doubts.no-record-of-host", sure=sure), known, Confidence.MEDIUM if sure else Confidence.LOW),),
+        (doubt_of("no-record-of-host", sure=sure, left=is_left),),
         ranks=gone if sure or fell_silent else Ranks(),
         suspects=gone,
         call=call,
@@ -185,8 +184,8 @@ def _quiet_and_gone(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         return stall.conclude_quiet(gone, "absent.quiet-and-gone")
     found = stall.conclude_quiet(gone, "absent.quiet-and-unlisted")
     rows = [_row_beside(facts, r) for r in list(gone.ranks)[:2]]
-    doubt = Doubt(say("doubts.inferred-from-table"), Confidence.HIGH, Confidence.MEDIUM)
-    return replace(found, citations=[*rows, *found.citations], doubts=(doubt,))
+    doubts = (doubt_of("inferred-from-table", left=True),)
+    return replace(found, citations=[*rows, *found.citations], doubts=doubts)
 
 
 def _nameless_end(facts: Facts, stall: ObservedStall) -> list[Failure]:
@@ -218,15 +217,15 @@ def _recorded_end(facts: Facts, stall: ObservedStall, found: Sequence[Failure]) 
     unsaid = isinstance(end, ProcessExit) and end.exitcode in (None, 1) and end.signal is None
     doubts = []
     if isinstance(end, ProcessExit) and end.is_heartbeat_loss:
-        doubts.append(Doubt(say("doubts.heartbeats-only"), cause=Confidence.MEDIUM))
+        doubts.append(doubt_of("heartbeats-only"))
     elif unsaid:
-        doubts.append(Doubt.at_most(Confidence.LOW, say("doubts.unsaid-end")))
+        doubts.append(doubt_of("unsaid-end"))
     elif isinstance(end, ProcessExit) and end.is_unexplained_abort:
-        doubts.append(Doubt(say("doubts.unread-abort"), cause=Confidence.MEDIUM))
+        doubts.append(doubt_of("unread-abort"))
     if not first.certain:
-        doubts.append(Doubt.at_most(Confidence.MEDIUM, say("doubts.may-have-followed")))
+        doubts.append(doubt_of("may-have-followed"))
     if not ranks:
-        doubts.append(Doubt(_unnamed(facts, end), Confidence.MEDIUM))
+        doubts.append(_unnamed(facts, end))
     return Hypothesis(
         _words_of_end(facts, stall, found, ranks),
         evidence,
@@ -269,12 +268,12 @@ def _processes(found: Sequence[Failure], name: str) -> str:
     return and_list([name, *(ends.process_name(e) for e in others[:1]), *more])
 
 
-def _unnamed(facts: Facts, end: Event) -> str:
+def _unnamed(facts: Facts, end: Event) -> Doubt:
     """Why the rank of an end is open; HCCL may tell which rank of a group was waited for."""
     peers = Ranks(e.peer for e in facts.case.of(PeerTimeout) if e.peer is not None)
     if len(peers) == 1 and isinstance(end, ProcessExit) and end.is_heartbeat_loss:
-        return say("doubts.peer-in-group", peers=peers)
-    return say("doubts.rank-unknown")
+        return doubt_of("peer-in-group", peers=peers)
+    return doubt_of("rank-unknown")
 
 
 def _left_early(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
@@ -296,12 +295,11 @@ def _left_early(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         Line(own(r).exits[0], say("ends.exited-by-record", rank=r, code=0), observer="launcher") for r in sorted(zeros)
     ]
     evidence += [citation for r in ranks - zeros for citation in (_row_beside(facts, r), *_silent_end(facts, r))]
-    known = Confidence.HIGH if are_only_ones_left(facts, ranks) else Confidence.MEDIUM
     key = "ends.exited-early" if zeros else "ends.exited-unlisted"
     return Hypothesis(
         headline_of(key, who=who(facts.case, ranks), call=stall.what),
         [*evidence, Waiting(stall.call)],
-        () if zeros else (Doubt(say("doubts.inferred-from-table"), known, Confidence.MEDIUM),),
+        () if zeros else (doubt_of("inferred-from-table", left=are_only_ones_left(facts, ranks)),),
         ranks=ranks,
         call=stall.call,
     )
@@ -331,9 +329,9 @@ def _broken_connection(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     evidence: list[Citation] = [Line(e, say("ends.connection-broke", rank=e.rank)) for e in broken[:3]]
     evidence += [Waiting(stall.call), *(e for r in silent for e in _silent_end(facts, r))]
     exits = [e for r in silent for e in facts.liveness.activity(r).exits]
-    doubts = [Doubt(say("doubts.unread-abort"), cause=Confidence.MEDIUM) for e in exits[:1] if e.is_unexplained_abort]
+    doubts = [doubt_of("unread-abort") for e in exits[:1] if e.is_unexplained_abort]
     if not silent & facts.liveness.logged:
-        doubts.append(Doubt.at_most(Confidence.MEDIUM, say("doubts.no-lines-of-rank")))
+        doubts.append(doubt_of("no-lines-of-rank"))
     return Hypothesis(
         headline_of("ends.connections-broke", who=who(facts.case, silent), call=stall.what),
         evidence,

@@ -15,7 +15,7 @@ from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Citation, Line, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
-from nccldoctor.diagnose.phrases.say import headline_of, say
+from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
 from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.silence import show_kept_connections
@@ -28,7 +28,7 @@ from nccldoctor.diagnose.signs.silence_proof import (
 )
 from nccldoctor.diagnose.signs.where_ranks_stand import show_asked_in_vain
 from nccldoctor.events import DumpNote, DumpSignal
-from nccldoctor.model import CauseClass, Confidence, Doubt
+from nccldoctor.model import CauseClass
 from nccldoctor.model.ranks import Ranks
 
 
@@ -65,8 +65,7 @@ def _without_life(facts: Facts, stall: ObservedStall, call: StuckCall, ranks: Ra
         return None  # the files of the ranks may not have been collected: their absence shows nothing
     doubts = [*doubts_of_silence(facts, stall, ranks)]
     if not (has_records and len(spoke) >= 2 and (exits or connected or stopped)):
-        known = Confidence.HIGH if has_log and len(spoke) >= 2 and len(ranks) == 1 else Confidence.MEDIUM
-        doubts.append(Doubt(say("doubts.no-exit-record"), known, Confidence.MEDIUM))
+        doubts.append(doubt_of("no-exit-record", known=has_log and len(spoke) >= 2 and len(ranks) == 1))
     was_there = all(liveness.activity(r).last_event is not None or r in facts.progress.last_row for r in ranks)
     named = who(facts.case, ranks)
     was_asked = any(can_have_obeyed(facts, r) for r in ranks)

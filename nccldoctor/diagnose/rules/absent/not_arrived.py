@@ -20,7 +20,7 @@ from nccldoctor.diagnose.citations import Citation, Line, Waiting, is_cited
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.phrases.doing import was
-from nccldoctor.diagnose.phrases.say import headline_of, say
+from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
 from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.framework_reports import cite, end_of_chain, named_ranks
@@ -36,12 +36,12 @@ from nccldoctor.events import (
     Note,
     SocketError,
 )
-from nccldoctor.model import CauseClass, Confidence, Doubt, Group, Stalled
+from nccldoctor.model import CauseClass, Doubt, Group, Stalled
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.words.names import call_title
 
-UNCOLLECTED = Doubt.at_most(Confidence.LOW, say("doubts.uncollected"))
-STATE_UNKNOWN = Doubt(say("doubts.state-unknown"), cause=Confidence.LOW)
+UNCOLLECTED = doubt_of("uncollected")
+STATE_UNKNOWN = doubt_of("state-unknown")
 
 
 @rule(CauseClass.NOT_ARRIVED, refuted_by=say("refuted.record"))
@@ -108,20 +108,19 @@ def _never_issued(facts: Facts, stall: ObservedStall, alive: Ranks, more_doubts:
         unknown = Ranks()  # every member is known to be inside, or proven to be outside
     doubts = [*more_doubts]
     if stall.inferred:
-        doubts.append(Doubt.at_most(Confidence.LOW, say("doubts.order-of-steps")))
+        doubts.append(doubt_of("order-of-steps"))
     if doubtful or (can_wait and len(facts.case.groups) > 1):
-        doubts.append(Doubt.at_most(Confidence.LOW, say("doubts.unrecorded-transfers")))
+        doubts.append(doubt_of("unrecorded-transfers"))
     if not _is_few(facts, stall, alive):
-        doubts.append(Doubt.at_most(Confidence.MEDIUM, say("doubts.many-outside", count=len(alive))))
+        doubts.append(doubt_of("many-outside", count=len(alive)))
     if unknown:
-        doubts.append(Doubt.at_most(Confidence.MEDIUM, say("doubts.no-record-of", ranks=unknown)))
+        doubts.append(doubt_of("no-record-of", ranks=unknown))
     if any(has_lost_its_end(e) for e in facts.case.of(ExceptionRaised) if e.rank in alive):
-        doubts.append(Doubt(say("doubts.cut-traceback"), cause=Confidence.MEDIUM))
+        doubts.append(doubt_of("cut-traceback"))
     # without a line of its own a rank may wait in a call of another group, whose watchdog with a longer limit is still silent
     is_alone = bool(alive & facts.liveness.logged) and (bool(stall.proven_absent) or len(facts.case.groups) == 1)
     if not activity and not is_alone:
-        proven = Confidence.HIGH if alive <= stall.proven_absent else Confidence.MEDIUM
-        doubts.append(Doubt(say("doubts.no-activity"), proven, Confidence.MEDIUM))
+        doubts.append(doubt_of("no-activity", proven=alive <= stall.proven_absent))
     never = "absent.never-posted" if stall.owed != stall.what else "absent.never-reached"
     return Hypothesis(
         headline_of(never, who=who(facts.case, alive), call=stall.owed, doing=was(alive, activity)),
@@ -239,8 +238,8 @@ def _named_by_report(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     entered = Ranks(e.rank for e in case.of(MonitoredBarrier) if e.rank is not None)
     sure = bool(barriers) and frozenset(case.world) <= entered | ranks and all(stall.alive[rank] for rank in ranks)
     call = next((call_title(one.op, one.seq) for one in calls if one.op and one.seq is not None), "the collective")
-    only = Doubt.at_most(Confidence.MEDIUM, say("doubts.only-pytorch-report"))
-    most = Doubt.at_most(Confidence.LOW, say("doubts.most-outside"))
+    only = doubt_of("only-pytorch-report")
+    most = doubt_of("most-outside")
     named = who(case, ranks)
     return Hypothesis(
         headline_of("absent.never-reached", who=named, call="the monitored barrier", doing="")
@@ -271,13 +270,13 @@ def _named_by_framework(facts: Facts, stall: ObservedStall) -> Hypothesis | None
     first = reports[0]
     is_logged = ranks <= facts.liveness.logged
     others = Ranks(e.rank for e in reports if e.rank is not None) | (r for e in reports for r in e.reached)
-    doubts = [Doubt.at_most(Confidence.MEDIUM, say("doubts.only-framework", by=first.by))]
+    doubts = [doubt_of("only-framework", by=first.by)]
     if first.arrived is not None and first.size is not None and len(ranks) < first.size - first.arrived:
-        doubts.append(Doubt.at_most(Confidence.MEDIUM, say("doubts.lists-some", by=first.by)))
+        doubts.append(doubt_of("lists-some", by=first.by))
     elif not first.missing and facts.case.world_size is None:
-        doubts.append(Doubt.at_most(Confidence.MEDIUM, say("doubts.lists-arrived", by=first.by)))
+        doubts.append(doubt_of("lists-arrived", by=first.by))
     elif is_logged:
-        doubts = [Doubt(say("doubts.framework-without-stack", by=first.by), cause=Confidence.MEDIUM)]
+        doubts = [doubt_of("framework-without-stack", by=first.by)]
     came_late = [
         e for e in reports if e.rank in ranks and any(o.rank not in ranks and o.is_of_same_call(e) for o in reports)
     ]
@@ -309,7 +308,7 @@ def _end_of_peers(facts: Facts) -> Hypothesis | None:
     return Hypothesis(
         headline_of(key, who=who(facts.case, ranks), call=call, is_named=is_named),
         [Line(e, say("absent.waited-for-peer", rank=e.rank, peer=e.peer)) for e in waits[:4]],
-        (Doubt.at_most(Confidence.MEDIUM, say("doubts.group-numbers")),),
+        (doubt_of("group-numbers"),),
         ranks=ranks,
         victims=waiting,
         stalled=waits[0].stalled(waiting, group, missing=ranks),
@@ -345,7 +344,7 @@ def _at_prompt(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     return Hypothesis(
         headline_of("absent.at-prompt", who=who(facts.case, ranks), ranks=ranks),
         [Line(e, say("absent.waits-for-input", rank=e.rank)) for e in [*prompts.values()][:3]],
-        [Doubt.at_most(Confidence.LOW, say("doubts.no-proof-of-wait"))],
+        [doubt_of("no-proof-of-wait")],
         ranks=ranks,
         refuted_by=say("refuted.answered-prompt"),
     )
@@ -369,6 +368,6 @@ def _nothing_outstanding(facts: Facts) -> Hypothesis | None:
     return Hypothesis(
         headline_of("absent.not-in-timed-out-call", who=who(facts.case, idle), fired=fired),
         [Line(e, say("absent.nothing-outstanding", rank=e.rank, fired=fired)) for e in signals if e.rank in idle][:3],
-        (Doubt.at_most(Confidence.LOW, say("doubts.may-be-other-group")),),
+        (doubt_of("may-be-other-group"),),
         ranks=idle,
     )

@@ -21,13 +21,13 @@ from nccldoctor.diagnose.citations import Citation, Line, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.phrases import ends
-from nccldoctor.diagnose.phrases.say import say
+from nccldoctor.diagnose.phrases.say import doubt_of, say
 from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.absence import are_only_ones_left
 from nccldoctor.diagnose.signs.silence import ranks_without_alarm, show_lost_connections
 from nccldoctor.events import ExceptionRaised, OutOfMemory
-from nccldoctor.model import CauseClass, Confidence, Doubt
+from nccldoctor.model import CauseClass, Doubt
 from nccldoctor.model.ranks import Ranks
 
 CAUSE = CauseClass.RAISED
@@ -106,25 +106,23 @@ def _doubts_of_failure(
 ) -> Iterator[Doubt]:
     """Doubts that the exception belongs to the rank, and that it came before the stall."""
     if not first.ranks:
-        yield Doubt.at_most(Confidence.LOW, say("doubts.exception-without-rank"))
+        yield doubt_of("exception-without-rank")
     elif isinstance(first.events[0], ExceptionRaised) and first.events[0].is_of_mpi:
-        yield Doubt.at_most(Confidence.MEDIUM, say("doubts.mpi-peer"))
+        yield doubt_of("mpi-peer")
     elif isinstance(first.events[0], OutOfMemory):
-        yield Doubt.at_most(Confidence.LOW, say("doubts.memory-line"))
+        yield doubt_of("memory-line")
     elif is_inferred and isinstance(first.events[0], ExceptionRaised) and not first.events[0].frames:
         # without its traceback: the program may have caught it, and printed what it was
-        yield Doubt.at_most(Confidence.LOW, say("doubts.exception-line"))
+        yield doubt_of("exception-line")
     elif is_inferred:
         failed = all(any(e.exitcode == 1 for e in facts.liveness.activity(r).exits) for r in first.ranks)
         if not failed or stall.kind is not StallKind.ABSENT:
-            known = Confidence.HIGH if are_only_ones_left(facts, first.ranks) else Confidence.MEDIUM
-            yield Doubt(say("doubts.only-one-left"), known, Confidence.MEDIUM)
+            yield doubt_of("only-one-left", left=are_only_ones_left(facts, first.ranks))
     elif _is_only_logged(facts, first) and not has_broken_connection:
-        known = Confidence.HIGH if are_only_ones_left(facts, first.ranks) else Confidence.MEDIUM
-        known = known if stall.kind is StallKind.ABSENT else Confidence.LOW
-        yield Doubt(say("doubts.caught"), known, Confidence.LOW)
+        missed = stall.kind is StallKind.ABSENT
+        yield doubt_of("caught", missed=missed, left=missed and are_only_ones_left(facts, first.ranks))
     elif not (first.certain or has_broken_connection or stall.kind is StallKind.ABSENT):
-        yield Doubt.at_most(Confidence.MEDIUM, say("doubts.caught-unmissed"))
+        yield doubt_of("caught-unmissed")
 
 
 def _is_only_logged(facts: Facts, failure: Failure) -> bool:

@@ -19,11 +19,11 @@ from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Citation, Line
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
-from nccldoctor.diagnose.phrases.say import headline_of, say
+from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
 from nccldoctor.diagnose.phrases.sides import each_side
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.events import CallTimeout, DumpSignal, FailedStack, WorkStatus
-from nccldoctor.model import CauseClass, Confidence, Doubt
+from nccldoctor.model import CauseClass
 from nccldoctor.model.ranks import Ranks
 
 ONE_CALL = frozenset(
@@ -59,11 +59,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     return Hypothesis(
         headline_of("disagree.call-sites", call=stall.what, sides=made),
         [*_cite_sides(stacks, sides, places)],
-        (
-            Doubt(
-                say("disagree.places-on-purpose"), Confidence.HIGH if is_whole else Confidence.MEDIUM, Confidence.MEDIUM
-            ),
-        ),
+        (doubt_of("places-on-purpose", whole=is_whole),),
         ranks=odd,
         suspects=Ranks() if odd else stall.call.entered,
         call=stall.call,

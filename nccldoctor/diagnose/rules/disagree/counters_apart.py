@@ -20,11 +20,11 @@ from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Line
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
-from nccldoctor.diagnose.phrases.say import headline_of, say
+from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.watchdog_diffs import EARLY
 from nccldoctor.events import CollectiveTimeout, WorkStatus
-from nccldoctor.model import CauseClass, Confidence, Doubt
+from nccldoctor.model import CauseClass
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.words.names import call_title
 
@@ -74,7 +74,7 @@ def _out_of_step(
             Line(other, say("disagree.already-in", rank=other.rank, call=call_title(other.op, other.seq))),
             *(Line(e, say("disagree.counts-as-finished", rank=e.rank, seq=e.last_completed)) for e in counters),
         ],
-        (Doubt.at_most(Confidence.LOW, say("disagree.only-counters")),),
+        (doubt_of("only-counters"),),
         ranks=odd,
         suspects=Ranks() if odd else own | ahead,
         stalled=replace(stalled, entered=stalled.entered | call.completed),

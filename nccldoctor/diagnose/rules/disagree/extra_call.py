@@ -14,13 +14,13 @@ from nccldoctor.align.stalls import StallKind
 from nccldoctor.diagnose.citations import Entry, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
-from nccldoctor.diagnose.phrases.say import headline_of, say
+from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
 from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.rules.disagree.missed_call import moved_calls
 from nccldoctor.diagnose.signs import nccl_counter_diffs
 from nccldoctor.diagnose.signs.call_order import ranks_one_call_ahead
-from nccldoctor.model import CauseClass, Confidence, Doubt
+from nccldoctor.model import CauseClass
 from nccldoctor.model.ranks import Ranks
 
 
@@ -50,9 +50,9 @@ def _one_call_more(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     ranks = Ranks(rank for rank, _, _ in extra)
     doubts = []
     if len(ranks) > 1:
-        doubts.append(Doubt.at_most(Confidence.MEDIUM, say("disagree.several-ahead")))
+        doubts.append(doubt_of("several-ahead"))
     if facts.case.groups[call.group].learned == "assumed":
-        doubts.append(Doubt.at_most(Confidence.MEDIUM, say("waiting.members-assumed")))
+        doubts.append(doubt_of("members-assumed"))
     says = "disagree.no-peer-called" if breaks else "disagree.called"
     entries = [Entry(row, say(says, rank=rank, call=describe_row(facts, row))) for rank, row, _ in extra[:3]]
     before = stall.texts[call.key] if breaks else ""

@@ -23,7 +23,7 @@ from nccldoctor.diagnose.citations import Citation, Entry, Line
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.phrases.headline import Headline
-from nccldoctor.diagnose.phrases.say import headline_of, say
+from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
 from nccldoctor.diagnose.phrases.sides import at_places, each_side, sized_sides
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.rules.disagree.missed_call import departure_doubts
@@ -31,7 +31,7 @@ from nccldoctor.diagnose.signs import traceback_diffs
 from nccldoctor.diagnose.signs.framework_reports import find_branches
 from nccldoctor.diagnose.signs.recorded_diffs import size_complaints
 from nccldoctor.diagnose.signs.where_ranks_stand import hooks_by_rank
-from nccldoctor.model import CauseClass, Confidence, Doubt, Stalled
+from nccldoctor.model import CauseClass, Stalled
 from nccldoctor.model.operations import has_varying_sizes, op_type, plain_op
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.words.names import call_title, dtype_name, op_name, ranks_phrase
@@ -114,7 +114,7 @@ def _only_rank_without_dump(facts: Facts) -> Hypothesis | None:
             return Hypothesis(
                 headline_of("disagree.different-size-without-dump", who=ranks_phrase(silent), peers=len(rows)),
                 (*_size_complaints(facts), *shown),
-                (Doubt.at_most(Confidence.MEDIUM, say("disagree.size-inferred", rank=min(silent))),),
+                (doubt_of("size-inferred", rank=min(silent)),),
                 ranks=Ranks(silent),
                 stalled=stalled_of(facts, call),
                 refuted_by=say("refuted.records-matched", call=what),
@@ -144,25 +144,28 @@ def _from_dumps(facts: Facts, stall: ObservedStall, found: Mismatch) -> Hypothes
         return Hypothesis(
             _each_side(facts, found, stalled, frames),
             evidence,
-            (Doubt.at_most(Confidence.MEDIUM, say("disagree.no-majority")),),
+            (doubt_of("no-majority-disagree"),),
             suspects=Ranks(found.rows),
             stalled=stalled,
             refuted_by=refuted_by,
         )
     free = found.aspect == "size" and has_varying_sizes(case.vocabulary.ops[case.calls.op[row]])
     whole = len(found.rows) + 1 >= len(group.members) and group.learned != "assumed" and not free
-    unsure = say("disagree.sizes-may-differ", op=op_name(stalled.op)) if free else say("disagree.not-all-compared")
+    doubts = departure_doubts(departures)
     if group.learned == "assumed":
-        unsure = say("waiting.members-assumed")
-    doubts = [*departure_doubts(departures), *([] if whole else [Doubt.at_most(Confidence.MEDIUM, unsure)])]
+        doubts.append(doubt_of("members-assumed"))
+    elif free:
+        doubts.append(doubt_of("sizes-may-differ", op=op_name(stalled.op)))
+    elif not whole:
+        doubts.append(doubt_of("not-all-compared"))
     if len(found.majority) < 2:
-        doubts.append(Doubt.at_most(Confidence.MEDIUM, say("disagree.one-against-one")))
+        doubts.append(doubt_of("one-against-one"))
     # others also wait for the differing ranks in a call of another group: one that they skipped there may have brought them here
     elsewhere = [
         call for call in facts.wait_graph.calls.values() if call.group != found.group and call.missing & minority
     ]
     if found.aspect == "op" and any(call.inside - minority for call in elsewhere):
-        doubts.append(Doubt(say("disagree.awaited-elsewhere", ranks=minority), cause=Confidence.MEDIUM))
+        doubts.append(doubt_of("awaited-elsewhere", ranks=minority))
     return Hypothesis(
         _each_side(facts, found, stalled, frames),
         evidence,

@@ -20,7 +20,7 @@ from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Citation, Dump, Entry, Line, Waiting, row_of_number
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
-from nccldoctor.diagnose.phrases.say import headline_of, say
+from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
 from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs import nccl_counter_diffs
@@ -32,7 +32,7 @@ from nccldoctor.diagnose.signs.call_order import (
 )
 from nccldoctor.diagnose.signs.issue_order import Change, OrderChange
 from nccldoctor.events import CollectiveMismatch, Phase
-from nccldoctor.model import CauseClass, Confidence, Doubt
+from nccldoctor.model import CauseClass, Doubt
 from nccldoctor.model.ranks import Ranks
 
 
@@ -83,7 +83,7 @@ def moved_calls(facts: Facts, stall: ObservedStall, way: Way) -> Hypothesis | No
         citations + [Waiting(stuck, 2) for stuck in stall.calls[:1]],
         [
             *departure_doubts(found),
-            *([] if whole else [Doubt.at_most(Confidence.MEDIUM, say("disagree.not-all-compared"))]),
+            *([] if whole else [doubt_of("not-all-compared")]),
         ],
         ranks=ranks,
         refuted_by=say(refuted, ranks=ranks, call=call),
@@ -91,7 +91,7 @@ def moved_calls(facts: Facts, stall: ObservedStall, way: Way) -> Hypothesis | No
     )
 
 
-_ALSO = {Way.MISSED: "disagree.also-skipped", Way.ADDED: "disagree.also-added", Way.REPLACED: "disagree.also-replaced"}
+_ALSO = {Way.MISSED: "also-skipped", Way.ADDED: "also-added", Way.REPLACED: "also-replaced"}
 
 
 def departure_doubts(found: Sequence[Departure]) -> list[Doubt]:
@@ -100,8 +100,7 @@ def departure_doubts(found: Sequence[Departure]) -> list[Doubt]:
     for way in dict.fromkeys(way for item in found for way in item.rivals):
         items = [item for item in found if way in item.rivals]
         number = f"#{items[0].seq}" if len({item.seq for item in items}) == 1 else ""
-        says = say(_ALSO[way], ranks=Ranks(item.rank for item in items), number=number)
-        doubts.append(Doubt(says, cause=Confidence.MEDIUM))
+        doubts.append(doubt_of(_ALSO[way], ranks=Ranks(item.rank for item in items), number=number))
     return doubts
 
 
@@ -137,7 +136,7 @@ def _left_own_order(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     return Hypothesis(
         headline_of("disagree.left-behind", who=who(facts.case, ranks), ranks=ranks, call=stall.texts[call.key]),
         [*citations, Waiting(call)],
-        () if len(ranks) == 1 else (Doubt.at_most(Confidence.MEDIUM, say("disagree.several-at-once")),),
+        () if len(ranks) == 1 else (doubt_of("several-at-once"),),
         ranks=ranks,
         call=call,
         refuted_by=say("refuted.peer-recorded-it", ranks=ranks, call=stall.texts[call.key]),
@@ -160,7 +159,7 @@ def _fewer_than_peers(facts: Facts, stall: ObservedStall, changes: Sequence[Orde
     return Hypothesis(
         headline_of("disagree.skipped-in-group", who=who(facts.case, ranks), ranks=ranks, group=group),
         [*citations, *([Waiting(call)] if call is not None else [])],
-        [Doubt(say("disagree.fits-extra-elsewhere", ranks=others), cause=Confidence.MEDIUM)] if others else [],
+        [doubt_of("fits-extra-elsewhere", ranks=others)] if others else [],
         ranks=ranks,
         call=call or stall.calls[0],
     )
@@ -183,7 +182,7 @@ def _one_call_fewer(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     return Hypothesis(
         headline_of("disagree.one-call-fewer", who=who(facts.case, Ranks([rank])), group=group),
         [Dump(rank, says, row_of_number(facts, call.group, rank, count)), Waiting(call)],
-        (Doubt.at_most(Confidence.MEDIUM, say("disagree.only-the-count", rank=rank)),),
+        (doubt_of("only-the-count", rank=rank),),
         ranks=Ranks([rank]),
         call=call,
     )
@@ -208,7 +207,7 @@ def _unusual_call(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     return Hypothesis(
         headline_of("disagree.left-order", who=who(facts.case, ranks), ranks=ranks, number=number),
         [*citations, Dump(peer, say("disagree.finished-number", rank=peer, number=number))],
-        (Doubt.at_most(Confidence.MEDIUM, say("disagree.next-calls-unknown", ranks=ranks)),),
+        (doubt_of("next-calls-unknown", ranks=ranks),),
         ranks=ranks,
         call=call,
     )
@@ -255,7 +254,7 @@ def _step_ahead(facts: Facts, stall: ObservedStall, rank: int, counts: Mapping[i
     complaints = (activity.secondary_errors + activity.alarms)[:1] if not left_out else ()
     citations += [Line(e, say("disagree.skipped-batch", rank=rank)) for e in left_out]
     citations += [Line(e, say("disagree.stuck-later", rank=rank, step=own.step)) for e in complaints]
-    unknown = Doubt.at_most(Confidence.MEDIUM, say("disagree.skipped-call-unnamed"))
+    unknown = doubt_of("skipped-call-unnamed")
     steps, name = ((own.step or 0), (behind.step or 0)), who(facts.case, Ranks([rank]))
     ahead = max(steps[0] - steps[1], 1)
     is_counted = is_every_step or own.epoch != behind.epoch
@@ -293,7 +292,7 @@ def _left_the_loop(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     return Hypothesis(
         headline_of("disagree.left-loop", who=who(facts.case, ranks), ranks=ranks, call=stall.what),
         [*citations, Waiting(stall.call)],
-        [Doubt(say("disagree.no-other-epoch-end"), cause=Confidence.MEDIUM)] if alone else [],
+        [doubt_of("no-other-epoch-end")] if alone else [],
         ranks=ranks,
         call=stall.call,
     )
@@ -318,7 +317,7 @@ def _left_out_a_batch(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     return Hypothesis(
         headline_of("disagree.left-out-batch", who=who(facts.case, ranks)),
         citations,
-        (Doubt.at_most(Confidence.MEDIUM, say("disagree.next-call-unnamed")),),
+        (doubt_of("next-call-unnamed"),),
         ranks=ranks,
         refuted_by=say("refuted.same-after-batch"),
     )

@@ -17,11 +17,11 @@ from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Citation, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
-from nccldoctor.diagnose.phrases.say import headline_of, say
+from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs import traceback_diffs
 from nccldoctor.diagnose.signs.call_order import OrderBreak, show_order_break
-from nccldoctor.model import CauseClass, Confidence, Doubt
+from nccldoctor.model import CauseClass, Doubt
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import COMPLETED
 from nccldoctor.words.names import ranks_phrase, verb
@@ -49,7 +49,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         if odd
         else headline_of("disagree.orders-differ", calls=calls[:3]),
         [Waiting(call, 2) for call in stall.calls[:3]],
-        (Doubt.at_most(Confidence.MEDIUM if odd else Confidence.LOW, say("disagree.usual-order-unknown", ranks=odd)),),
+        (doubt_of("usual-order-unknown", ranks=odd),),
         ranks=odd,
         suspects=Ranks() if odd else stall.ranks,
         call=call,
@@ -68,12 +68,12 @@ def _left_own_order(facts: Facts, stall: ObservedStall, breaks: Sequence[OrderBr
     )
     # A rank that stopped behind the one call may have skipped the other as well as put it off: it left its own order either way.
     is_shown = first.is_conclusive and (first.issued_later or first.surplus == 0)
-    known = Confidence.HIGH if all(item.by_past for item in breaks) else Confidence.MEDIUM
     doubts: list[Doubt] = []
     if not is_shown:
-        doubts.append(Doubt(say("disagree.may-have-skipped", ranks=ranks, call=due), known, Confidence.MEDIUM))
+        by_past = all(item.by_past for item in breaks)
+        doubts.append(doubt_of("may-have-skipped", ranks=ranks, call=due, past=by_past))
     if len(ranks) > 1:
-        doubts.append(Doubt.at_most(Confidence.MEDIUM, say("disagree.several-at-once")))
+        doubts.append(doubt_of("several-at-once"))
     peers = verb(ranks, "its peers", "their peers") if len(stall.calls) == 2 else "other ranks"
     key = "disagree.deadlock" if first.issued_later else "disagree.deadlock-without"
     return Hypothesis(

@@ -14,11 +14,11 @@ from nccldoctor.align.stalls import StallKind
 from nccldoctor.diagnose.citations import Line, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
-from nccldoctor.diagnose.phrases.say import headline_of, say
+from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.traceback_diffs import final_traceback, own_place
 from nccldoctor.events import ExceptionRaised
-from nccldoctor.model import CauseClass, Confidence, Doubt
+from nccldoctor.model import CauseClass
 from nccldoctor.model.ranks import Ranks
 
 
@@ -33,7 +33,6 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     odd = next((side for side in (absent, call.inside) if 2 * len(side) < len(members)), Ranks())
     if not absent or absent - waits.keys():
         return None
-    known = Confidence.HIGH if absent <= stall.proven_absent and odd == absent else Confidence.MEDIUM
     some, elsewhere = list(absent)[:3], own_place(waits[min(absent)])
     here, there = (stall.what, elsewhere) if odd == call.inside else (elsewhere, stall.what)
     return Hypothesis(
@@ -46,7 +45,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
             *(citation for rank in some[:2] for citation in stall.outside[rank]),
             Waiting(call),
         ],
-        (Doubt(say("disagree.reached-it-later", absent=absent), known if odd else Confidence.LOW, Confidence.MEDIUM),),
+        (doubt_of("reached-it-later", absent=absent, proven=odd == absent <= stall.proven_absent, odd=odd),),
         ranks=odd,
         suspects=Ranks() if odd else members,
         call=call,

@@ -17,12 +17,12 @@ from nccldoctor.diagnose.citations import Citation, Dump, Entry, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.phrases.headline import Headline
-from nccldoctor.diagnose.phrases.say import headline_of, say
+from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
 from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.absence import show_inside_function
 from nccldoctor.diagnose.signs.call_order import OrderBreak, find_order_breaks, has_one_transfer_fewer, show_order_break
-from nccldoctor.model import CauseClass, Confidence, Doubt
+from nccldoctor.model import CauseClass
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.words.names import ranks_phrase
 
@@ -50,12 +50,11 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     culprit = ranks if len(ranks) == 1 else Ranks()
     first = breaks[0].call if breaks else short[min(short)] if short else one_ended[0]
     sender, receiver = first.pair or (-1, -1)
-    either = say("disagree.either-end", sender=sender, receiver=receiver)
-    doubts = [] if culprit else [Doubt.at_most(Confidence.LOW, either)]
+    doubts = [] if culprit else [doubt_of("either-end", sender=sender, receiver=receiver)]
     if not breaks:
-        doubts.append(Doubt(say("disagree.only-transfer-count"), cause=Confidence.MEDIUM))
+        doubts.append(doubt_of("only-transfer-count"))
     if facts.case.groups[first.group].learned == "assumed":
-        doubts.append(Doubt.at_most(Confidence.MEDIUM, say("waiting.members-assumed")))
+        doubts.append(doubt_of("members-assumed"))
     return Hypothesis(
         _missing_end(facts, stall, first, culprit),
         _citations(facts, one_ended, short, breaks),
@@ -108,7 +107,7 @@ def _unrecorded(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     return Hypothesis(
         headline_of("disagree.in-hidden-transfer", who=ranks_phrase(stall.ranks), ranks=stall.ranks),
         [*lines, Waiting(stall.call)],
-        (Doubt.at_most(Confidence.LOW, say("disagree.transfers-unrecorded")),),
+        (doubt_of("transfers-unrecorded"),),
         suspects=stall.ranks,
         call=stall.call,
         refuted_by=say("refuted.other-end-seen"),

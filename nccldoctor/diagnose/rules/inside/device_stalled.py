@@ -15,12 +15,12 @@ from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Entry, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
-from nccldoctor.diagnose.phrases.say import headline_of, say
+from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
 from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.watchdog_diffs import EARLY
 from nccldoctor.identify.clock_skew import SHARED
-from nccldoctor.model import CauseClass, Confidence, Doubt
+from nccldoctor.model import CauseClass, Doubt
 from nccldoctor.model.ranks import Ranks
 
 FAR_BEHIND = 8
@@ -59,11 +59,11 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     known = [(r, front) for r, front in peers if front is not None and front.row >= 0]
     done = [Entry(p.row, say("inside.finished-on-peer", rank=r, number=p.completed)) for r, p in known]
     is_recorded = all(p.row >= 0 for p in progress.values())
-    doubts = [] if waiting else [Doubt.at_most(Confidence.MEDIUM, say("inside.no-peer-waits", ranks=stopped))]
+    doubts = [] if waiting else [doubt_of("no-peer-waits", ranks=stopped)]
     if not is_recorded:
         doubts.append(_doubt_of_counters(facts, call))
     if facts.case.groups[call.group].learned == "assumed":
-        doubts.append(Doubt.at_most(Confidence.MEDIUM, say("waiting.members-assumed")))
+        doubts.append(doubt_of("members-assumed"))
     return Hypothesis(
         headline_of("inside.gpu-stopped", who=who(facts.case, stopped), ranks=stopped, call=stall.what),
         [*own, *done, *(Waiting(other, 1) for other in waiting[:2])],
@@ -79,7 +79,7 @@ def _doubt_of_counters(facts: Facts, call: StuckCall) -> Doubt:
     fronts = (facts.progress.by_group_rank.get((call.group, rank)) for rank in call.completed)
     pending = {front.pending for front in fronts if front is not None and front.pending is not None}
     apart = len(call.completed) < 2 or len(pending) > 1
-    return Doubt.at_most(Confidence.LOW if apart else Confidence.MEDIUM, say("inside.counted-by-lines", apart=apart))
+    return doubt_of("counted-by-lines", apart=apart)
 
 
 def _is_mere_snapshot(facts: Facts, call: StuckCall) -> bool:

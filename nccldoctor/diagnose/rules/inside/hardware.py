@@ -16,11 +16,11 @@ from nccldoctor.align.stalls import StallKind
 from nccldoctor.diagnose.citations import Citation, Line, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
-from nccldoctor.diagnose.phrases.say import headline_of, say
+from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
 from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.events import CudaError, Event, GpuError
-from nccldoctor.model import CauseClass, Confidence, Doubt
+from nccldoctor.model import CauseClass, Doubt
 from nccldoctor.model.ranks import Ranks
 
 CAUSE = CauseClass.HARDWARE
@@ -63,7 +63,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     return Hypothesis(
         headline_of("inside.board-failed", board=boards, error=_what(event)),
         evidence,
-        [*doubts, *([Doubt.at_most(Confidence.MEDIUM, say("inside.no-rank-on", host=stranger))] if stranger else [])],
+        [*doubts, *([doubt_of("no-rank-on", host=stranger)] if stranger else [])],
         ranks=ranks,
         suspects=suspects,
         call=stall.call,
@@ -85,13 +85,12 @@ def _left_of_host(facts: Facts, stall: ObservedStall, near: Ranks) -> Ranks:
 
 def _doubts_about_owner(ranks: Ranks, is_left: bool, is_derived: bool, kind: str) -> Sequence[Doubt]:
     if is_derived:
-        return [Doubt.at_most(Confidence.MEDIUM, say("inside.owner-by-slot", board=kind))]
+        return [doubt_of("owner-by-slot", board=kind)]
     if is_left:
-        return [Doubt(say("inside.owner-by-elimination", board=kind, ranks=ranks), ranks=Confidence.MEDIUM)]
+        return [doubt_of("owner-by-elimination", board=kind, ranks=ranks)]
     if len(ranks) == 1:
         return []
-    says = say("inside.several-boards") if ranks else say("inside.owner-unknown", board=kind)
-    return [Doubt.at_most(Confidence.MEDIUM, says)]
+    return [doubt_of("several-boards") if ranks else doubt_of("owner-unknown", board=kind)]
 
 
 def _nameless_boards(first: Event, found: Sequence[Failure]) -> str:

@@ -17,11 +17,11 @@ from nccldoctor.diagnose.citations import Citation, Line, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.phrases.headline import Headline
-from nccldoctor.diagnose.phrases.say import headline_of, say
+from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
 from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.events import Event, IbError, KernelEvent, NcclError, SchedulerEvent, SocketError
-from nccldoctor.model import CauseClass, Confidence, Doubt
+from nccldoctor.model import CauseClass
 from nccldoctor.model.hosts import endpoint_address, host_order
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.event_details import is_unresponsive_peer
@@ -58,9 +58,9 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     others = [e for e in facts.case.of(NcclError) if e.rank not in first.ranks]
     evidence += [Line(e, say("inside.nccl-error", rank=e.rank, code=e.code)) for e in others[:2]]
     evidence.append(Waiting(stall.call))
-    doubts = [] if ports else [Doubt.at_most(Confidence.MEDIUM, say("inside.no-port-error"))]
+    doubts = [] if ports else [doubt_of("no-port-error")]
     if len(first.ranks) != 1:
-        doubts.append(Doubt.at_most(Confidence.MEDIUM, say("inside.not-one-end")))
+        doubts.append(doubt_of("not-one-end"))
     return Hypothesis(
         _failed_end(facts, stall, first, ports),
         evidence,
@@ -121,7 +121,7 @@ def _lost_way_to_peer(facts: Facts, stall: ObservedStall, failure: Failure, end:
     return Hypothesis(
         headline_of("inside.way-to-peer-lost", who=who(facts.case, failure.ranks), end=end, call=call, error=error),
         evidence,
-        (Doubt.at_most(Confidence.MEDIUM, say("inside.adapter-path-or-host")),),
+        (doubt_of("adapter-path-or-host"),),
         ranks=failure.suspects,
         call=stall.call,
         refuted_by=say("refuted.peer-ended-or-other-hosts"),

@@ -16,13 +16,13 @@ from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Citation, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
-from nccldoctor.diagnose.phrases.say import headline_of, say
+from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs import where_ranks_stand as where
 from nccldoctor.diagnose.signs.absence import is_shown_whole
 from nccldoctor.diagnose.signs.watchdog_diffs import EARLY
 from nccldoctor.events import CallTimeout
-from nccldoctor.model import CauseClass, Confidence, Doubt
+from nccldoctor.model import CauseClass, Doubt
 
 
 @rule(CauseClass.UNFINISHED, refuted_by=say("refuted.member-elsewhere", call="the call"))
@@ -54,23 +54,23 @@ def _doubts(facts: Facts, stall: ObservedStall, call: StuckCall, whole: bool) ->
     group = facts.case.groups[call.group]
     is_silent = facts.liveness.first_alarm is None
     if len(call.inside) < 2 or not whole:
-        yield Doubt.at_most(Confidence.LOW, say("inside.not-all-inside"))
+        yield doubt_of("not-all-inside")
     if group.learned == "listed" and len(facts.case.world) == 2:
-        yield Doubt.at_most(Confidence.LOW, say("inside.may-be-two-of-many"))
+        yield doubt_of("may-be-two-of-many")
     if is_silent and (facts.liveness.logged or stall.can_hide_transfers):  # no watchdog wrote them
-        yield Doubt.at_most(Confidence.LOW, say("inside.may-end"))
+        yield doubt_of("may-end")
     if _is_one_of_several(facts, call):
-        yield Doubt.at_most(Confidence.LOW, say("inside.order-of-timeouts"))
+        yield doubt_of("order-of-timeouts")
     dtypes = facts.case.calls.dtypes[call.row] if call.row >= 0 else -1
     has_none = dtypes >= 0 and not any(facts.case.vocabulary.dtypes[dtypes])
     if has_none or group.learned in ("listed", "seats") or _is_not_comparable(facts, call):
-        yield Doubt.at_most(Confidence.MEDIUM, say("inside.not-comparable"))
+        yield doubt_of("not-comparable")
     if call.row < 0:
-        yield Doubt(say("inside.only-lines"), cause=Confidence.MEDIUM)
+        yield doubt_of("only-lines")
     if is_silent:
-        yield Doubt(say("inside.no-timeout"), cause=Confidence.MEDIUM)
+        yield doubt_of("no-timeout")
     if not frozenset(facts.case.world) <= facts.liveness.dumped | facts.liveness.logged:  # it may wait in another call
-        yield Doubt.at_most(Confidence.MEDIUM, say("inside.may-queue-behind"))
+        yield doubt_of("may-queue-behind")
 
 
 def _is_not_comparable(facts: Facts, call: StuckCall) -> bool:

@@ -20,9 +20,9 @@ from nccldoctor.align.stalls import StallKind
 from nccldoctor.align.world.addresses import lookups_in_vain, wrong_addresses
 from nccldoctor.diagnose.citations import Citation, Line, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
-from nccldoctor.diagnose.observations import ObservedStall
+from nccldoctor.diagnose.observations import ObservedStall, newest_line
 from nccldoctor.diagnose.phrases import setup as words
-from nccldoctor.diagnose.phrases.say import headline_of, say
+from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
 from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.framework_reports import cite, named_ranks
@@ -47,7 +47,7 @@ from nccldoctor.events import (
     TearDown,
     WorkStatus,
 )
-from nccldoctor.model import CauseClass, Confidence, Doubt
+from nccldoctor.model import CauseClass
 from nccldoctor.model.hosts import why_unreachable
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.stack_frames import is_user_code
@@ -98,7 +98,7 @@ def _waits_at_store(facts: Facts) -> Hypothesis | None:
     return Hypothesis(
         headline_of("setup.job-never-started", why=named or say("setup.missing-joiners", missing=missing)),
         tuple(Line(e, say("setup.waits-at-store", rank=e.rank)) for e in waiting[-6:]),
-        (Doubt.at_most(Confidence.MEDIUM if absent else Confidence.LOW, say("setup.log-ends", named=absent)),),
+        (doubt_of("log-ends", named=absent),),
         ranks=absent,
         refuted_by=say("refuted.completed-call"),
     )
@@ -130,7 +130,6 @@ def _communicator_failed(facts: Facts) -> Hypothesis | None:
     # where all of several ranks lack the same, the job does, and no rank stands out
     is_of_few = len(reporters) == 1 or bool(facts.case.world - reporters)
     is_cause_known = bool(reasons) and not (isinstance(first, SocketError) and (first.echo or first.how == "reset"))
-    known = Confidence.MEDIUM if is_cause_known else Confidence.LOW
     evidence: list[Citation] = [
         Line(e, say("setup.first-error") if e is first else say("setup.another-error")) for e in (reasons or signs)[:3]
     ]
@@ -144,7 +143,7 @@ def _communicator_failed(facts: Facts) -> Hypothesis | None:
             why=why,
         ),
         evidence,
-        (Doubt.at_most(known, say("setup.cause-of-failure", known=is_cause_known)),),
+        (doubt_of("cause-of-failure", known=is_cause_known),),
         ranks=reporters if is_cause_known and is_of_few and _is_of_one_process(first) else Ranks(),
         suspects=sharing | doubled,
         refuted_by=say("refuted.completed-call"),
@@ -231,7 +230,7 @@ def _first_call(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     return Hypothesis(
         headline_of("setup.first-collective", inside=call.inside),
         (Waiting(call, 4),),
-        (Doubt.at_most(Confidence.LOW, say("setup.late-first-call")),),
+        (doubt_of("late-first-call"),),
         suspects=call.unknown,
         call=call,
     )
@@ -260,9 +259,9 @@ def _later_group(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     few = len(outside) < len(inside) and not (lines and are_closed)
     # since PyTorch 2.1 a rank that is no member of a new group goes on at once, and may wait for its peers in the next call
     stances = [facts.looks.newest.get(rank) for rank in outside]
-    doubts = [Doubt.at_most(Confidence.MEDIUM if few else Confidence.LOW, say("setup.not-in-group-yet", few=few))]
+    doubts = [doubt_of("not-in-group-yet", few=few)]
     if any(stance is not None and stance.posture.is_wait for stance in stances):
-        doubts.insert(0, Doubt.at_most(Confidence.LOW, say("setup.may-be-no-member")))
+        doubts.insert(0, doubt_of("may-be-no-member"))
     return Hypothesis(
         headline_of("setup.waits-for-group", inside=Ranks(inside), outside=outside),
         [*list(inside.values())[:3], Waiting(stall.call, 2)],
@@ -338,15 +337,13 @@ def _never_completed(facts: Facts, begun: Mapping[int, CommInit]) -> Hypothesis:
     has_log = bool(absent & facts.liveness.logged)
     if is_few:
         headline = headline_of("setup.never-joined", who=who(facts.case, absent), size=size, begun=len(begun))
-        doubts = [] if has_log else [Doubt.at_most(Confidence.MEDIUM, say("setup.no-log-of-missing"))]
-        doubts += [Doubt.at_most(Confidence.MEDIUM, say("setup.start-contradicts", ranks=torn))] if torn else []
+        doubts = [] if has_log else [doubt_of("no-log-of-missing")]
+        doubts += [doubt_of("start-contradicts", ranks=torn)] if torn else []
     else:
         silent = absent if is_world else Ranks()
         headline = headline_of("setup.never-completed", size=size, begun=len(begun), without_start=silent)
         is_cut = facts.liveness.first_alarm is None  # the log may merely end in the middle of a start
-        doubts = [
-            Doubt.at_most(Confidence.LOW if is_cut else Confidence.MEDIUM, say("setup.start-unnamed", cut=is_cut))
-        ]
+        doubts = [doubt_of("start-unnamed", cut=is_cut)]
     return Hypothesis(
         headline,
         citations,
@@ -372,7 +369,7 @@ def _unresolved(facts: Facts) -> Hypothesis | None:
     return Hypothesis(
         headline_of("setup.job-never-started", why=why),
         [Line(e, words.store_gave_out(e)) for e in (*[first[r] for r in sorted(first, key=str)][:4], *waiting[:2])],
-        () if has_ended else (Doubt.at_most(Confidence.MEDIUM, say("setup.lookups-go-on")),),
+        () if has_ended else (doubt_of("lookups-go-on"),),
         ranks=ranks if others else Ranks(),
         victims=others if others else ranks,
         refuted_by=say("refuted.completed-call"),
@@ -410,15 +407,15 @@ def _store_gave_up(facts: Facts) -> Hypothesis | None:
     ranks = absent or (Ranks() if crowds else unjoined)
     # so do ranks end whose store gave up
     own = [(r, facts.liveness.activity(r)) for r in facts.liveness.exited if ranks]
-    ended = (r for r, o in own if not o.own_exceptions and any(e.exitcode == 1 and not e.was_closed for e in o.exits))
-    left = waiting | ended
+    ended = Ranks(r for r, o in own if any(e.exitcode == 1 and not e.was_closed for e in o.exits))
+    left = waiting | Ranks(r for r in ended if not facts.liveness.activity(r).own_exceptions)
     is_rest = frozenset(facts.case.world) <= ranks | left and facts.case.world_size is not None
-    known = Confidence.HIGH if ranks and is_rest else Confidence.MEDIUM
     return Hypothesis(
         headline_of("setup.job-never-started", why=what),
         [Line(e, words.store_gave_out(e)) for e in errors[:6]]
-        + [Line(e, say("setup.rendezvous-failed")) for e in rendezvous[:2]],
-        (Doubt(say("setup.no-why"), known, Confidence.MEDIUM),),
+        + [Line(e, say("setup.rendezvous-failed")) for e in rendezvous[:2]]
+        + [line for rank in list(ranks)[:3] if (line := newest_line(facts, rank)) is not None],
+        (doubt_of("no-why", known=ranks and is_rest, heard=ranks and ranks <= facts.liveness.logged - ended),),
         ranks=ranks,
         victims=left - ranks,
     )
@@ -457,11 +454,10 @@ def _not_joined(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     by = reports[0].by
     named_or_not = who(facts.case, absent) if absent else "at least one process"
     why = say("setup.framework-waits", who=named_or_not, by=by, began_late=bool(late), many=len(absent) > 1)
-    known = Confidence.HIGH if named else Confidence.MEDIUM
     return Hypothesis(
         headline_of("setup.job-never-started", why=why),
         [*cite(reports), *(Line(e, say("setup.connects-late", rank=r)) for r, e in late.items())],
-        (Doubt(say("setup.framework-says", by=by, named=named), known, Confidence.MEDIUM),),
+        (doubt_of("framework-says", by=by, named=named),),
         ranks=absent,
         victims=waiting - absent,
     )
@@ -508,7 +504,7 @@ def _unreachable(facts: Facts) -> Hypothesis | None:
             *(Line(e, words.store_gave_out(e)) for e in found[:3]),
             *(Line(e, say("setup.timed-out-in-call", rank=e.rank)) for e in shown),
         ),
-        (Doubt.at_most(Confidence.LOW, say("setup.process-not-tied")),),
+        (doubt_of("process-not-tied"),),
         stalled=line.stalled(waiting),
         refuted_by=say("refuted.joined-later"),
     )

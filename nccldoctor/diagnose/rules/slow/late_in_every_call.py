@@ -20,12 +20,12 @@ from nccldoctor.diagnose.citations import Citation, Entry
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.phrases.headline import Headline
-from nccldoctor.diagnose.phrases.say import headline_of, say
+from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
 from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.silence import has_dumped_while_stalled
 from nccldoctor.events import ProcessExit
-from nccldoctor.model import CauseClass, Confidence, Doubt
+from nccldoctor.model import CauseClass, Doubt
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.words.names import group_title
 
@@ -75,14 +75,14 @@ def _is_troubled(facts: Facts) -> bool:
 def _doubts_of_lateness(facts: Facts, late: list[LateRank], is_moving: bool) -> Iterator[Doubt]:
     """Doubts that the job moves, and that the devices were as late as their hosts."""
     if not is_moving:
-        yield Doubt(say("slow.no-step-after"), Confidence.MEDIUM, Confidence.LOW)
+        yield doubt_of("no-step-after")
     if any(one.may_be_clock for one in late):
-        yield Doubt.at_most(Confidence.LOW, say("slow.may-be-clock"))
+        yield doubt_of("may-be-clock")
     if any(one.late_calls < LATE_PARTS for one in late):
-        yield Doubt.at_most(Confidence.LOW, say("slow.few-calls"))
+        yield doubt_of("few-calls")
     is_on_hosts = all(dump.only_retires for dump in facts.case.dumps)  # no device runs the calls, or none is recorded
     if not is_on_hosts and any(one.measure is Measure.ISSUED for one in late):
-        yield Doubt.at_most(Confidence.MEDIUM, say("slow.host-times"))
+        yield doubt_of("host-times")
 
 
 def _told_late(facts: Facts, late: list[LateRank]) -> Headline:

@@ -18,12 +18,12 @@ from nccldoctor.align.stalls import StallKind
 from nccldoctor.diagnose.citations import Line
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
-from nccldoctor.diagnose.phrases.say import headline_of, say
+from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
 from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.log_endings import has_clean_end
 from nccldoctor.events import Note, SlowReport
-from nccldoctor.model import CauseClass, Confidence, Doubt
+from nccldoctor.model import CauseClass
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.nccl.inspector import KernelTime, kernel_time
 
@@ -55,7 +55,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     return Hypothesis(
         headline_of("slow.reported-slower", who=named, slow=newest.slow, by=newest.by),
         [Line(newest, say("slow.compared-all", by=newest.by))],
-        (Doubt.at_most(Confidence.MEDIUM, say("slow.one-tool")),),
+        (doubt_of("one-tool"),),
         ranks=ranks & facts.case.world if facts.case.world else ranks,
     )
 
@@ -80,5 +80,5 @@ def _comes_last(kernels: Sequence[KernelTime]) -> Hypothesis:
     return Hypothesis(
         headline_of("slow.short-kernels", boards=boards, calls=kernels[0].calls, micros=round(kernels[0].micros)),
         [Line(timed.note, say("slow.short-kernel", board=timed.board)) for timed in kernels[:SHOWN]],
-        (Doubt.at_most(Confidence.LOW, say("slow.only-kernel-times")),),
+        (doubt_of("only-kernel-times"),),
     )

@@ -26,13 +26,13 @@ from nccldoctor.diagnose.citations import Citation, Entry, Line, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.phrases.doing import ongoing
-from nccldoctor.diagnose.phrases.say import headline_of, say
+from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
 from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.absence import WORK, are_only_ones_left
 from nccldoctor.events import CollectiveTimeout, Event, ExceptionRaised, Heartbeat, Phase, Progress
 from nccldoctor.identify.event_times import QUARTER
-from nccldoctor.model import CauseClass, Confidence, Doubt, Stalled
+from nccldoctor.model import CauseClass, Doubt, Stalled
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.event_details import elapsed_seconds
 from nccldoctor.words.names import op_name
@@ -128,11 +128,11 @@ def _on_time(facts: Facts, entries: Mapping[int, Bounds], deadline: float) -> Ra
 def _doubts_of_entry(facts: Facts, entries: Mapping[int, Bounds], late: Ranks, deadline: float) -> Iterator[Doubt]:
     """Doubts where the timeout itself may have freed the late ranks, or as many ranks were early as late."""
     if 0 < min(entries[r].earliest for r in late) - deadline <= FREED:
-        yield Doubt(say("slow.freed-by-timeout"), Confidence.HIGH, Confidence.MEDIUM)
+        yield doubt_of("freed-by-timeout")
     if len(late) == len(_on_time(facts, entries, deadline)):
-        yield Doubt.at_most(Confidence.MEDIUM, say("slow.as-many-early"))
+        yield doubt_of("as-many-early")
     if any(entries[r].known_by == "silent timer" for r in late):
-        yield Doubt(say("slow.may-have-failed-otherwise"), cause=Confidence.MEDIUM)
+        yield doubt_of("may-have-failed-otherwise")
 
 
 def _work_went_on(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
@@ -153,21 +153,18 @@ def _work_went_on(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     ranks = Ranks(done)
     kinds = {e.what if isinstance(e, Phase) else "" for e in done.values()}
     work = ongoing(WORK.get(kinds.pop(), "")) if len(kinds) == 1 else ""
-    known = Confidence.HIGH if are_only_ones_left(facts, ranks) else Confidence.MEDIUM
     doubts = []
     for rank, line in done.items():
         after = facts.liveness.time(line) - facts.liveness.alarm
         if line.rank is None:
-            doubts.append(Doubt(say("slow.line-without-rank"), known, Confidence.MEDIUM))
+            doubts.append(doubt_of("line-without-rank", left=are_only_ones_left(facts, ranks)))
         if _is_longer(line, limit):
             continue
         if math.isnan(facts.liveness.time(line)):
-            doubts.append(Doubt.at_most(Confidence.MEDIUM, say("slow.line-without-time")))
+            doubts.append(doubt_of("line-without-time"))
         if after > 0 and math.isnan(_alarm_by_clock_of(facts, rank)):
             is_far = _WRONG < after < QUARTER - _WRONG
-            doubts.append(
-                Doubt(say("slow.clocks-unknown"), Confidence.HIGH, Confidence.MEDIUM if is_far else Confidence.LOW)
-            )
+            doubts.append(doubt_of("clocks-unknown", far=is_far))
     return Hypothesis(
         headline_of("slow.still-working", who=who(facts.case, ranks), ranks=ranks, call=stall.what, doing=work),
         [*evidence, Waiting(stall.call)],
@@ -222,7 +219,6 @@ def _progress_bar_went_on(facts: Facts) -> Hypothesis | None:
     if facts.case.world_size not in (None, len(waiting) + 1) or 0 in facts.progress.recorded_ranks:
         return None
     first = min(gave_up, key=lambda e: (e.place.source, e.place.line or 0))
-    known = Confidence.MEDIUM if len(waiting) > 1 else Confidence.LOW
     for bar in facts.case.of(Progress):
         before = [
             e for e in facts.case.of(Progress)
@@ -237,7 +233,7 @@ def _progress_bar_went_on(facts: Facts) -> Hypothesis | None:
                     Line(bar, say("slow.bar-after"), observer="rank:0"),
                     *(Line(e, say("slow.timed-out-before", rank=e.rank)) for e in gave_up[:3]),
                 ),
-                (Doubt.at_most(known, say("slow.bar-may-mislead", many=len(waiting) > 1)),),
+                (doubt_of("bar-may-mislead", many=len(waiting) > 1),),
                 ranks=Ranks([0]),
                 stalled=Stalled(
                     op=first.op, seq=None, entered=waiting, missing=Ranks([0]), timeout_ms=first.timeout_ms
@@ -272,7 +268,7 @@ def _still_preparing_data(facts: Facts) -> Hypothesis | None:
             return Hypothesis(
                 headline_of("slow.still-preparing", label=bar.label, minutes=limit // 60),
                 (Line(bar, say("slow.data-unfinished")), *(Line(e, say("slow.cut-error")) for e in cut[:2])),
-                (Doubt.at_most(Confidence.LOW, say("slow.guessed-wait")),),
+                (doubt_of("guessed-wait"),),
                 refuted_by=say("refuted.end-of-error"),
             )
     return None
