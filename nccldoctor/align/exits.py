@@ -70,7 +70,9 @@ def can_precede_alarm(liveness: Liveness, event: Event) -> bool:
         # NCCL prints the CUDA error that it complains of below, as its last error
         is_quoted = isinstance(event, CudaError) and is_unhandled_cuda_error(alarm.text) and below <= QUOTED
         return below <= 0 or is_quoted or _is_of_lost_peer(liveness, alarm, event)
-    return math.isnan(when) or math.isnan(liveness.alarm) or when <= liveness.alarm + SLACK
+    if math.isnan(when):
+        return not liveness.is_after_alarm(event)  # dated lines of its own file stand above it
+    return math.isnan(liveness.alarm) or when <= liveness.alarm + SLACK
 
 
 def _is_of_lost_peer(liveness: Liveness, alarm: Event, event: Event) -> bool:

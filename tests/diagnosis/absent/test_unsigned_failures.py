@@ -107,3 +107,24 @@ def test_a_spawned_rank_that_waited_in_vain_is_no_cause(tmp_path: Path) -> None:
     )
     (tmp_path / "run.log").write_text("iter 0\niter 1\n" + SPAWNED.format(error=waited))
     assert nccldoctor.analyze(tmp_path).verdict.cause == "undetermined"
+
+
+def test_an_exit_that_no_line_ties_to_a_rank_is_on_record(tmp_path: Path) -> None:
+    start = (
+        "[rank{0}]:[I1104 10:00:0{0}.000000 ProcessGroupNCCL.cpp:905] [PG ID 0 PG GUID 0 Rank {0}] ProcessGroupNCCL "
+        "initialization options: size: 4, global rank: {0}, TIMEOUT(ms): 600000\n"
+    )
+    caught = "".join(watchdog(r, 1, "BROADCAST", at=f"E1104 10:10:1{r}.123456", ran_ms=600_071) for r in (0, 1, 3))
+    text = "".join(map(start.format, range(4))) + caught
+    end = "E1104 10:10:21.000000 900 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: -9) local_rank: 2 "
+    found = verdict(tmp_path, f"{text}{end}(pid: 1002) of binary: python\n")
+    assert (found.cause, str(found.ranks)) == (CauseClass.FROZEN, "2")
+    assert "exit on record" not in found.headline
+    assert any("no line ties to a rank" in doubt.says for doubt in found.doubts)
+
+
+@pytest.mark.parametrize(("at", "cause"), [("02:49", CauseClass.DIED), ("03:25", CauseClass.NOT_ARRIVED)])
+def test_an_undated_end_is_not_earlier_than_the_dated_line_above_it(tmp_path: Path, at: str, cause: CauseClass) -> None:
+    line = f"2026-02-02 {at}:00,600 | INFO | launcher | step 9/50000 | loss 3.0\n"
+    end = "bash: line 1:  1002 Killed                  python3 train.py\n"
+    assert verdict(tmp_path, STEPS + CAUGHT, line + end).cause is cause

@@ -27,7 +27,7 @@ from nccldoctor.diagnose.signs.silence_proof import (
     ranks_with_damaged_dumps,
 )
 from nccldoctor.diagnose.signs.where_ranks_stand import show_asked_in_vain
-from nccldoctor.events import DumpNote, DumpSignal
+from nccldoctor.events import DumpNote, DumpSignal, ProcessExit
 from nccldoctor.model import CauseClass
 from nccldoctor.model.ranks import Ranks
 
@@ -64,12 +64,21 @@ def _without_life(facts: Facts, stall: ObservedStall, call: StuckCall, ranks: Ra
     if not has_records and (is_uncollected or is_cut or not is_only_stall):
         return None  # the files of the ranks may not have been collected: their absence shows nothing
     doubts = [*doubts_of_silence(facts, stall, ranks)]
+    has_nameless = any(e.rank is None and not e.was_closed for e in facts.case.of(ProcessExit))
     if not (has_records and len(spoke) >= 2 and (exits or connected or stopped)):
-        doubts.append(doubt_of("no-exit-record", known=has_log and len(spoke) >= 2 and len(ranks) == 1))
+        is_known = has_log and len(spoke) >= 2 and len(ranks) == 1
+        doubts.append(doubt_of("no-exit-record", known=is_known, nameless=has_nameless))
     was_there = all(liveness.activity(r).last_event is not None or r in facts.progress.last_row for r in ranks)
     named = who(facts.case, ranks)
     was_asked = any(can_have_obeyed(facts, r) for r in ranks)
-    silent = headline_of("absent.went-silent", who=named, call=stall.what, never_exited=bool(exits) and not was_asked)
+    has_exited_not = bool(exits) and not was_asked
+    silent = headline_of(
+        "absent.went-silent",
+        who=named,
+        call=stall.what,
+        never_exited=has_exited_not,
+        unrecorded=not (has_exited_not or has_nameless),
+    )
     unseen = headline_of("absent.no-sign-of-life", who=named, ranks=ranks, call=stall.what)
     return Hypothesis(
         headline_of("absent.is-stopped", who=named, ranks=ranks, call=stall.what)

@@ -95,6 +95,21 @@ def test_crashes_that_ucx_reports_one_below_the_other_stay_apart() -> None:
     assert [e.kind for e in events(cut)] == ["process-exit"]
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "bash: line 1:  1002 Killed                  python3 train.py\n",
+        "./run.sh: line 12: 1002 Segmentation fault      (core dumped) python train.py\n",
+        "srun: error: n07: task 2: Killed\n",
+    ],
+)
+def test_what_a_shell_says_of_its_child_is_no_rest_of_the_line_above(line: str) -> None:
+    above = "[rank3]:[I1104 10:00:03.000000 ProcessGroupNCCL.cpp:905] [PG ID 0 PG GUID 0 Rank 3] options: TIMEOUT(ms): 600000\n"
+    below = "2025-11-04 10:01:00,100 INFO rank 1 waiting for broadcast\n"
+    found = events(above + line + below, "process-exit")
+    assert [(e.place.line, e.rank) for e in found] == [(2, None)]
+
+
 def test_lines_of_a_logger_with_time_and_level_stay_apart() -> None:
     logged = "[2026-01-11 09:01:00,000] [INFO] [launch.py:351:main] {}\n".format
     log = logged("dist_world_size=4") + "".join(logged(f"Process 4120{n} exits successfully.") for n in range(3))
