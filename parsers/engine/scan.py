@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 from msgspec.structs import replace
 
-from nccldoctor.events import Event, Note
+from nccldoctor.events import Event, ExceptionRaised, Note
 from nccldoctor.model import Gap, Source
 from nccldoctor.parsers import registry
 from nccldoctor.parsers.base import Line, LineParser, Parsed, common
@@ -38,6 +38,12 @@ BLOCK = 4 << 20
 HISTORY = 1 << 20
 _AT_ONCE = 512
 """Lines whose forms are made at once."""
+
+_LINES_ABOVE, _MOST_BOUNDED = 40, 8
+"""Lines above an exception without a time that may have one, and exceptions of a file for which it is looked for."""
+
+_RECENT = 64
+"""Events among which one of a line near the newest stands."""
 
 UNSHARED = Effort()
 """What a file may cost that is read alone."""
@@ -127,12 +133,18 @@ def _fill(buffer: Buffer, reader: Reader) -> None:
             buffer.high += got
 
 
+def _is_undated_exception(event: Event) -> bool:
+    return isinstance(event, ExceptionRaised) and event.time is None
+
+
 class _Scan:
     """One pass over a stream: the buffer, the parsers, and the events so far."""
 
     def __init__(self, source: Source, parsers: tuple[LineParser, ...], effort: Effort, size: int) -> None:
         self.source = source
         self.is_labelled: bool | None = None  # None: the beginning tells
+        self.is_of_one_rank = source.rank is not None or source.local_rank is not None
+        self.bounded = 0  # exceptions without a time above which a dated line was looked for
         self.literals, others = _sampled_apart(parsers)
         self.sampler = Sampler(others, self.offer, effort.sampled, one_writer=source.rank is not None)
         self.labels = Labels()
@@ -177,19 +189,30 @@ class _Scan:
 
     def _note_last_line(self) -> None:
         """Note the last line of a file of one rank, if it has a time: the rank was alive then."""
-        if self.source.rank is None and self.source.local_rank is None:
-            return
         buffer = self.buffer
         low = max(buffer.low, buffer.high - REACH)
         end = low + len(buffer.data[low : buffer.high].rstrip())
-        if end <= buffer.low:
-            return
-        start = buffer.data.rfind(b"\n", max(buffer.low, end - REACH), end) + 1
-        number = self.number - buffer.data.count(b"\n", end, buffer.high)
-        for line in list(buffer.lines(max(start, buffer.low), end, number))[-1:]:
-            has_event = any(e.place.line == number for e in self.events.kept[-4:])
-            if (line.mark.time or line.mark.collected) is not None and not has_event and line.body.strip():
-                self.events.retain([Note(**common(line), what="last-line", detail=line.body.strip()[:200])])
+        if self.is_of_one_rank and end > buffer.low:
+            self._note_dated_line(end, self.number - buffer.data.count(b"\n", end, buffer.high), "last-line")
+
+    def _note_line_above(self, start: int, number: int) -> None:
+        """Note the nearest line with a time above an exception without one: it was not raised before."""
+        data = self.buffer.data
+        for above in range(number - 1, max(0, number - 1 - _LINES_ABOVE), -1):
+            end = start - 1  # of the line above, without its line end
+            if end <= self.buffer.low or self._note_dated_line(end, above, "line-above"):
+                return
+            start = data.rfind(b"\n", self.buffer.low, end) + 1
+
+    def _note_dated_line(self, end: int, number: int, what: str) -> bool:
+        """Note the line that ends there if it has a time and no event of its own; True where it has a time."""
+        buffer = self.buffer
+        start = max(buffer.data.rfind(b"\n", max(buffer.low, end - REACH), end) + 1, buffer.low)
+        dated = [e for e in buffer.lines(start, end, number)[-1:] if (e.mark.time or e.mark.collected) is not None]
+        has_event = any(e.place.line == number for e in self.events.kept[-_RECENT:])
+        if dated and not has_event and (said := dated[0].body.strip()):
+            self.events.retain([Note(**common(dated[0]), what=what, detail=said[:200])])
+        return bool(dated)
 
     def close(self) -> None:
         """Break the circle of buffer and lines: the garbage collector is off while files are read."""
@@ -266,6 +289,9 @@ class _Scan:
                 continue
             events = self.offer(line, owners)
             if events:
+                if self.is_of_one_rank and self.bounded < _MOST_BOUNDED and any(map(_is_undated_exception, events)):
+                    self.bounded += 1
+                    self._note_line_above(start, number)
                 self._keep(events)
                 self.told_ahead.update([e.place.line for e in events if e.place.line != line.place.line])
                 self.sampler.note_events(self.buffer, start, number, events)

@@ -287,7 +287,8 @@ def situation(diagnosis: Diagnosis) -> str:
         return f"{len(parts)} independent hangs"
     if finding.cause in (CauseClass.DIED, CauseClass.RAISED):
         return "A crash, not a hang"
-    if finding.family is Family.INSIDE and call is not None and call.entered and not call.missing | call.unseen:
+    is_whole = call is not None and call.entered and not call.missing | call.unseen
+    if finding.family is Family.INSIDE and call is not None and is_whole and not finding.suspects:
         if _queued(diagnosis, call):
             return ""
         return f"Every {'' if diagnosis.job.world_size is not None else 'known '}rank is in the call"

@@ -23,7 +23,7 @@ from nccldoctor.diagnose.phrases.headline import Headline
 from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
 from nccldoctor.diagnose.phrases.sides import each_side
 from nccldoctor.diagnose.phrases.who import who
-from nccldoctor.events import CollCall, CommInit
+from nccldoctor.events import CollCall, CollectiveMismatch, CommInit
 from nccldoctor.identify.nccl_counters import UNEVEN, NcclCounters, calls_by_communicator
 from nccldoctor.model import Stalled
 from nccldoctor.model.ranks import Ranks
@@ -209,6 +209,7 @@ def _is_usual_next(calls: Mapping[int, Mapping[int, CollCall]], number: int, ran
 def _hypothesis(facts: Facts, found: Difference) -> Hypothesis:
     some = [*list(found.odd)[:3], *[r for r in found.calls if r not in found.odd][:3]]
     peer = found.calls[next(r for r in found.calls if r not in found.odd)]
+    is_reported = facts.liveness.first_alarm is not None or any(facts.case.of(CollectiveMismatch))
     return Hypothesis(
         _difference_headline(facts, found, peer),
         tuple(
@@ -217,7 +218,7 @@ def _hypothesis(facts: Facts, found: Difference) -> Hypothesis:
             )
             for r in some
         ),
-        (COUNTS_ALONE if facts.liveness.first_alarm is not None and not found.is_first else MAY_DIFFER,),
+        (COUNTS_ALONE if is_reported and not found.is_first else MAY_DIFFER,),
         ranks=found.odd,
         suspects=Ranks() if found.odd else Ranks(found.calls),
         stalled=Stalled(

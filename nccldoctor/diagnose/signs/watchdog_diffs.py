@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
+from msgspec.structs import replace
+
 from nccldoctor.align.descriptions import in_group
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.progress.from_lines import group_of
@@ -40,9 +42,14 @@ _NOUNS = {"op": "operation", "size": "size", "dtype": "dtype"}
 
 
 def from_lines(facts: Facts, aspect: str) -> Hypothesis | None:
-    """The mismatch that lines show in one aspect."""
-    found = _from_fingerprints(facts, aspect) or _from_analyser(facts, aspect)
-    return found or _from_timeouts(facts, aspect) or from_counts(facts, aspect)
+    """The mismatch that lines show in one aspect: the first that names ranks, with the lines of one that names none."""
+    first: Hypothesis | None = None
+    for look in (_from_fingerprints, _from_analyser, _from_timeouts, from_counts):
+        found = look(facts, aspect)
+        if found is not None and found.ranks:
+            return replace(found, citations=[*found.citations, *first.citations[:1]]) if first is not None else found
+        first = first or found
+    return first
 
 
 def _from_fingerprints(facts: Facts, aspect: str) -> Hypothesis | None:
@@ -54,17 +61,20 @@ def _from_fingerprints(facts: Facts, aspect: str) -> Hypothesis | None:
         return None
     event = found[0]
     sides: dict[str, set[int]] = {}
+    numbers: dict[str, int] = {}
     for e in found:
-        for rank, side in ((e.left_rank, e.left), (e.right_rank, e.right)):
+        for rank, side, number in ((e.left_rank, e.left, e.left_seq), (e.right_rank, e.right, e.right_seq)):
             if rank is not None and side:
                 sides.setdefault(side, set()).add(rank)
-    ordered = sorted(sides.values(), key=len)
-    odd = Ranks(ordered[0]) if len(ordered) == 2 and len(ordered[1]) >= 2 * len(ordered[0]) else Ranks()
+                numbers[side] = number or 0
+    few, *rest = sorted(sides, key=lambda side: len(sides[side])) or [event.left]
+    odd = Ranks(sides[few]) if len(rest) == 1 and len(sides[rest[0]]) >= 2 * len(sides[few]) else Ranks()
     pair = Ranks(r for s in sides.values() for r in s)
+    is_ahead = bool(odd) and numbers[few] > numbers[rest[0]]
     op, seq = event.op or event.right_op or event.left_op, event.seq if event.seq is not None else event.right_seq
     only_number = set(event.aspects) == {"sequence"} and event.left_op == event.right_op
-    is_specific = bool(event.right and event.aspects) and not only_number
-    ends = line(event.left, 60), line(event.right, 60)
+    is_told = bool(event.right and event.aspects)
+    ends = [line(end, 60) for end in ((few, rest[0]) if odd else (event.left, event.right))]
     call = call_title(op, seq) if op and aspect != "op" else ""
     noun = _NOUNS[aspect] if event.aspects else ""
     return Hypothesis(
@@ -72,11 +82,18 @@ def _from_fingerprints(facts: Facts, aspect: str) -> Hypothesis | None:
         if only_number
         else headline_of("disagree.mismatch-in-line", aspect=noun, call=call, odd=odd, left=ends[0], right=ends[1]),
         tuple(Line(e, say("disagree.ends-differ")) for e in found[:4]),
-        (doubt_of("only-the-library-says", odd=is_specific and odd, told=is_specific),),
+        (
+            doubt_of(
+                "only-the-library-says",
+                odd=is_told and odd and not only_number,
+                counted=is_told and odd and only_number,
+                told=is_told,
+            ),
+        ),
         ranks=odd,
         suspects=pair - odd,
         stalled=Stalled(op=op, seq=seq, entered=pair) if op or seq is not None else None,
-        cause=CauseClass.MISSED_CALL if only_number else None,
+        cause=(CauseClass.EXTRA_CALL if is_ahead else CauseClass.MISSED_CALL) if only_number else None,
     )
 
 

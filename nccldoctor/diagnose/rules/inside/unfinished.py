@@ -46,7 +46,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     few, most = where.odd_ones(facts)
     evidence: list[Citation] = [Waiting(call, 4), *where.show(facts, few, most), *where.show(facts, most, few)[:1]]
     doubts, refuted_by = [*_doubts(facts, stall, call, whole)], say("refuted.member-elsewhere", call=stall.what)
-    return Hypothesis(headline, evidence, doubts, suspects=where.known_ranks(few), call=call, refuted_by=refuted_by)
+    return Hypothesis(headline, evidence, doubts, suspects=where.known_ranks(few) or call.completed, call=call, refuted_by=refuted_by)
 
 
 def _doubts(facts: Facts, stall: ObservedStall, call: StuckCall, whole: bool) -> Iterator[Doubt]:
@@ -55,6 +55,8 @@ def _doubts(facts: Facts, stall: ObservedStall, call: StuckCall, whole: bool) ->
     is_silent = facts.liveness.first_alarm is None
     if len(call.inside) < 2 or not whole:
         yield doubt_of("not-all-inside")
+    if call.completed:
+        yield doubt_of("some-passed", passed=call.completed)
     if group.learned == "listed" and len(facts.case.world) == 2:
         yield doubt_of("may-be-two-of-many")
     if is_silent and (facts.liveness.logged or stall.can_hide_transfers):  # no watchdog wrote them
