@@ -35,6 +35,7 @@ from nccldoctor.events import (
     GpuError,
     IbError,
     KernelEvent,
+    NcclError,
     OutOfMemory,
     Phase,
     ProcessExit,
@@ -384,9 +385,11 @@ def _silent_exits(case: Case, liveness: Liveness) -> Iterator[Failure]:
     """
     alarm = liveness.first_alarm
     has_complaint = alarm is not None and not isinstance(alarm, ExceptionRaised)
+    complaining = {e.pid for e in case.of(NcclError) if e.code == "ncclRemoteError"}  # of their peer's end
     for event in case.of(ProcessExit):
         if event.exitcode is None and event.signal is None and event.reporter in NOTICED:
-            is_other_observer = event.is_heartbeat_loss or isinstance(alarm, AbsenceReport)
+            is_other_process = None not in (event.pid, *complaining) and event.pid not in complaining
+            is_other_observer = event.is_heartbeat_loss or isinstance(alarm, AbsenceReport) or is_other_process
             was_before = event.is_told_afterwards or can_precede_alarm(liveness, event)
             if event.is_heartbeat_loss and _has_ended_with_job(liveness, event.rank):
                 continue

@@ -54,7 +54,7 @@ class BlockingWaitTimeout(CallTimeout):
     """``wait()`` gave up on a call (blocking wait mode, or an explicit wait)."""
 
 
-@kind("work-status", wording="printed its counters after a timeout", is_alarm=True)
+@kind("work-status", wording="its watchdog failed", is_alarm=True)
 class WorkStatus(Event):
     """The counters of one process group on one rank when its watchdog failed.
 

@@ -71,3 +71,34 @@ def test_connections_that_break_behind_the_alarms_show_no_end(silent: int, world
 def test_connections_that_break_before_any_alarm_show_an_end() -> None:
     job = {f"rank_{r}.log": REMOTE.format(r=r) for r in range(8) if r != 3} | {"rank_3.log": "[rank3]: step 12\n"}
     assert read({**job}).cause == "died"
+
+
+STEP = "2025-11-04 10:{}:00 [INFO] step {}\n"
+TRACEBACK = (
+    "[rank{0}]: Traceback (most recent call last):\n"
+    '[rank{0}]:   File "/ws/save.py", line 70, in save_shard\n'
+    "[rank{0}]: OSError: [Errno 5] Input/output error\n"
+)
+
+
+def failing(late: int, above: str, below: str) -> Ruling:
+    """A job of four whose rank ``late`` prints a traceback without a time between two lines with one; the others time out at 10:40."""
+    alarm = "E1104 10:40:00.051234"
+    own = STEP.format("05", 20) + above + TRACEBACK.format(late) + below
+    logs = {f"rank_{r}.log": STEP.format("05", 20) + watchdog(r, 7, at=alarm) for r in range(4) if r != late}
+    return read({**logs, f"rank_{late}.log": own})
+
+
+@pytest.mark.parametrize("late", [0, 2])
+def test_an_exception_below_a_later_line_is_no_cause(late: int) -> None:
+    after = failing(late, "2025-11-04 10:44:00 [INFO] write returned\n", "")
+    assert (after.cause, after.ranks) == ("not-arrived", str(late)), str(after)
+    before = failing(late, "2025-11-04 10:06:00 [INFO] saving\n", "")
+    assert (before.cause, before.ranks) == ("raised", str(late)), str(before)
+
+
+def test_an_exception_above_a_line_behind_the_alarm_may_have_followed() -> None:
+    open_end = failing(1, "", "2025-11-04 10:44:00 [ERROR] rank 1 leaving\n")
+    assert (open_end.cause, open_end.ranks) == ("raised", "1"), str(open_end)
+    assert open_end.verdict["confidence_in"] == {"ranks": "high", "class": "medium"}
+    assert failing(1, "", "2025-11-04 10:07:00 [ERROR] rank 1 leaving\n").verdict["confidence_in"]["class"] == "high"

@@ -128,3 +128,41 @@ def test_an_undated_end_is_not_earlier_than_the_dated_line_above_it(tmp_path: Pa
     line = f"2026-02-02 {at}:00,600 | INFO | launcher | step 9/50000 | loss 3.0\n"
     end = "bash: line 1:  1002 Killed                  python3 train.py\n"
     assert verdict(tmp_path, STEPS + CAUGHT, line + end).cause is cause
+
+
+REMOTE = (
+    "[rank{0}]: torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:2251, remote process exited or there was "
+    "a network error, NCCL version 2.27.5\n"
+    "[rank{0}]: ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely.\n"
+    "[rank{0}]: Last error:\n"
+    "[rank{0}]: socketPollConnect: connect to 10.2.0.7<40111> returned Connection refused, exceeded error retry count after 34 attempts\n"
+)
+
+
+@pytest.mark.parametrize(("code", "cause"), [(-11, CauseClass.DIED), (-4, CauseClass.DIED), (1, CauseClass.NETWORK)])
+def test_refused_connections_follow_the_crash_of_a_local_rank(tmp_path: Path, code: int, cause: CauseClass) -> None:
+    end = f"E0611 05:00:51.301000 8800 torch/distributed/elastic/multiprocessing/api.py:882] failed (exitcode: {code}) local_rank: 1 "
+    found = verdict(tmp_path, "".join(map(REMOTE.format, (0, 2, 3))) + f"{end}(pid: 8811) of binary: python\n")
+    assert found.cause is cause, found.headline
+
+
+RAY = "(Worker pid=92234, ip=10.0.4.2) "
+DIED = (
+    "(raylet) A worker died or was killed while executing a task by an unexpected system error. To troubleshoot the problem, check the "
+    "logs for the dead worker. RayTask ID: ff Worker ID: d8 Node ID: 84 Worker IP address: 10.0.4.2 Worker port: 10002 Worker PID: {} "
+    "Worker exit type: SYSTEM_ERROR Worker exit detail: Worker unexpectedly exits with a connection error code 2. End of file.\n"
+)
+LOST = (
+    f"{RAY}[rank1]:[E1224 13:23:05.483840160 ProcessGroupNCCL.cpp:542] [Rank 1] Collective WorkNCCL(SeqNum=1, OpType=BROADCAST, "
+    "NumelIn=8, NumelOut=8, Timeout(ms)=1800000) raised the following async exception: NCCL error: remote process exited or there was "
+    f"a network error, NCCL version 2.21.5\n{RAY}ncclRemoteError: A call failed possibly due to a network error or a remote process "
+    "exiting prematurely.\n"
+)
+
+
+def test_a_process_that_ended_above_the_complaint_of_its_lost_peer_died(tmp_path: Path) -> None:
+    found = verdict(tmp_path, DIED.format(90738) + LOST)
+    assert (found.cause, found.confidence) == (CauseClass.DIED, Confidence.LOW)
+    assert "90738" in found.headline
+    own = verdict(tmp_path, DIED.format(92234) + LOST)
+    assert own.cause is not CauseClass.DIED, "the process complained itself"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from builders.jobs.cases import Log, RecordedRank, Team, facts, said, world
 from builders.jobs.verdicts import Ruling, gave_up, innocent, play, read, right, step_line, torchrun
+from builders.logs.lines import watchdog
 from simulator.jobs import make
 
 from nccldoctor.diagnose.diagnose import diagnose
@@ -354,3 +355,13 @@ def test_a_host_that_is_switched_off_takes_its_ranks(text: str, is_cause: bool) 
     ruling = read(_gloo_job({"node1": text}, "01"))
     assert (ruling.cause, ruling.ranks) == ("died", "2-3")
     assert ("node failure" in ruling.verdict["headline"]) == is_cause
+
+
+def test_a_queue_pair_that_was_never_set_up_explains_the_first_call() -> None:
+    """Ray names the host by its address, NCCL by its name: one process, and one end."""
+    actor, warn = "(EngineActor pid=1112, ip=10.3.0.7) ", "n7:1112:13532 [0] ibvwrap.c:160 NCCL WARN "
+    failed = "Call to ibv_modify_qp failed with error Connection timed out\n"
+    logs = f"{actor}{warn}{failed}{actor}Last error:\n{actor}{failed}" + watchdog(0, 1, "BROADCAST")
+    ruling = read({"driver.log": logs})
+    assert (ruling.cause, ruling.ranks) == ("network", ""), str(ruling)
+    assert "n7" in str(ruling) and "10.3.0.7" not in str(ruling)

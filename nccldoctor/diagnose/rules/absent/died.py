@@ -31,6 +31,7 @@ from nccldoctor.diagnose.signs.silence import has_connection_broken_first, show_
 from nccldoctor.events import (
     Event,
     ExceptionRaised,
+    NcclError,
     OutOfMemory,
     PeerTimeout,
     ProcessExit,
@@ -138,7 +139,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         and call is not None
         and (facts.case.groups[call.group].learned == "listed" or not is_shown_whole(facts, call))
     ):
-        ended = sorted((f for f in found if _can_end_member(f)), key=lambda f: not _is_of_named_node(f.events[0]))
+        ended = sorted((f for f in found if _can_end_member(facts, f)), key=lambda f: not _is_of_named_node(f.events[0]))
         return _recorded_end(facts, stall, ended) if ended else None
     if stall.kind is StallKind.CRASH and found:
         certain = [f for f in found if f.certain]
@@ -164,14 +165,15 @@ def _is_of_named_node(event: Event) -> bool:
     return isinstance(event, SchedulerEvent) and failed_node(event.detail) is not None
 
 
-def _can_end_member(failure: Failure) -> bool:
+def _can_end_member(facts: Facts, failure: Failure) -> bool:
     """True of an end that may have taken a member whose lines were not read.
 
-    Not the time limit of a job, which ends a job that hangs as well, and no end of which nobody says how it came.
+    Not the time limit of a job, which ends a job that hangs as well, and no end of which nobody says how it came, unless a peer lost it.
     """
     event = failure.events[0]
     if isinstance(event, ProcessExit):
-        return event.signal is not None or event.exitcode not in (None, 1)
+        is_missed = event.exitcode is None and any(e.code == "ncclRemoteError" for e in facts.case.of(NcclError))
+        return event.signal is not None or event.exitcode not in (None, 1) or is_missed
     return not (isinstance(event, SchedulerEvent) and event.what == "time-limit")
 
 

@@ -9,6 +9,7 @@ What would refute it: steps of that rank after the exception, or the same except
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
@@ -16,6 +17,7 @@ from msgspec.structs import replace
 from nccldoctor.align.exits import SLACK, has_ended_badly
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.failures import Failure
+from nccldoctor.align.liveness import RankActivity
 from nccldoctor.align.stalls import StallKind
 from nccldoctor.diagnose.citations import Citation, Line, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
@@ -26,7 +28,7 @@ from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.absence import are_only_ones_left
 from nccldoctor.diagnose.signs.silence import ranks_without_alarm, show_lost_connections
-from nccldoctor.events import ExceptionRaised, OutOfMemory
+from nccldoctor.events import Event, ExceptionRaised, OutOfMemory
 from nccldoctor.model import CauseClass, Doubt
 from nccldoctor.model.ranks import Ranks
 
@@ -123,6 +125,16 @@ def _doubts_of_failure(
         yield doubt_of("caught", missed=missed, left=missed and are_only_ones_left(facts, first.ranks))
     elif not (first.certain or has_broken_connection or stall.kind is StallKind.ABSENT):
         yield doubt_of("caught-unmissed")
+    if any(_may_have_followed(facts, facts.liveness.activity(r), first.events[0]) for r in first.ranks):
+        yield doubt_of("undated-exception")
+
+
+def _may_have_followed(facts: Facts, own: RankActivity, error: Event) -> bool:
+    """True of an exception without a time whose rank wrote a line below it after others had timed out."""
+    last = own.last_event
+    is_below = last is not None and last.place.source == error.place.source and last is not error
+    is_late = last is not None and facts.liveness.time(last) > facts.liveness.alarm + SLACK
+    return is_below and is_late and math.isnan(facts.liveness.time(error))
 
 
 def _is_only_logged(facts: Facts, failure: Failure) -> bool:

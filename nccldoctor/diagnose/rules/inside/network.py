@@ -42,7 +42,8 @@ _IB = {"setup": "a connection couldn't be set up", "stall": "work never complete
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The first transport error that nobody's end explains."""
     found = [f for f in facts.failures if f.cause is CAUSE]
-    ended = any(f.cause in (CauseClass.DIED, CauseClass.RAISED) and f.ranks and f.certain for f in facts.failures)
+    ends = (f for f in facts.failures if f.certain and (f.ranks or f.cause is CauseClass.DIED))
+    ended = any(f.cause in (CauseClass.DIED, CauseClass.RAISED) for f in ends)
     words = (e for f in facts.failures for e in f.events if isinstance(e, SchedulerEvent))
     ended = ended or any(word.what == "node-failure" for word in words)
     if not found or (ended and not any(isinstance(e, IbError) and e.is_of_own_end for e in found[0].events)):
@@ -81,7 +82,9 @@ def _failed_end(facts: Facts, stall: ObservedStall, failure: Failure, ports: Seq
     """The port that failed, else the link between the only two hosts that report errors, else the ranks."""
     call = stall.what if stall.call is not None else ""
     ranks, what = failure.ranks, _what((ports or failure.events)[0])
-    at = sorted({e.host for e in failure.events if e.host}, key=host_order)
+    # one process may be named by the address and by the name of its host
+    told = {e.pid or e.host: e.host for e in reversed(failure.events) if e.host}
+    at = sorted(set(told.values()), key=host_order)
     named = who(facts.case, ranks) if ranks else and_list(at) or "a host"
     if ports:
         return headline_of("inside.own-end-failed", part=_part(ports[0], len(ranks)), who=named, call=call, error=what)

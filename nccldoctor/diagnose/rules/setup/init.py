@@ -218,9 +218,11 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
 def _first_call(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """Concludes a failed set-up when the first call of the job hangs and no rank is shown missing.
 
-    Connecting is then more likely at fault than the program.
+    Connecting is then more likely at fault than the program, unless a failure is on record.
     """
     call = stall.call
+    if any(f.certain or f.cause in (CauseClass.DIED, CauseClass.RAISED) for f in facts.failures):
+        return None
     if call is None or call.seq > 1 or stall.proven_absent or stall.named or facts.liveness.dumped:
         return None
     if any(e.rank in call.inside and e.numel_in is None for e in facts.case.of(CollectiveTimeout)):
