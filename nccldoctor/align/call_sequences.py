@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from nccldoctor.align.p2p import batch_names
 from nccldoctor.align.progress.table import ProgressTable
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.identify.case import Case
@@ -50,7 +51,7 @@ class CallSequences:
     def __init__(self, case: Case, progress: ProgressTable) -> None:
         self.case = case
         self.batches = _batch_members(case, progress)
-        self.operations = _operation_codes(case)
+        self.operations = operation_codes(case)
         chains = [call_chain(stack) for stack in case.vocabulary.stacks]
         codes = {chain: i for i, chain in enumerate(dict.fromkeys(c for c in chains if c))} | {(): -1}
         self.chains = [*codes]  # the last one, [-1], is empty
@@ -176,25 +177,16 @@ def _same_context(labels: npt.NDArray[np.int64], before: int, fewest: int) -> np
 
 
 def _batch_members(case: Case, progress: ProgressTable) -> dict[int, frozenset[str]]:
-    """The recorded names inside each batch of sends and receives, by the row of its closing entry.
-
-    The members of a batch stand right before the entry that closes it.
-    """
-    calls, ops = case.calls, case.vocabulary.ops
-    closing = np.array([op.lower().endswith("coalesced") for op in ops], dtype=bool)
-    members: dict[int, frozenset[str]] = {}
+    """The recorded names inside each batch of sends and receives, by the row of its closing entry."""
+    closing = np.array([op.lower().endswith("coalesced") for op in case.vocabulary.ops], dtype=bool)
     if not closing.any() or not progress.batch_member.any():
-        return members
-    for row in np.flatnonzero(closing[calls.op] & ~progress.batch_member).tolist():
-        names, at, home = set(), row - 1, (calls.dump[row], calls.pg_id[row])
-        while at >= 0 and progress.batch_member[at] and (calls.dump[at], calls.pg_id[at]) == home:
-            names.add(ops[calls.op[at]])
-            at -= 1
-        members[row] = frozenset(names)
-    return members
+        return {}
+    rows = np.flatnonzero(closing[case.calls.op] & ~progress.batch_member).tolist()
+    return {row: frozenset(batch_names(case, row, progress.batch_member)) for row in rows}
 
 
-def _operation_codes(case: Case) -> npt.NDArray[np.int64]:
+def operation_codes(case: Case) -> npt.NDArray[np.int64]:
+    """A number for the plain name of each recorded operation."""
     names = [plain_op(op) for op in case.vocabulary.ops]
     codes = {name: i for i, name in enumerate(sorted(set(names)))}
     return np.array([codes[name] for name in names], dtype=np.int64)

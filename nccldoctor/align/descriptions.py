@@ -111,9 +111,7 @@ def _without_times(facts: Facts, call: StuckCall) -> Stalled:
         launch = counts.call
         numel, dtype = (launch.numel, launch.dtype) if launch else (None, None)
         return replace(known, op=OP_TYPES.get(counts.op or ""), numel_in=numel, dtype=dtype)
-    failed = (
-        e for e in facts.case.of(WorkStatus) if e.failed == call.seq and e.op is not None and e.rank in call.entered
-    )
+    failed = (e for e in facts.case.of(WorkStatus) if e.failed == call.seq and e.op and e.rank in call.entered)
     line = next(timeouts_of(facts, call), None) or next(failed, None)
     if line is None:
         return known
@@ -122,10 +120,8 @@ def _without_times(facts: Facts, call: StuckCall) -> Stalled:
 
 def timeouts_of(facts: Facts, call: StuckCall) -> Iterator[CallTimeout]:
     """Timeout lines about a call, by ranks that entered it; often the first is enough."""
-    entered = call.entered
-    return (
-        e for e in facts.case.timeouts(call.seq) if e.rank in entered and group_of(facts.case, e) in (call.group, None)
-    )
+    lines, entered = facts.case.timeouts(call.seq), call.entered
+    return (e for e in lines if e.rank in entered and group_of(facts.case, e) in (call.group, None))
 
 
 def op_of(facts: Facts, call: StuckCall) -> str | None:

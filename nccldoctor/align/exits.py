@@ -21,6 +21,7 @@ from nccldoctor.events import (
 from nccldoctor.identify.case import Case
 from nccldoctor.identify.launcher_tables import seconds
 from nccldoctor.parsers.event_details import is_lost_connection, is_slurm_out_of_memory, is_unhandled_cuda_error
+from nccldoctor.parsers.exit_codes import signal_of
 
 SLACK = 5.0
 """Seconds by which a line may follow the first complaint and still be its cause: launchers print whole seconds, hosts differ."""
@@ -28,45 +29,30 @@ SLACK = 5.0
 QUOTED = 8
 """Lines below an error of NCCL among which its last error stands, mixed with lines of other processes."""
 
-FATAL = {
-    -9: "SIGKILL",
-    -11: "SIGSEGV",
-    -7: "SIGBUS",
-    -4: "SIGILL",
-    -8: "SIGFPE",
-    -31: "SIGSYS",
-    -5: "SIGTRAP",
-    -3: "SIGQUIT",
-}
-"""Signals that no tear-down of a watchdog sends; 128 + n means the same through a shell."""
+FATAL = frozenset({"SIGKILL", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGSYS", "SIGTRAP", "SIGQUIT"})
+"""Signals that no tear-down of a watchdog sends."""
 
 ABORTS = frozenset({"terminate-called", "fatal-python-error", "watchdog-terminated"})
 """Tear-down lines with which a process ends itself."""
 
 
 def task_failed_above(case: Case, stop: Event) -> ProcessExit | None:
-    """The task that Slurm names as failed, further up in the file than a stop.
-
-    Slurm then ends the other tasks of the step itself.
-    """
+    """The task that Slurm names as failed, further up in the file than a stop. Slurm then ends the other tasks of the step itself."""
     exits = (e for e in case.of(ProcessExit) if e.reporter == "srun" and not e.was_closed and e.exitcode != 0)
-    line, source = stop.place.line or 0, stop.place.source
-    return next((e for e in exits if e.place.source == source and (e.place.line or 0) < line), None)
+    return next((e for e in exits if stop.place.is_below(e.place)), None)
 
 
 def can_precede_alarm(liveness: Liveness, event: Event) -> bool:
     """True unless times or line numbers show that an event followed the first complaint."""
     when, alarm = liveness.time(event), liveness.first_alarm
-    line, source = event.place.line or 0, event.place.source
     if math.isnan(when) and event.rank is not None:
         activity = liveness.activity(event.rank)
-        complaints = (*activity.alarms, *activity.dump_replies)
-        if any((e.place.line or 0) < line for e in complaints if e.place.source == source):
+        if any(event.place.is_below(e.place) for e in (*activity.alarms, *activity.dump_replies)):
             return False
     if isinstance(event, ProcessExit) and event.reporter == "process" and liveness.is_after_alarm(event):
         return False  # the process speaks itself, below the alarm of a rank
-    if math.isnan(when) and alarm is not None and alarm.place.source == source:
-        below = line - (alarm.place.line or 0)
+    if math.isnan(when) and alarm is not None and alarm.place.source == event.place.source:
+        below = (event.place.line or 0) - (alarm.place.line or 0)
         # NCCL prints the CUDA error that it complains of below, as its last error
         is_quoted = isinstance(event, CudaError) and is_unhandled_cuda_error(alarm.text) and below <= QUOTED
         return below <= 0 or is_quoted or _is_of_lost_peer(liveness, alarm, event)
@@ -89,8 +75,8 @@ def has_aborted_after(case: Case, event: Event) -> bool:
 
     An exception that was caught may have led to the abort.
     """
-    aborts = (t.place for t in case.of(TearDown) if t.what in ABORTS and t.place.source == event.place.source)
-    return any((at.line or 0) > (event.place.line or 0) for at in aborts) and not any(case.of(CollectiveTimeout))
+    aborts = (t.place for t in case.of(TearDown) if t.what in ABORTS)
+    return any(at.is_below(event.place) for at in aborts) and not any(case.of(CollectiveTimeout))
 
 
 def has_ended_badly(activity: RankActivity) -> bool:
@@ -123,7 +109,7 @@ def _was_followed_by(liveness: Liveness, step: Event, event: ExceptionRaised | C
     caught the order of lines is enough; an error without a time is placed by the timed lines of the rank before it, one of the start by the
     first of them.
     """
-    if step.place.source != event.place.source or (step.place.line or 0) <= (event.place.line or 0):
+    if not step.place.is_below(event.place):
         return False
     caught = isinstance(event, ExceptionRaised) and event.logged
     when = liveness.time(event)
@@ -136,38 +122,34 @@ def _was_followed_by(liveness: Liveness, step: Event, event: ExceptionRaised | C
 
 
 def was_killed(event: ProcessExit) -> bool:
-    """True when a signal ended the process that no launcher sends to siblings.
+    """True when a signal ended the process that no launcher sends to siblings. An abort may be that of a watchdog."""
+    return event.exitcode == -6 or ending_signal(event) in FATAL
 
-    An abort may be that of a watchdog.
-    """
-    code = event.exitcode
-    is_named = (event.signal or "").upper() in FATAL.values()
-    return is_named or code == -6 or code in FATAL or (code is not None and 128 - code in FATAL)
+
+def ending_signal(event: ProcessExit) -> str | None:
+    """The signal that ended a process, by its record or its exit code."""
+    return event.signal.upper() if event.signal else signal_of(event.exitcode or 0)
 
 
 def is_own_exit(case: Case, liveness: Liveness, activity: RankActivity, event: ProcessExit) -> bool:
     """True when an exit is the rank's own end and not part of the tear-down."""
-    code = event.exitcode
+    code, signal = event.exitcode, ending_signal(event)
     if is_slurm_out_of_memory(event.text):
         return True
-    if code is None:
-        code = {name: number for number, name in FATAL.items()}.get((event.signal or "").upper())
-    if code is None:
-        return False
-    if code > 128:
-        code = 128 - code
-    if event.was_closed or code == 0 or not can_precede_alarm(liveness, event):
+    is_unsaid = code is None and signal not in FATAL
+    if is_unsaid or event.was_closed or code == 0 or not can_precede_alarm(liveness, event):
         return False
     has_reacted = activity.alarms or activity.dump_replies or activity.secondary_errors  # so that it ended afterwards
-    if activity.own_exceptions or has_reacted or _was_cancelled(case, event):
+    was_cancelled = any(event.place.is_below(e.place) for e in case.of(SchedulerEvent) if e.what == "cancelled")
+    if activity.own_exceptions or has_reacted or was_cancelled:
         return False
-    if code == -6:
+    if signal == "SIGABRT":
         silent = not activity.teardown and activity.logged and liveness.first_alarm is None
         return silent or _is_broken_heap(case, event) or (event.first and _has_only_lost_connections(case))
-    if code in FATAL:
+    if signal in FATAL:
         is_echo = was_forced(case, event) or _is_one_of_many_kills(case, event) or _is_end_of_job(case, liveness, event)
-        return code != -9 or not is_echo
-    return code > 0 and (event.first or math.isnan(liveness.alarm)) and activity.dump != "good"
+        return signal != "SIGKILL" or not is_echo
+    return 0 < (code or 0) <= 128 and (event.first or math.isnan(liveness.alarm)) and activity.dump != "good"
 
 
 def _is_broken_heap(case: Case, event: ProcessExit) -> bool:
@@ -186,12 +168,6 @@ def _has_only_lost_connections(case: Case) -> bool:
     return bool(own) and all(map(is_lost_connection, own))
 
 
-def _was_cancelled(case: Case, event: ProcessExit) -> bool:
-    """True when Slurm had already cancelled the step when it reported this end."""
-    told = (e.place for e in case.of(SchedulerEvent) if e.what == "cancelled" and e.place.source == event.place.source)
-    return any((at.line or 0) < (event.place.line or 0) for at in told)
-
-
 def _is_one_of_many_kills(case: Case, event: ProcessExit) -> bool:
     """True when a launcher that kills the rest lists other ends beside this kill: nothing shows which came first."""
     others = (e for e in case.of(ProcessExit) if e.reporter == event.reporter and e.place.source == event.place.source)
@@ -199,10 +175,7 @@ def _is_one_of_many_kills(case: Case, event: ProcessExit) -> bool:
 
 
 def _is_end_of_job(case: Case, liveness: Liveness, event: ProcessExit) -> bool:
-    """True when most ranks of the job got this signal at one time, as their sidecars report.
-
-    A launcher or a person ended the job.
-    """
+    """True when most ranks of the job got this signal at one time, as their sidecars report. A launcher or a person ended the job."""
     told = (e for e in case.of(ProcessExit) if e.reporter == event.reporter == "sidecar")
     when = liveness.time(event)
     near = (e for e in told if abs(liveness.time(e) - when) <= SLACK)

@@ -54,8 +54,8 @@ def align(case: Case) -> Facts:
     """Lay the ranks side by side."""
     case = with_counted_members(place_unnamed_lines(case))
     progress = build_progress_table(case)
-    graph = build_wait_graph(case, progress)
     liveness = collect_liveness(case)
+    graph = build_wait_graph(case, progress, liveness)
     tracks = Tracks(case, progress, graph, liveness)
     issued_at = {key: tracks.issued_first(call) for key, call in graph.calls.items()}
     sequences = CallSequences(case, progress)

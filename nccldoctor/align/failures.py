@@ -24,8 +24,7 @@ from nccldoctor.align.exits import (
     was_killed,
 )
 from nccldoctor.align.liveness import Liveness, RankActivity
-from nccldoctor.align.world.devices import ranks_in_slot, slots_of_hosts
-from nccldoctor.align.world.hosts import Hosts
+from nccldoctor.align.world.hosts import Hosts, ranks_in_slot, slots_of_hosts
 from nccldoctor.events import (
     AbsenceReport,
     CommInit,
@@ -255,17 +254,14 @@ def _exceptions(case: Case, liveness: Liveness) -> Iterator[Failure]:
         if can_precede_alarm(liveness, event):
             firsts.setdefault(event.rank, event)
     if liveness.first_alarm is not None and None not in firsts:
-        firsts.update((None, e) for e in _memory_errors(case) if can_precede_alarm(liveness, e))
+        # the first out-of-memory line of a device that belongs to no exception and names no rank
+        raised = {(e.place.source, e.place.line) for e in case.of(ExceptionRaised)}
+        full = (e for e in case.of(OutOfMemory) if e.rank is None and e.scope == "device")
+        own = [e for e in full if (e.place.source, e.place.line) not in raised][:1]
+        firsts.update((None, e) for e in own if can_precede_alarm(liveness, e))
     for cause in firsts.values():
         was_caught = isinstance(cause, ExceptionRaised) and not cause.is_uncaught
         yield _failure(liveness, CauseClass.RAISED, cause, certain=not was_caught)
-
-
-def _memory_errors(case: Case) -> list[OutOfMemory]:
-    """The first out-of-memory line of a device that belongs to no exception and names no rank."""
-    raised = {(e.place.source, e.place.line) for e in case.of(ExceptionRaised)}
-    lines = (e for e in case.of(OutOfMemory) if e.rank is None and e.scope == "device")
-    return [e for e in lines if (e.place.source, e.place.line) not in raised][:1]
 
 
 def _is_raised_by_rank(liveness: Liveness, event: OutOfMemory) -> bool:

@@ -6,16 +6,17 @@ behind it. Where the order is not recorded, the call that fewest ranks are stuck
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
+from nccldoctor.align.liveness import Liveness
 from nccldoctor.align.p2p import Transfer
-from nccldoctor.align.progress.group_progress import UNORDERED, GroupProgress
+from nccldoctor.align.progress.from_dumps import UNORDERED
 from nccldoctor.align.progress.table import ProgressTable
 from nccldoctor.events import CallTimeout
 from nccldoctor.identify.case import Case
-from nccldoctor.identify.event_times import YEARLESS
 
 SAME_TIME = 2.0
 """Seconds within which two lines of one rank do not tell which call was issued first."""
@@ -27,12 +28,14 @@ _Pending = tuple[float, bool, Key]
 """An unfinished call of one rank: its place in the rank's order, whether its kernel is known to run, its key."""
 
 
-def first_pending_calls(case: Case, progress: ProgressTable) -> dict[int, list[Key]]:
+def first_pending_calls(case: Case, progress: ProgressTable, liveness: Liveness) -> dict[int, list[Key]]:
     """The calls that each rank waits in."""
     pending: dict[int, list[_Pending]] = defaultdict(list)
     for own in progress.by_group_rank.values():
         if own.pending is not None:
-            place = float(own.position) if own.position != UNORDERED else UNORDERED + _issued_at(case, own)
+            place, told = float(own.position), own.event
+            if own.position == UNORDERED and isinstance(told, CallTimeout):
+                place += 0.0 if math.isnan(issued := liveness.issued(told)) else issued
             pending[own.rank].append((place, own.started, ("collective", own.group, own.pending, 0)))
     for rank, transfers in progress.transfers.items():
         for transfer in transfers:
@@ -101,15 +104,3 @@ def pair_keys(transfer: Transfer) -> list[Key]:
     """One key for each (sender, receiver) of a transfer."""
     sends: list[Key] = [("p2p", transfer.group, transfer.rank, peer) for peer in transfer.sends]
     return sends + [("p2p", transfer.group, peer, transfer.rank) for peer in transfer.receives]
-
-
-def _issued_at(case: Case, own: GroupProgress) -> float:
-    """When a call known from a timeout line was issued, in seconds that compare within one rank only."""
-    event = own.event
-    if not isinstance(event, CallTimeout) or event.time is None:
-        return 0.0
-    time = event.time
-    if time.year == YEARLESS and (time.month, time.day) != (2, 29):
-        time = time.replace(year=2000)
-    clock = time.hour * 3600 + time.minute * 60 + time.second
-    return time.toordinal() * 86400.0 + clock - (event.ran_ms or 0) / 1e3

@@ -10,11 +10,11 @@ from collections import defaultdict
 import numpy as np
 import numpy.typing as npt
 
+from nccldoctor.align.liveness import is_failed_wait
 from nccldoctor.events import ExceptionRaised
 from nccldoctor.identify.case import Case
 from nccldoctor.model.operations import has_varying_sizes, plain_op
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.parsers.event_details import is_gloo_timeout, is_lost_connection
 
 FEWEST_WITNESSES = 3
 """Ranks that must have ended in one call for it to count as the one in which they lost a peer."""
@@ -62,9 +62,7 @@ def abandoned_calls(case: Case, done: npt.NDArray[np.bool_]) -> npt.NDArray[np.b
         if undumped and (len(case.groups[group].members) == 2 or _has_common_end(case, group, rows, undumped)):
             of_group = (case.call_group == group) & (calls.seq <= seq)
             first = int(calls.seq[of_group & ~done].min(initial=seq))
-            abandoned[of_group & (calls.seq >= first)] = (
-                True  # what one member never completed failed on the others, too
-            )
+            abandoned[of_group & (calls.seq >= first)] = True  # what one member never completed failed on the others
         elif not any(plain_op(words.ops[calls.op[r]]).rpartition(":")[2] in UNEVEN_END for r in rows):
             unfinished = bool(case.world - dumped) and not done[rows].all()
             abandoned[rows] = unfinished or (waiting and _is_missing_from_dump(case, group, seq))
@@ -112,14 +110,11 @@ def failed_calls(case: Case) -> npt.NDArray[np.bool_]:
     if not any(dump.only_retires for dump in case.dumps) or not len(case.calls):
         return failed
     rank, group, seq = case.call_rank, case.call_group, case.calls.seq
-    last = np.flatnonzero(np.concatenate([rank[1:] != rank[:-1], [True]]))
-    last = last[(rank[last] >= 0) & (group[last] >= 0)]
-    furthest = {g: int(seq[group == g].max()) for g in np.unique(group[last]).tolist()}
-    raised = {
-        e.rank: e.frame for e in case.of(ExceptionRaised) if e.frame and (is_gloo_timeout(e) or is_lost_connection(e))
-    }
+    last = [row for row in last_rows(case).values() if group[row] >= 0]
+    furthest = {g: int(seq[group == g].max()) for g in {int(group[row]) for row in last}}
+    raised = {e.rank: e.frame for e in case.of(ExceptionRaised) if e.frame and is_failed_wait(e)}
     together: dict[int, list[int]] = defaultdict(list)
-    for row in last.tolist():
+    for row in last:
         if int(seq[row]) == furthest[int(group[row])] and case.dumps[case.calls.dump[row]].only_retires:
             together[int(group[row])].append(row)
     for rows in together.values():

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from nccldoctor.align.lingering import is_behind_exception
-from nccldoctor.align.stack_activity import is_waiting
+from nccldoctor.align.stack_activity import is_waiting, split_frame
 from nccldoctor.events import (
     AbortStuck,
+    CallTimeout,
     CollectiveTimeout,
     DumpNote,
     DumpSignal,
@@ -36,6 +36,7 @@ from nccldoctor.identify.case import Case
 from nccldoctor.model import SourceKind
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import DumpHead
+from nccldoctor.parsers.event_details import is_gloo_timeout, is_lost_connection
 
 
 class RankActivity(Struct, frozen=True):
@@ -46,9 +47,9 @@ class RankActivity(Struct, frozen=True):
     to the dump signal, ``own_exceptions`` what its own work raised, ``secondary_errors`` what followed from the trouble of others, and
     ``exits`` what launchers report of its end. Its ``stacks`` begin with those of the newest look. ``states`` are those of its process
     when it was last looked at. ``steps`` are its lines about training steps and ``step`` is the newest step number. ``last_event`` is
-    its newest line; of two copies of one line, that in a file of its own. ``first`` and ``last`` are the times of its first and last
-    line in seconds on the job's clock (NaN: no line has a time). ``printed`` is the time of its last line that is no stack: a tool takes
-    those long after the rank has gone silent.
+    its newest line; of two copies of one line, that in a file of its own. ``last`` is the time of its last line in seconds on the
+    job's clock (NaN: no line has a time), ``printed`` that of its last line that is no stack: a tool takes those long after the rank has
+    gone silent.
     """
 
     rank: int
@@ -63,11 +64,10 @@ class RankActivity(Struct, frozen=True):
     states: tuple[ProcessState, ...] = ()
     phases: tuple[Phase, ...] = ()
     teardown: tuple[TearDown, ...] = ()
-    steps: tuple[Event, ...] = ()
+    steps: tuple[Heartbeat | Progress, ...] = ()
     step: int | None = None
-    step_event: Event | None = None
+    step_event: Heartbeat | Progress | None = None
     last_event: Event | None = None
-    first: float = math.nan
     last: float = math.nan
     printed: float = math.nan
 
@@ -75,6 +75,22 @@ class RankActivity(Struct, frozen=True):
     def stopped(self) -> ProcessState | None:
         """The state of its process, where a signal had stopped it."""
         return next((state for state in self.states if state.state == "stopped"), None)
+
+    @property
+    def reported_steps(self) -> list[int]:
+        """The steps that it reports, in order, each once."""
+        return sorted({line.step for line in self.steps if line.step is not None})
+
+    def has_reached(self, step: int | None) -> bool:
+        """True when it may have done a step that another rank reported, by its own reports.
+
+        Example: rank 0 ended at step 13; rank 1, which reports every tenth step, reported step 10.
+        """
+        steps = self.reported_steps
+        if step is None or not steps:
+            return False
+        interval = steps[-1] - steps[-2] if len(steps) > 1 else 1
+        return 0 <= step - steps[-1] < interval
 
     @property
     def is_alive(self) -> bool:
@@ -109,11 +125,34 @@ class RankActivity(Struct, frozen=True):
         return main if main is not None and not is_waiting(main.frames) else None
 
     @property
+    def has_failed_on_gloo(self) -> bool:
+        """True when a rank gave up on a gloo call, or lost a peer in it, without naming it."""
+        return any(map(is_failed_wait, self.secondary_errors))
+
+    @property
     def lingering_stack(self) -> Stack | None:
         """A stack that shows its process behind its own exception, where no exit is on record."""
         if self.exits or not self.own_exceptions:
             return None
         return next((stack for stack in self.stacks if is_behind_exception(stack, self.own_exceptions[0])), None)
+
+
+def is_behind_exception(stack: Stack, raised: ExceptionRaised) -> bool:
+    """True of a main thread that is in no collective and has left the function which raised the exception.
+
+    A stack with that function, or with an earlier time, is from before the exception. Example: a KeyError left ``train_step``, and a
+    minute later the main thread is in ``Thread.join``, called by ``shutdown``.
+    """
+    is_earlier = stack.time is not None and raised.time is not None and stack.time < raised.time
+    if not stack.main or not stack.frames or not raised.frames or is_earlier or is_waiting(stack.frames):
+        return False
+    return _function_and_file(raised.frame or raised.frames[0]) not in map(_function_and_file, stack.frames)
+
+
+def _function_and_file(frame: str) -> tuple[str, str]:
+    """A function and the name of its file without folders, which py-spy shortens and Python does not."""
+    function, file = split_frame(frame)
+    return function, file.rpartition("/")[2]
 
 
 class Liveness(Struct, frozen=True):
@@ -146,6 +185,10 @@ class Liveness(Struct, frozen=True):
     def time(self, event: Event) -> float:
         """When an event happened, in seconds on the job's clock; NaN where its line has no time."""
         return self.when.get(id(event), math.nan)
+
+    def issued(self, event: CallTimeout) -> float:
+        """When a call that timed out was issued: the time of its line less what it ran; else NaN."""
+        return self.time(event) - (event.ran_ms or 0) / 1e3
 
     def is_after_alarm(self, event: Event) -> bool:
         """True when the event happened after the first complaint: by its time, else by its place in its file."""
@@ -203,15 +246,20 @@ class _OwnLogs(Struct, frozen=True):
     ranks: frozenset[int]
 
 
+def first_lines(events: Iterable[Event]) -> dict[int, int]:
+    """The first line of each source that holds one of these events."""
+    lines: dict[int, int] = {}
+    for event in events:
+        line = event.place.line or 0
+        lines[event.place.source] = min(line, lines.get(event.place.source, line))
+    return lines
+
+
 def _lines_after(case: Case, first: Event | None, alarm: float, when: Mapping[int, float]) -> dict[int, int]:
     """The first line of each source from the first complaint on: by time, or as an own alarm."""
-    lines: dict[int, int] = {}
-    for event in case.events:
-        line = event.place.line
-        is_late = event is first or when[id(event)] >= alarm or isinstance(event, CollectiveTimeout | DumpSignal)
-        if line is not None and is_late:
-            lines[event.place.source] = min(line, lines.get(event.place.source, line))
-    return lines
+    told = (e for e in case.events if e.place.line is not None)
+    own = (CollectiveTimeout, DumpSignal)
+    return first_lines(e for e in told if e is first or when[id(e)] >= alarm or isinstance(e, own))
 
 
 def _dump_state(dump: DumpHead) -> str:
@@ -229,17 +277,19 @@ def _end(case: Case, of: Mapping[int, RankActivity], when: Mapping[int, float]) 
     return max((when[id(e)] for e in last_words if not math.isnan(when[id(e)])), default=math.nan)
 
 
+def is_failed_wait(event: Event) -> bool:
+    """True of a wait on gloo that timed out, or lost its peer."""
+    return is_gloo_timeout(event) or is_lost_connection(event)
+
+
+def steps_among(events: Events) -> list[Heartbeat | Progress]:
+    """The lines about training steps that say which step."""
+    return [e for e in events.of_kind(Heartbeat, Progress) if e.is_step and e.step is not None]
+
+
 def is_manual_dump(event: Event) -> bool:
     """True when the training script dumped on its own: that is no answer to the dump signal."""
     return isinstance(event, DumpNote) and event.what == "by-the-job"
-
-
-def _is_dump_reply(event: DumpSignal | DumpNote) -> bool:
-    return isinstance(event, DumpSignal) or event.what not in ("by-the-job", "on-request")
-
-
-def _is_secondary(event: ExceptionRaised | NcclError | StoreError) -> bool:
-    return not isinstance(event, ExceptionRaised) or event.origin == "echo"
 
 
 def _activity(rank: int, events: Events, dump: str, own: _OwnLogs, when: Mapping[int, float]) -> RankActivity:
@@ -247,16 +297,20 @@ def _activity(rank: int, events: Events, dump: str, own: _OwnLogs, when: Mapping
     written = [e for e in events if e.is_sign_of_life]
     times = [when[id(e)] for e in written if not math.isnan(when[id(e)])]
     printed = [when[id(e)] for e in written if not (isinstance(e, Stack) or math.isnan(when[id(e)]))]
-    steps = [e for e in events.of_kind(Heartbeat, Progress) if e.is_step and e.step is not None]
+    steps = steps_among(events)
+    told = (
+        e for e in events.of_kind(DumpSignal, DumpNote) if getattr(e, "what", "") not in ("by-the-job", "on-request")
+    )
+    errors = events.of_kind(ExceptionRaised, NcclError, StoreError)
     newest = max(steps, key=lambda e: e.step or 0, default=None)
     return RankActivity(
         rank=rank,
         dump=dump,
         logged=rank in own.ranks or any(not isinstance(e, Stack) for e in written),
         alarms=tuple(e for e in events if e.is_alarm),
-        dump_replies=tuple(e for e in events.of_kind(DumpSignal, DumpNote) if _is_dump_reply(e)),
+        dump_replies=tuple(told),
         own_exceptions=tuple(e for e in events.of_kind(ExceptionRaised) if e.origin == "own"),
-        secondary_errors=tuple(e for e in events.of_kind(ExceptionRaised, NcclError, StoreError) if _is_secondary(e)),
+        secondary_errors=tuple(e for e in errors if not isinstance(e, ExceptionRaised) or e.origin == "echo"),
         exits=events.of_kind(ProcessExit),
         stacks=tuple(sorted(events.of_kind(Stack), key=lambda stack: -stack.look)),
         states=lasting_states(events.of_kind(ProcessState), when),
@@ -266,7 +320,6 @@ def _activity(rank: int, events: Events, dump: str, own: _OwnLogs, when: Mapping
         step=newest.step if newest is not None else None,
         step_event=newest,
         last_event=_newest_line(written, own, when),
-        first=min(times, default=math.nan),
         last=max(times, default=math.nan),
         printed=max(printed, default=math.nan),
     )

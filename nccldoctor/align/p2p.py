@@ -49,19 +49,14 @@ def p2p_masks(case: Case, calls: Calls) -> tuple[Mask, Mask]:
     base = (calls.dump.astype(np.int64) << 40) ^ (calls.pg_id.astype(np.int64) << 32)
     p2p_key = base ^ np.where(calls.p2p_seq >= 0, calls.p2p_seq, calls.seq)
     seq_key = base ^ calls.seq
-    batch_of_p2p = closing & np.isin(p2p_key, p2p_key[single & ~closing]) & (_has_predecessor(single & ~closing, calls))
+    follows = np.zeros(len(calls), dtype=bool)  # a transfer of the same dump
+    follows[1:] = (single & ~closing)[:-1] & (calls.dump[1:] == calls.dump[:-1])
+    batch_of_p2p = closing & np.isin(p2p_key, p2p_key[single & ~closing]) & follows
     p2p = (single & ~closing) | batch_of_p2p
     member = (p2p & ~closing & np.isin(p2p_key, p2p_key[batch_of_p2p])) | (
         ~p2p & ~closing & np.isin(seq_key, seq_key[closing & ~batch_of_p2p])
     )
     return p2p, member
-
-
-def _has_predecessor(flag: Mask, calls: Calls) -> Mask:
-    """A mask of the rows whose predecessor in the same dump carries the flag."""
-    before = np.zeros(len(calls), dtype=bool)
-    before[1:] = flag[:-1] & (calls.dump[1:] == calls.dump[:-1])
-    return before
 
 
 def completed_by_counters(case: Case, calls: Calls, single: Mask) -> Mask:
@@ -87,7 +82,7 @@ def open_transfers(case: Case, calls: Calls, open_: Mask, member: Mask) -> dict[
     for row in np.flatnonzero(open_).tolist():
         names = [case.vocabulary.ops[calls.op[row]]]
         if names[0].lower().endswith("coalesced"):
-            names = list(_batch_names(case, calls, row, member))
+            names = list(batch_names(case, row, member))
         group = case.groups[case.call_group[row]]
         sends, receives = _peers(names, list(group.members))
         rank = int(case.call_rank[row])
@@ -97,9 +92,9 @@ def open_transfers(case: Case, calls: Calls, open_: Mask, member: Mask) -> dict[
     return {rank: tuple(transfers) for rank, transfers in by_rank.items()}
 
 
-def _batch_names(case: Case, calls: Calls, row: int, member: Mask) -> Iterable[str]:
+def batch_names(case: Case, row: int, member: Mask) -> Iterable[str]:
     """The recorded names of a batch's members, which stand right before its closing entry."""
-    at = row - 1
+    calls, at = case.calls, row - 1
     while at >= 0 and member[at] and calls.dump[at] == calls.dump[row] and calls.pg_id[at] == calls.pg_id[row]:
         if calls.p2p_seq[at] != calls.p2p_seq[row]:
             break

@@ -151,10 +151,7 @@ def find_activity(frames: Sequence[str]) -> Activity | None:
 
 
 def _is_guess(row: _Row, function: str, file: str, frames: Sequence[str]) -> bool:
-    """True where a row matched the name of a user's function alone.
-
-    No library inside or around it does such work.
-    """
+    """True where a row matched the name of a user's function alone. No library inside or around it does such work."""
     if row.file.pattern or not _is_own(function, file):
         return False
     split = [split_frame(frame) for frame in frames]
@@ -172,10 +169,7 @@ def _is_of(words: str, table: str, function: str, file: str) -> bool:
 
 
 def activity_of(frames: Sequence[str]) -> str | None:
-    """What the thread does, as the rest of a sentence about its rank, guesses by names included.
-
-    None where no frame is known.
-    """
+    """What the thread does, as the rest of a sentence about its rank, guesses by names included. None where no frame is known."""
     found = find_activity(frames)
     return found.words if found is not None else None
 
@@ -194,12 +188,6 @@ def is_by_name(frame: str) -> bool:
 def _is_own(function: str, file: str) -> bool:
     """True of a user's function, and not of a framework that stands in the user's checkout."""
     return is_user_code(file) and _match("framework", function, file) is None
-
-
-def function_of_activity(frames: Sequence[str]) -> str:
-    """The function whose frame shows what the thread does; "" where no frame is known."""
-    found = find_activity(frames)
-    return found.function if found is not None else ""
 
 
 class Hook(Struct, frozen=True):

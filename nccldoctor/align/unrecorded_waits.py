@@ -22,7 +22,7 @@ from nccldoctor.align.wait_graph import WaitGraph
 from nccldoctor.events import StoreError
 from nccldoctor.identify.case import Case
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.parsers.event_details import is_gloo_timeout, is_lost_connection
+from nccldoctor.parsers.event_details import is_gloo_timeout
 
 SET_UP = ("wait", "barrier")
 """Operations of the store in which a rank waits for the others to create a process group."""
@@ -55,13 +55,19 @@ def find_unrecorded_waits(
     # where a dump lost its entries, its counters call the call that the rank waits in completed
     dumps = zip(case.dump_rank, case.dumps, strict=True)
     lost = Ranks(r for r, d in dumps if hidden and r is not None and d.problem and d.status)
-    waiting = Ranks(r for r in roots if _has_said_it_waits(liveness, r) or r in lost)
+    own = liveness.activity  # a stack shows the rank inside a call, or such a call raised
+    waiting = Ranks(r for r in roots if own(r).waiting_stack or own(r).has_failed_on_gloo or r in lost)
     explained = bool(graph.entered_by_all or graph.cycles)
     if roots and not explained and (roots <= lost or (hidden and all(_has_waited_in_vain(liveness, r) for r in roots))):
         return UnrecordedWaits(Ranks(), hidden=True)
     left = roots - waiting if waiting != roots or explained else roots
     first = _first_by_past_steps(case, progress, sequences, graph, left) if hidden and len(left) > 1 else left
     return UnrecordedWaits(roots - first, inferred=first != left)
+
+
+def has_hidden_transfers(case: Case) -> bool:
+    """True when all dumps are of backends like gloo, which record no sends and receives."""
+    return bool(case.dumps) and all(d.hides_transfers for d in case.dumps)
 
 
 def redundant_roots(graph: WaitGraph, roots: Ranks) -> Ranks:
@@ -93,14 +99,6 @@ def _has_waited_in_vain(liveness: Liveness, rank: int) -> bool:
     errors = activity.secondary_errors
     timed_out = any(e.operation in SET_UP if isinstance(e, StoreError) else is_gloo_timeout(e) for e in errors)
     return timed_out or activity.waiting_stack is not None
-
-
-def _has_said_it_waits(liveness: Liveness, rank: int) -> bool:
-    """True when its main thread is inside a collective, a send or a receive, or such a call raised."""
-    activity = liveness.activity(rank)
-    if activity.waiting_stack is not None:
-        return True
-    return any(is_gloo_timeout(e) or is_lost_connection(e) for e in activity.secondary_errors)
 
 
 def _first_by_past_steps(

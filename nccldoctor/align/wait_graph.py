@@ -16,13 +16,14 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from nccldoctor.align.first_pending import Key, first_pending_calls, pair_keys
+from nccldoctor.align.liveness import Liveness
 from nccldoctor.align.p2p import Transfer
 from nccldoctor.align.progress.from_lines import group_of
 from nccldoctor.align.progress.table import ProgressTable
 from nccldoctor.events import CallTimeout
 from nccldoctor.identify.case import Case
 from nccldoctor.model.operations import NEEDS_ALL, op_type
-from nccldoctor.model.ranks import Ranks
+from nccldoctor.model.ranks import Ranks, ranks_by
 
 
 class StuckCall(Struct, frozen=True):
@@ -40,10 +41,10 @@ class StuckCall(Struct, frozen=True):
     group: int
     seq: int
     inside: Ranks
-    queued: Ranks
-    missing: Ranks
-    unknown: Ranks
-    completed: Ranks
+    queued: Ranks = Ranks()
+    missing: Ranks = Ranks()
+    unknown: Ranks = Ranks()
+    completed: Ranks = Ranks()
     row: int = -1
     pair: tuple[int, int] | None = None
 
@@ -71,14 +72,19 @@ class WaitGraph(Struct, frozen=True):
     entered_by_all: tuple[Key, ...]
     cycles: tuple[tuple[Key, ...], ...]
 
+    def collective(self, group: int, seq: int, inside: Ranks, row: int) -> StuckCall:
+        """The stuck call of this number; where none is known, one with these ranks inside."""
+        key = ("collective", group, seq, 0)
+        return self.calls.get(key) or StuckCall(key, group, seq, inside, row=row)
+
     def waiting_for(self, rank: int) -> list[StuckCall]:
         """The stuck calls that ``rank`` is not known to have issued, in the order of their keys."""
         return [c for c in self.calls.values() if rank in c.missing or rank in c.unknown]
 
 
-def build_wait_graph(case: Case, progress: ProgressTable) -> WaitGraph:
+def build_wait_graph(case: Case, progress: ProgressTable, liveness: Liveness) -> WaitGraph:
     """Build the graph and find where the waiting ends."""
-    pending = first_pending_calls(case, progress)
+    pending = first_pending_calls(case, progress, liveness)
     calls = _collectives(case, progress, pending) | _transfers(case, progress, pending)
     waits_in = {rank: tuple(k for k in keys if k in calls) for rank, keys in pending.items()}
     roots: set[int] = set()
@@ -90,20 +96,13 @@ def build_wait_graph(case: Case, progress: ProgressTable) -> WaitGraph:
             if not elsewhere and rank not in call.queued:
                 roots.add(rank)
     for keys in waits_in.values():
-        batch = [k for k in keys if k[0] == "p2p"]
-        for key in batch if len(batch) > 1 else ():
-            edges[key].update(
-                k for k in batch if k != key
-            )  # a batch completes as a whole: each part waits for the others
-    entered_by_all = tuple(
-        sorted(
-            key
-            for key, call in calls.items()
-            if not edges[key] and not (call.missing | call.unknown) and case.groups[call.group].learned != "unnamed"
-        )
-    )
+        batch = {k for k in keys if k[0] == "p2p"}
+        for key in batch:  # a batch completes as a whole: each part waits for the others
+            edges[key] |= batch - {key}
+    named = [(key, call) for key, call in calls.items() if case.groups[call.group].learned != "unnamed"]
+    whole = [key for key, call in named if not edges[key] and not (call.missing | call.unknown)]
     rooted = {k for k, c in calls.items() if (c.missing | (c.unknown if c.pair is not None else Ranks())) & roots}
-    return WaitGraph(calls, waits_in, Ranks(roots), entered_by_all, _sink_cycles(edges, rooted))
+    return WaitGraph(calls, waits_in, Ranks(roots), tuple(sorted(whole)), _sink_cycles(edges, rooted))
 
 
 def _sink_cycles(edges: Mapping[Key, set[Key]], rooted: set[Key]) -> tuple[tuple[Key, ...], ...]:
@@ -147,11 +146,7 @@ def _depth_first(start: Key, edges: Mapping[Key, set[Key]], seen: set[Key]) -> l
 
 def _collectives(case: Case, progress: ProgressTable, pending: Mapping[int, Sequence[Key]]) -> dict[Key, StuckCall]:
     """The collectives that ranks wait in, with where every member of the group stands."""
-    waiting: dict[Key, set[int]] = defaultdict(set)
-    for rank, keys in pending.items():
-        for key in keys:
-            if key[0] == "collective":
-                waiting[key].add(rank)
+    waiting = ranks_by((key, rank) for rank, keys in pending.items() for key in keys if key[0] == "collective")
     timeouts = _timeouts(case)
     # ranks that wait in no known call, unless they are too many: any may belong to a group of which only some members wrote lines
     silent = set(case.world) - set(pending) if case.world_size is not None else set[int]()
@@ -162,10 +157,10 @@ def _collectives(case: Case, progress: ProgressTable, pending: Mapping[int, Sequ
     for key in sorted(waiting):
         _, index, seq, _ = key
         group, inside = case.groups[index], waiting[key]
-        sets: dict[str, set[int]] = defaultdict(set)
-        for rank in group.members:
-            if rank not in inside:
-                sets[_standing(progress, pending, wrapped, index, seq, rank)].add(rank)
+        others = group.members - inside
+        sets = defaultdict(
+            Ranks, ranks_by((_standing(progress, pending, wrapped, index, seq, rank), rank) for rank in others)
+        )
         # a numbered group of PyTorch 2.2 whose members nobody tells stands for the rank that recorded it
         is_open = group.learned == "unnamed" or (group.learned == "assumed" and len(group.members) == 1)
         if group.learned == "log" or (is_open and len(silent) <= FEW_SILENT):
@@ -179,9 +174,9 @@ def _collectives(case: Case, progress: ProgressTable, pending: Mapping[int, Sequ
         of_inside = (progress.by_group_rank.get((index, r)) for r in sorted(inside))
         row = next((p.row for p in of_inside if p is not None and p.row >= 0), -1)
         if row >= 0 and sets["completed"] and op_type(case.vocabulary.ops[case.calls.op[row]]) in NEEDS_ALL:
-            sets["queued"] |= sets.pop("unknown", set())  # one member finished it, so all members have entered it
-        queued, missing, unknown, done = (Ranks(sets[name]) for name in ("queued", "missing", "unknown", "completed"))
-        calls[key] = StuckCall(key, index, seq, Ranks(inside), queued, missing, unknown, done, row)
+            sets["queued"] |= sets.pop("unknown", Ranks())  # one member finished it, so all members have entered it
+        queued, missing, unknown, done = (sets[name] for name in ("queued", "missing", "unknown", "completed"))
+        calls[key] = StuckCall(key, index, seq, inside, queued, missing, unknown, done, row)
     return calls
 
 
@@ -241,7 +236,6 @@ def _transfers(case: Case, progress: ProgressTable, pending: Mapping[int, Sequen
             queued=Ranks(posted[key]) - inside,
             missing=absent & progress.recorded_ranks,
             unknown=absent - progress.recorded_ranks,
-            completed=Ranks(),
             row=row,
             pair=pair,
         )

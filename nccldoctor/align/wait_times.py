@@ -103,10 +103,8 @@ def _since(facts: Facts, row: int, said: Complaints) -> _Start:
     """When the rank issued the call: as recorded, else the time of its timeout less what the call ran."""
     if row >= 0 and facts.case.calls.created_ns[row] > 0:
         return float(facts.case.calls.created_ns[row]) / 1e9, WaitStart.RECORDED, True
-    ran = [(e, e.ran_ms) for e in said.about if e.ran_ms is not None]
-    began = [
-        (facts.liveness.time(e) - ms / 1e3, is_zoned(e)) for e, ms in ran if not math.isnan(facts.liveness.time(e))
-    ]
+    ran = [(facts.liveness.issued(e), is_zoned(e)) for e in said.about if e.ran_ms is not None]
+    began = [start for start in ran if not math.isnan(start[0])]
     if not began and said.gloo is not None and said.limit_ms is not None:
         at = facts.liveness.time(said.gloo) - said.limit_ms / 1e3
         began = [] if math.isnan(at) else [(at, is_zoned(said.gloo))]

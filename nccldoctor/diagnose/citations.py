@@ -15,12 +15,24 @@ from nccldoctor.align.facts import Facts
 from nccldoctor.align.nccl_counter_evidence import issue_evidence
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.phrases.say import say
-from nccldoctor.events import Event, WorkStatus
+from nccldoctor.events import (
+    Event,
+    GpuError,
+    IbError,
+    KernelEvent,
+    OutOfMemory,
+    ProcessExit,
+    ProcessState,
+    RasStatus,
+    SchedulerEvent,
+    Stack,
+    WorkStatus,
+)
 from nccldoctor.model import Evidence, Place
 
 
 class Line(Struct, frozen=True):
-    """A log line. Its observer is the rank that wrote it, unless ``observer`` names another one: ``launcher``, ``stack:3``."""
+    """A log line. Its observer is what such a line comes from, unless ``observer`` names another one: ``debug server``."""
 
     event: Event
     says: str
@@ -140,8 +152,20 @@ def written(facts: Facts, citations: Iterable[Citation]) -> tuple[Evidence, ...]
 
 
 def quote(event: Event, says: str, *, supports: bool = True, observer: str = "") -> Evidence:
-    """A log line as evidence; its observer is the rank that wrote it."""
-    who = observer or (f"log:{event.rank}" if event.rank is not None else f"file:{event.place.path}")
+    """A log line as evidence; unless told otherwise, its observer is what such a line comes from."""
+    who = observer or _observer_of(event)
     note = event.group_rank_note
     claim = says.removesuffix(".") + note + ("." if says.endswith(".") else "")
     return Evidence(event.place, event.text[:300], claim, supports, who)
+
+
+def _observer_of(event: Event) -> str:
+    """Who saw what a line tells: ``launcher``, ``kernel:node7``, ``stack:3``, else the rank that wrote it, or its file."""
+    if isinstance(event, GpuError | KernelEvent) or (isinstance(event, OutOfMemory) and event.scope == "host"):
+        return f"kernel:{event.host or ''}"
+    if isinstance(event, Stack | ProcessState):
+        return f"stack:{event.rank}" if event.rank is not None else "stack"
+    if isinstance(event, IbError) and event.is_of_own_end:
+        return f"port:{event.rank}"
+    kinds = {ProcessExit: "launcher", SchedulerEvent: "scheduler", RasStatus: "ras"}
+    return kinds.get(type(event)) or (f"log:{event.rank}" if event.rank is not None else f"file:{event.place.path}")

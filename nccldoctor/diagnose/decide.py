@@ -23,7 +23,6 @@ from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.propose import Proposals
 from nccldoctor.diagnose.rank_observations import observe
 from nccldoctor.diagnose.why import reasons, runner_up
-from nccldoctor.events import CallTimeout
 from nccldoctor.model import (
     CauseClass,
     Confidence,
@@ -170,7 +169,7 @@ def _finding(facts: Facts, draft: Conclusion, number: int, rivals: Sequence[Conc
     if not victims and stalled is not None:
         victims = stalled.entered - draft.ranks
     if not victims and stalled is None and draft.ranks and not draft.victims:
-        victims = _left_waiting(facts) - draft.ranks - draft.suspects
+        victims = facts.ledger.waiting - draft.ranks - draft.suspects
     victims = victims | (draft.victims - draft.ranks)
     return Finding(
         id=f"F{number}",
@@ -189,19 +188,6 @@ def _finding(facts: Facts, draft: Conclusion, number: int, rivals: Sequence[Conc
         why=reasons(observe(facts, draft.call, draft.ranks or draft.suspects), draft.cause, evidence),
         doubts=draft.doubts,
         runner_up=runner_up(facts, draft, rivals),
-    )
-
-
-def _left_waiting(facts: Facts) -> Ranks:
-    """The ranks that timed out in a call, or complain of a peer, and did nothing wrong themselves.
-
-    Gloo names no call: *Timed out waiting 8000ms*.
-    """
-    return Ranks(
-        rank
-        for rank, own in facts.liveness.by_rank.items()
-        if not own.own_exceptions
-        and (own.secondary_errors or any(isinstance(alarm, CallTimeout) for alarm in own.alarms))
     )
 
 

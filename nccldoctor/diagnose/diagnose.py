@@ -9,8 +9,10 @@ from msgspec.structs import replace
 
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.health.passed_calls import unpassed_stalls
+from nccldoctor.align.health.proof import unfinished_starts
 from nccldoctor.align.nccl_counter_evidence import counters_of, has_lagging_coll_lines
 from nccldoctor.align.stalls import Stall, StallKind
+from nccldoctor.align.unrecorded_waits import has_hidden_transfers
 from nccldoctor.diagnose.confidence import strongest_first
 from nccldoctor.diagnose.decide import NO_CAUSE, Judgement, decide
 from nccldoctor.diagnose.hypothesis import Conclusion
@@ -18,9 +20,9 @@ from nccldoctor.diagnose.observations import ObservedJob
 from nccldoctor.diagnose.phrases.say import doubt_of
 from nccldoctor.diagnose.propose import Proposals, propose
 from nccldoctor.diagnose.signs.silence import has_dumped_while_stalled
-from nccldoctor.diagnose.signs.still_running import has_hidden_transfers, has_open_call
+from nccldoctor.diagnose.signs.still_running import has_open_call
 from nccldoctor.diagnose.signs.where_ranks_stand import BLOCKED, RARE
-from nccldoctor.events import CommInit, DumpNote, Progress
+from nccldoctor.events import DumpNote, Progress
 from nccldoctor.identify.event_times import QUARTER
 from nccldoctor.model import CauseClass, Confidence, Doubt, SourceKind
 from nccldoctor.model.ranks import Ranks
@@ -81,15 +83,12 @@ def _unrelated_crash(facts: Facts, proposals: Sequence[Proposals]) -> list[Stall
 
 
 def _has_no_complaint(facts: Facts) -> bool:
-    """True when logs were read and no rank in them complains, fails or gives up.
-
-    Unfinished calls may then simply be in flight.
-    """
+    """True when logs were read and no rank in them complains, fails or gives up. Unfinished calls may then simply be in flight."""
     heard = bool(facts.liveness.logged) or any(facts.case.of(Progress))
     logged = any(s.kind is SourceKind.LOG for s in facts.case.sources) and heard
     has_ended_badly = any(e.exitcode for s in facts.liveness.by_rank.values() for e in s.exits)
     troubled = has_ended_badly or facts.liveness.first_alarm is not None or facts.failures
-    if not logged or troubled or _has_unfinished_init(facts):
+    if not logged or troubled or unfinished_starts(facts.case):
         return False
     return not has_dumped_while_stalled(facts) and not has_lagging_coll_lines(facts)
 
@@ -169,7 +168,7 @@ def _doubt_of_length(facts: Facts, conclusion: Conclusion) -> Doubt | None:
     looks, call = facts.looks, conclusion.call
     named = [looks.newest[rank] for rank in conclusion.ranks if rank in looks.newest]
     is_known = len(looks.all) > 1 or all(s.posture.is_gone or s.shown in BLOCKED for s in named)
-    if call is None or not named or is_known or not has_hidden_transfers(facts):
+    if call is None or not named or is_known or not has_hidden_transfers(facts.case):
         return None
     since_call = (looks.last_at - facts.issued_at.get(call.key, math.nan)) % QUARTER
     lasted = since_call if math.isnan(looks.quiet_for) else looks.quiet_for
@@ -188,10 +187,3 @@ def _is_late_as_ever(facts: Facts, conclusion: Conclusion) -> bool:
     """
     are_late = bool(conclusion.ranks) and conclusion.ranks <= facts.lateness.late_ranks
     return are_late and conclusion.cause is CauseClass.NOT_ARRIVED and len(facts.looks.all) < 2
-
-
-def _has_unfinished_init(facts: Facts) -> bool:
-    """True when communicators started, none of them came up and no call was recorded: this is no running job."""
-    begun = {(e.comm_id, e.nranks) for e in facts.case.of(CommInit) if e.what == "start"}
-    ended = {(e.comm_id, e.nranks) for e in facts.case.of(CommInit) if e.what == "complete"}
-    return bool(begun - ended) and not len(facts.case.calls)

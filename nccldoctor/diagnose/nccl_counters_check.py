@@ -88,7 +88,7 @@ def _steady_queries(facts: Facts, one: NcclCounters) -> tuple[list[Evidence], st
     if found is None or found[0].time is None:
         return [], say("refuted.caught-up")
     newest, apart = found
-    unchanged = quote(newest, say("counters.counts-unchanged", apart=duration(apart * 1e3)), observer="ras")
+    unchanged = quote(newest, say("counters.counts-unchanged", apart=duration(apart * 1e3)))
     return [unchanged], say("refuted.caught-up-after", moment=instant(found[0].time))
 
 
@@ -226,7 +226,7 @@ def _by_ras(facts: Facts) -> Iterator[tuple[Ranks, Evidence]]:
     for failed, event in own.items():
         if failed is not None and "Remote process error" not in event.detail:
             error = event.detail.rpartition("reports ")[2].rstrip(".")
-            yield Ranks([failed]), quote(event, say("counters.ras-error", rank=failed, error=error), observer="ras")
+            yield Ranks([failed]), quote(event, say("counters.ras-error", rank=failed, error=error))
 
 
 def _by_proxy_dumps(facts: Facts) -> Iterator[tuple[Ranks, Evidence]]:

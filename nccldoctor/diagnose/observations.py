@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property, partial
-from typing import TypeVar
+from functools import cache, cached_property, partial
 
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from nccldoctor.align.descriptions import describe, describe_missing, stalled_of
+from nccldoctor.align.descriptions import describe, stalled_of
 from nccldoctor.align.divergence.departures import Departure, find_departure
 from nccldoctor.align.divergence.mismatches import Mismatch
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.first_pending import Key
 from nccldoctor.align.health.proof import Health, observe_health
-from nccldoctor.align.nccl_counter_evidence import counters_of
 from nccldoctor.align.stalls import Stall
-from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Citation, Line, is_cited
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.phrases.doing import was
 from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
-from nccldoctor.diagnose.phrases.who import who
+from nccldoctor.diagnose.phrases.who import was, who
 from nccldoctor.diagnose.signs import (
     absence,
     call_order,
@@ -37,26 +34,8 @@ from nccldoctor.diagnose.signs.log_endings import is_end_of_log
 from nccldoctor.diagnose.signs.watchdog_diffs import from_lines
 from nccldoctor.events import Absence, Event, ExceptionRaised
 from nccldoctor.identify.nccl_counters import NcclCounters
-from nccldoctor.model import Stalled
+from nccldoctor.model import Confidence, Doubt, Stalled
 from nccldoctor.model.ranks import Ranks
-
-_K = TypeVar("_K")
-_T = TypeVar("_T")
-
-
-class Observed(dict[_K, _T]):
-    """One observation of every rank, or call; it is made when that is first looked up.
-
-    ``observe`` must not hold what this is kept in: both would live until the garbage collector finds the circle.
-    """
-
-    def __init__(self, observe: Callable[[_K], _T]) -> None:
-        super().__init__()
-        self._observe = observe
-
-    def __missing__(self, key: _K) -> _T:
-        """Make the observation."""
-        return self.setdefault(key, self._observe(key))
 
 
 class ObservedJob(Struct, frozen=True, dict=True):
@@ -75,9 +54,9 @@ class ObservedJob(Struct, frozen=True, dict=True):
         return open_reports(self.health.troubles)
 
     @cached_property
-    def differing_lines(self) -> Observed[str, Hypothesis | None]:
+    def differing_lines(self) -> Callable[[str], Hypothesis | None]:
         """The mismatch that lines show in each aspect: ``op``, ``size`` or ``dtype``."""
-        return Observed(partial(from_lines, self.facts))
+        return cache(partial(from_lines, self.facts))
 
     @cached_property
     def parted_tracebacks(self) -> Hypothesis | None:
@@ -85,9 +64,9 @@ class ObservedJob(Struct, frozen=True, dict=True):
         return traceback_diffs.judge_size_complaint(self.facts)
 
     @cached_property
-    def making_group(self) -> Observed[int, Line | None]:
+    def making_group(self) -> Callable[[int], Line | None]:
         """The line that shows a rank inside a function that makes a group; None without one."""
-        return Observed(partial(absence.show_inside_function, self.facts, functions=absence.MAKING))
+        return cache(partial(absence.show_inside_function, self.facts, functions=absence.MAKING))
 
 
 class ObservedStall(Stall, frozen=True, kw_only=True, dict=True):
@@ -117,20 +96,10 @@ class ObservedStall(Stall, frozen=True, kw_only=True, dict=True):
         return stalled_of(self.facts, self.call)
 
     @cached_property
-    def texts(self) -> Observed[Key, str]:
+    def texts(self) -> Callable[[Key], str]:
         """Each stuck call of the job in words, by its key."""
         facts = self.facts
-        return Observed(lambda key: describe(facts, facts.wait_graph.calls[key]))
-
-    @cached_property
-    def owed(self) -> str:
-        """Names the part that absent ranks did not issue: the call, or the other end of a transfer."""
-        return describe_missing(self.facts, self.call)
-
-    @cached_property
-    def counters(self) -> NcclCounters | None:
-        """The counts of the stalled call by NCCL's own observers; None where PyTorch's numbers are known."""
-        return counters_of(self.facts, self.call)
+        return cache(lambda key: describe(facts, facts.wait_graph.calls[key]))
 
     @cached_property
     def named(self) -> Ranks:
@@ -138,19 +107,19 @@ class ObservedStall(Stall, frozen=True, kw_only=True, dict=True):
         return absence.nameable_ranks(self.facts, self)
 
     @cached_property
-    def outside(self) -> Observed[int, list[Citation]]:
+    def outside(self) -> Callable[[int], list[Citation]]:
         """Citations that show each rank outside the call."""
-        return Observed(partial(absence.show_outside, self.facts, self.call))
+        return cache(partial(absence.show_outside, self.facts, self.call))
 
     @cached_property
-    def alive(self) -> Observed[int, list[Citation]]:
+    def alive(self) -> Callable[[int], list[Citation]]:
         """Citations that show each rank alive after the stall began; empty without any."""
-        return Observed(partial(absence.show_alive, self.facts))
+        return cache(partial(absence.show_alive, self.facts))
 
     @cached_property
-    def busy(self) -> Observed[int, tuple[str, list[Citation]]]:
+    def busy(self) -> Callable[[int], tuple[str, list[Citation]]]:
         """The activity of each rank outside the call, in words, with citations; "" where it is not known."""
-        return Observed(partial(absence.show_activity, self.facts))
+        return cache(partial(absence.show_activity, self.facts))
 
     @cached_property
     def quiet(self) -> silence.QuietRanks | None:
@@ -159,7 +128,7 @@ class ObservedStall(Stall, frozen=True, kw_only=True, dict=True):
 
     def is_shown_alive(self, rank: int) -> bool:
         """True when a dump, a phase, a stack or the way it was closed shows that the rank was alive."""
-        return bool(self.alive[rank] or self.busy[rank][0])
+        return bool(self.alive(rank) or self.busy(rank)[0])
 
     def conclude_quiet(self, quiet: silence.QuietRanks, key: str) -> Hypothesis:
         """The hypothesis about quiet ranks; ``key`` is that of its headline."""
@@ -167,10 +136,10 @@ class ObservedStall(Stall, frozen=True, kw_only=True, dict=True):
         citations: list[Citation] = [Line(e, _wait_of(e)) for e in quiet.complaints[:3]]
         activity, is_explained = "", False
         for rank in list(ranks)[:3]:
-            words, shown = self.busy[rank]
+            words, shown = self.busy(rank)
             activity = activity or words
             is_explained = is_explained or bool(words) or bool(absence.manual_dumps(self.facts, rank))
-            citations += [*shown, *(citation for citation in self.alive[rank] if not is_cited(citation, shown))]
+            citations += [*shown, *(citation for citation in self.alive(rank) if not is_cited(citation, shown))]
             last = newest_line(self.facts, rank)
             if last is not None and not is_cited(last, citations):
                 citations.append(last)
@@ -187,11 +156,6 @@ class ObservedStall(Stall, frozen=True, kw_only=True, dict=True):
     def is_scattered(self) -> bool:
         """True when waiting ends in several unrelated places and nobody complains, as in a running job."""
         return still_running.is_scattered(self.facts)
-
-    @cached_property
-    def can_hide_transfers(self) -> bool:
-        """True when all dumps are of a backend like gloo, whose recorder notes no sends and receives."""
-        return still_running.has_hidden_transfers(self.facts)
 
     @cached_property
     def mismatch(self) -> Mismatch | None:
@@ -217,17 +181,6 @@ class ObservedStall(Stall, frozen=True, kw_only=True, dict=True):
     def issue_orders(self) -> issue_order.IssueOrders:
         """How the orders of the calls of the ranks in a circle compare, over all recorded steps."""
         return issue_order.compare_orders(self.facts, self.calls)
-
-    @cached_property
-    def one_ended(self) -> tuple[StuckCall, ...]:
-        """The transfers with one end missing, or else those with one end queued behind another call.
-
-        Queued ends count only where no call of the stall lacks anybody.
-        """
-        transfers = [call for call in self.calls if call.pair is not None]
-        if any(call.missing for call in self.calls):
-            return tuple(call for call in transfers if call.missing)
-        return tuple(call for call in transfers if call.queued)
 
 
 def newest_line(facts: Facts, rank: int) -> Line | None:

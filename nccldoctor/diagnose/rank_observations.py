@@ -64,17 +64,13 @@ def _position(facts: Facts, call: StuckCall | None, rank: int) -> Iterator[Obser
     yield _seen(facts, "position", value, show_outside(facts, call, rank) if value == "before" else [])
 
 
-def _gave_up(facts: Facts, call: StuckCall | None, rank: int) -> Iterator[Observation]:
+def _life(facts: Facts, call: StuckCall | None, rank: int) -> Iterator[Observation]:
     own = facts.liveness.activity(rank)
     if own.alarms:
         yield _at("gave-up", "yes", own.alarms[0])
     elif facts.liveness.first_alarm is not None:
         yield Observation("gave-up", "no" if own.logged else UNKNOWN, f"log:{rank}" if own.logged else "")
-
-
-def _alive(facts: Facts, call: StuckCall | None, rank: int) -> Iterator[Observation]:
     shown = show_alive(facts, rank)
-    own = facts.liveness.activity(rank)
     known = own.logged or rank in facts.liveness.exited
     yield _seen(facts, "alive", "yes" if shown else "no" if known else UNKNOWN, shown)
 
@@ -90,26 +86,19 @@ def _activity(facts: Facts, call: StuckCall | None, rank: int) -> Iterator[Obser
         yield Observation("stack", UNKNOWN)
         if words:
             yield _seen(facts, "phase", "busy", shown)
-
-
-def _movement(facts: Facts, call: StuckCall | None, rank: int) -> Iterator[Observation]:
-    """Whether two looks at its stack show the same frames; a straggler moves on between them."""
+    # a straggler moves on between two looks
     moved = facts.looks.has_moved(rank)
     if moved is not None:
         yield Observation("frames", "changed" if moved else "same", f"stack:{rank}")
 
 
-def _exception(facts: Facts, call: StuckCall | None, rank: int) -> Iterator[Observation]:
+def _exception_and_exit(facts: Facts, call: StuckCall | None, rank: int) -> Iterator[Observation]:
     own = facts.liveness.activity(rank)
     if own.own_exceptions:
         yield _at("exception", "own", own.own_exceptions[0])
     else:
         yield Observation("exception", "none" if own.logged else UNKNOWN)
-
-
-def _end_of_process(facts: Facts, call: StuckCall | None, rank: int) -> Iterator[Observation]:
-    exits = facts.liveness.activity(rank).exits
-    if exits:
+    if exits := own.exits:
         kind = "closed" if exits[0].was_closed else "ok" if exits[0].exitcode == 0 else "failed"
         yield _at("exit", kind, exits[0], "launcher")
         if exits[0].exitcode == 1:
@@ -129,13 +118,10 @@ def _failure(facts: Facts, call: StuckCall | None, rank: int) -> Iterator[Observ
             yield Observation(name, "fine" if kernel else UNKNOWN)
 
 
-def _others(facts: Facts, call: StuckCall | None, rank: int) -> Iterator[Observation]:
+def _context(facts: Facts, call: StuckCall | None, rank: int) -> Iterator[Observation]:
+    """Where the others are, and whether a log of the rank was read to its end. One that is cut off may have later lines."""
     if call is not None:
         yield Observation("others", "open" if call.unknown - {rank} else "in-the-call")
-
-
-def _log(facts: Facts, call: StuckCall | None, rank: int) -> Iterator[Observation]:
-    """Whether a log of the rank was read to its end: one that is cut off may have later lines."""
     last = facts.liveness.activity(rank).last_event
     lost = {gap.source for gap in facts.case.gaps if gap.lost}
     logs = (source for source in facts.case.sources if source.kind is SourceKind.LOG and source.size > 0)
@@ -145,5 +131,5 @@ def _log(facts: Facts, call: StuckCall | None, rank: int) -> Iterator[Observatio
 
 
 _LOOKS: tuple[Callable[[Facts, StuckCall | None, int], Iterator[Observation]], ...] = (
-    *(_position, _gave_up, _alive, _activity, _movement, _exception, _end_of_process, _failure, _others, _log),
+    *(_position, _life, _activity, _exception_and_exit, _failure, _context),
 )

@@ -125,6 +125,10 @@ class Place(Struct, frozen=True, order=True):
             return f"{self.path}#entries[{self.entry}]"
         return self.path if self.line is None else f"{self.path}:{self.line}"
 
+    def is_below(self, other: Place) -> bool:
+        """True of a place further down in the same file."""
+        return self.source == other.source and (self.line or 0) > (other.line or 0)
+
 
 NOT_NAMED = "not named"
 """The label of the groups of calls that no line and no dump gives a group."""

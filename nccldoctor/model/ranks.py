@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TypeVar
 
 from nccldoctor.model.errors import NccldoctorError
+
+T = TypeVar("T")
 
 
 class Ranks(frozenset[int]):
@@ -49,6 +52,14 @@ class Ranks(frozenset[int]):
 
     def __sub__(self, other: Iterable[int]) -> Ranks:  # type: ignore[override]
         return Ranks(frozenset(self).difference(other))
+
+
+def ranks_by(pairs: Iterable[tuple[T, int]]) -> dict[T, Ranks]:
+    """The ranks that share each value, from pairs of value and rank."""
+    found: dict[T, set[int]] = {}
+    for value, rank in pairs:
+        found.setdefault(value, set()).add(rank)
+    return {value: Ranks(ranks) for value, ranks in found.items()}
 
 
 def spans_of(numbers: Iterable[int]) -> list[tuple[int, int]]:

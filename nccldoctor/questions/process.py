@@ -47,10 +47,7 @@ _GOES_ON = "its thread runs, or moved between two looks"
 
 
 def at_prompt(facts: Facts, ranks: Iterable[int]) -> Answer:
-    """Whether such a rank waits for a person.
-
-    Its newest stack is in a debugger or an input, or its log ends in a prompt.
-    """
+    """Whether such a rank waits for a person. Its newest stack is in a debugger or an input, or its log ends in a prompt."""
     is_seen = False
     for own in map(facts.liveness.activity, ranks):
         newest = [stack for stack in own.stacks if stack.look == own.stacks[0].look]

@@ -7,18 +7,17 @@ Example: under #18 of dp(0-7), ranks 0-6 called ALLREDUCE and rank 7 BROADCAST: 
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from nccldoctor.align.call_sequences import call_site
+from nccldoctor.align.call_sequences import call_site, operation_codes
 from nccldoctor.align.progress.table import ProgressTable
 from nccldoctor.identify.case import Case
 from nccldoctor.model.operations import has_varying_sizes, plain_op
-from nccldoctor.model.ranks import Ranks
+from nccldoctor.model.ranks import Ranks, ranks_by
 
 MOST_COMPARED = 64
 """Most sequence numbers under which members seem to differ that are compared in detail."""
@@ -84,15 +83,12 @@ def compare_calls(case: Case, group: int, seq: int, rows: Mapping[int, int]) -> 
         ("dtype", _dtypes(case, rows)),
     )
     for aspect, values in checked:
-        sides: dict[object, set[int]] = defaultdict(set)
-        for rank, value in values.items():
-            sides[value].add(rank)
+        sides = ranks_by((value, rank) for rank, value in values.items())
         if len(sides) > 1:
             ordered = sorted(sides.values(), key=lambda s: (-len(s), min(s)))
-            majority = ordered[0] if len(ordered[0]) * 2 > len(values) else set[int]()
-            minority = Ranks(values.keys() - majority) if majority else Ranks()
-            compared = {r: rows[r] for r in values}
-            return Mismatch(group, seq, aspect, minority, Ranks(majority), tuple(map(Ranks, ordered)), compared)
+            majority = ordered[0] if len(ordered[0]) * 2 > len(values) else Ranks()
+            minority = Ranks(values) - majority if majority else Ranks()
+            return Mismatch(group, seq, aspect, minority, majority, tuple(ordered), {r: rows[r] for r in values})
     return None
 
 
@@ -132,9 +128,7 @@ def first_mismatch(case: Case, progress: ProgressTable, group: int, upto: int) -
     if upto - low > 4 * len(rows) + 1024:
         return compare_calls(case, group, upto, rows_at(case, progress, group, upto))
     cell = (seq - low).astype(np.int64)
-    names = [plain_op(op) for op in case.vocabulary.ops]
-    codes = {name: i for i, name in enumerate(sorted(set(names)))}
-    op = np.array([codes[name] for name in names], dtype=np.int64)[calls.op[rows]]
+    op, names = operation_codes(case)[calls.op[rows]], map(plain_op, case.vocabulary.ops)
     free = np.array([n in ROOTED_INPUT or has_varying_sizes(n) for n in names], dtype=bool)[calls.op[rows]]
     numel = np.where(free, 0, calls.numel_in[rows])
     dtypes = calls.dtypes[rows].astype(np.int64)

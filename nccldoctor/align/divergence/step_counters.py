@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
@@ -42,19 +42,14 @@ def comparable_counts(by_rank: Mapping[int, RankActivity]) -> list[dict[int, Ste
     """For each wording, the ranks that print it at the cadence of most of them."""
     by_wording: dict[str, dict[int, StepCount]] = defaultdict(dict)
     for rank, activity in sorted(by_rank.items()):
-        for wording, lines in _by_wording(activity.steps).items():
+        of_wording: dict[str, list[Heartbeat | Progress]] = defaultdict(list)
+        for line in activity.steps:
+            of_wording[wording_of(line)].append(line)
+        for wording, lines in of_wording.items():
             cadence = _cadence([line.step or 0 for line in lines])
             if cadence is not None:
                 by_wording[wording][rank] = StepCount(lines[-1], cadence)
     return [_of_one_cadence(counts) for _, counts in sorted(by_wording.items())]
-
-
-def _by_wording(steps: Iterable[object]) -> dict[str, list[Heartbeat | Progress]]:
-    lines: dict[str, list[Heartbeat | Progress]] = defaultdict(list)
-    for line in steps:
-        if isinstance(line, Heartbeat | Progress):
-            lines[wording_of(line)].append(line)
-    return lines
 
 
 def _cadence(counts: Sequence[int]) -> int | None:

@@ -11,7 +11,6 @@ import math
 from collections.abc import Iterator
 
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.health.cadence import has_reached
 from nccldoctor.align.health.good_ends import TELLING, good_ends, is_end, is_step
 from nccldoctor.align.stalls import Stall
 from nccldoctor.align.wait_graph import StuckCall
@@ -71,7 +70,7 @@ def _was_after(facts: Facts, call: StuckCall, line: Event) -> bool:
     aside = line.rank is None or (is_end(line) and line.rank not in call.blockers)
     if not aside and is_end(line) and line.rank in call.unknown:
         step = facts.liveness.activity(line.rank or 0).step
-        aside = all(has_reached(facts.liveness.activity(rank), step) for rank in call.inside)
+        aside = all(facts.liveness.activity(rank).has_reached(step) for rank in call.inside)
     if call.row < 0 or not (aside or line.rank in call.inside):
         return False
     behind = facts.liveness.time(line) - facts.issued_at.get(call.key, math.nan)

@@ -16,7 +16,6 @@ from msgspec import Struct
 
 from nccldoctor.align.exits import fatal_exceptions
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.health.cadence import has_reached, reported_steps
 from nccldoctor.align.health.good_ends import TELLING, good_ends, is_step
 from nccldoctor.align.health.passed_calls import has_passed_looks, unpassed_stalls
 from nccldoctor.align.health.troubles import unanswered_lines, unanswered_troubles
@@ -24,6 +23,7 @@ from nccldoctor.align.liveness import Liveness, RankActivity
 from nccldoctor.align.nccl_counter_evidence import has_lagging_coll_lines, uneven_communicators
 from nccldoctor.align.stack_activity import is_waiting
 from nccldoctor.events import CommInit, DumpNote, Event, ExceptionRaised, Phase, Progress
+from nccldoctor.identify.case import Case
 from nccldoctor.model import SourceKind, Unexplained
 from nccldoctor.model.ranks import Ranks
 
@@ -45,16 +45,14 @@ class Proof(StrEnum):
 class Health(Struct, frozen=True):
     """What shows that a job is well, and what speaks against it.
 
-    ``ends`` are the lines that show a good end, ``ended`` the ranks that they speak of, ``over`` also those that were at work until then.
-    ``troubles`` are lines that nothing answers, ``unexplained`` those among them that were not understood. ``stops`` are lines of a
-    person's SIGINT that explain all trouble. ``standing`` are ranks that
-    wait in a call or have not come up, and are not seen to go on.
+    ``ends`` are the lines that show a good end, ``ended`` the ranks that they speak of. ``troubles`` are lines that
+    nothing answers, ``unexplained`` those among them that were not understood. ``stops`` are lines of a person's SIGINT that explain all
+    trouble. ``standing`` are ranks that wait in a call or have not come up, and are not seen to go on.
     """
 
     proof: Proof
     ends: tuple[Event, ...]
     ended: Ranks
-    over: Ranks
     troubles: tuple[Event, ...]
     standing: Ranks
     unexplained: tuple[Unexplained, ...] = ()
@@ -69,9 +67,8 @@ class Health(Struct, frozen=True):
 def observe_health(facts: Facts) -> Health:
     """The health of the job; none of it where there is no proof."""
     ends = good_ends(facts.case, facts.liveness)
-    ended = Ranks(
-        r for r in {e.rank for e in ends} if r is not None and not _is_hurt(facts.liveness, facts.liveness.activity(r))
-    )
+    told = Ranks(e.rank for e in ends if e.rank is not None)
+    ended = Ranks(r for r in told if not _is_hurt(facts.liveness, facts.liveness.activity(r)))
     over = ended | (_carried(facts, ends) if ends else Ranks())
     troubles = unanswered_troubles(facts.case, facts.liveness, ends, ended, over)
     seen = facts.liveness.logged | facts.liveness.dumped
@@ -89,7 +86,7 @@ def observe_health(facts: Facts) -> Health:
     else:
         proof = Proof.MOVED if moved else Proof.NOTHING
     unexplained = unanswered_lines(facts.case, facts.liveness, ends, ended)
-    return Health(proof, ends, ended, over, troubles, stand, unexplained, stops)
+    return Health(proof, ends, ended, troubles, stand, unexplained, stops)
 
 
 def _is_hurt(liveness: Liveness, own: RankActivity) -> bool:
@@ -99,21 +96,18 @@ def _is_hurt(liveness: Liveness, own: RankActivity) -> bool:
 
 
 def _carried(facts: Facts, ends: tuple[Event, ...]) -> Ranks:
-    """The ranks for which another one's good end speaks.
-
-    They complain of nothing, came as far as that one, and do no step after it.
-    """
+    """The ranks for which another one's good end speaks. They complain of nothing, came as far as that one, and do no step after it."""
     done = [e for e in ends if not isinstance(e, Progress)] or list(ends)
     # the exit of one rank says nothing of the others
     if not (done := [e for e in done if e.rank is None or isinstance(e, Phase)]):
         return Ranks()
     end = max((t for e in done if not math.isnan(t := facts.liveness.time(e))), default=math.nan)
-    last = max((s for e in done for s in reported_steps(facts.liveness.activity(e.rank or 0))[-1:]), default=None)
+    last = max((s for e in done for s in facts.liveness.activity(e.rank or 0).reported_steps[-1:]), default=None)
     found = []
     for rank, own in facts.liveness.by_rank.items():
         late = [e for e in own.steps if facts.liveness.time(e) > end + LATER]
         # it reports steps, and never came as far as the one that ended
-        is_short = last is not None and bool(reported_steps(own)) and not has_reached(own, last)
+        is_short = last is not None and bool(own.steps) and not own.has_reached(last)
         if not late and not is_short and not _is_hurt(facts.liveness, own):
             found.append(rank)
     return Ranks(found)
@@ -124,12 +118,17 @@ def _stuck_ranks(facts: Facts, moved: bool) -> Ranks:
     found = Ranks(r for s in unpassed_stalls(facts) for c in s.calls for r in c.entered)
     stances = () if moved or has_passed_looks(facts) else facts.looks.newest.values()
     waiting = (s.rank or 0 for s in stances if s.posture.is_wait or s.posture.is_gone)
-    begun = {(e.comm_id, e.nranks): e for e in facts.case.of(CommInit) if e.what == "start"}
-    up = {(e.comm_id, e.nranks) for e in facts.case.of(CommInit) if e.what == "complete"}
-    unready = [e for key, e in begun.items() if key not in up] if not len(facts.case.calls) else []
     uneven = any(uneven_communicators(facts, {one.comm for one in facts.case.nccl_counters}))
     lagging = uneven or has_lagging_coll_lines(facts)
-    return found | waiting | (e.rank or 0 for e in unready) | (facts.case.world if lagging else Ranks())
+    unready = (e.rank or 0 for e in unfinished_starts(facts.case))
+    return found | waiting | unready | (facts.case.world if lagging else Ranks())
+
+
+def unfinished_starts(case: Case) -> list[CommInit]:
+    """The start of each communicator that did not come up; none where calls are recorded."""
+    begun = {(e.comm_id, e.nranks): e for e in case.of(CommInit) if e.what == "start"}
+    up = {(e.comm_id, e.nranks) for e in case.of(CommInit) if e.what == "complete"}
+    return [e for key, e in begun.items() if key not in up] if not len(case.calls) else []
 
 
 def _has_completed_everything(facts: Facts) -> bool:

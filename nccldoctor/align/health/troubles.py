@@ -14,7 +14,7 @@ from functools import cache
 from msgspec import Struct
 
 from nccldoctor.align.health.good_ends import TELLING, is_step
-from nccldoctor.align.liveness import Liveness
+from nccldoctor.align.liveness import Liveness, first_lines
 from nccldoctor.events import AbsenceWarning, Event, Note, ProcessExit, Progress, SchedulerEvent
 from nccldoctor.events.base import Writer
 from nccldoctor.identify.case import Case
@@ -129,10 +129,7 @@ def unanswered_lines(case: Case, liveness: Liveness, ends: Sequence[Event], ende
     if not lines or (bool(case.world) and not case.world - ended):
         return ()
     work = work_of_ranks(case, liveness, ends)
-    stopped: dict[int, int] = {}
-    for event in case.events:
-        if event.is_stop_by_person:
-            stopped.setdefault(event.place.source, event.place.line or 0)
+    stopped = first_lines(e for e in case.events if e.is_stop_by_person)
 
     def is_answered(line: Unexplained) -> bool:
         own = [work[line.rank]] if line.rank in work else list(work.values())

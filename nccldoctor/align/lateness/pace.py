@@ -76,8 +76,7 @@ def _by_wording(by_rank: Mapping[int, RankActivity], moment: Moment) -> dict[str
     first: dict[str, dict[int, dict[_Count, float]]] = defaultdict(lambda: defaultdict(dict))
     for rank, own in by_rank.items():
         for line in own.steps:
-            if isinstance(line, Heartbeat | Progress):
-                first[_line_label(line)][rank].setdefault((line.epoch or 0, line.step or 0), moment(line))
+            first[_line_label(line)][rank].setdefault((line.epoch or 0, line.step or 0), moment(line))
     return first
 
 
@@ -111,7 +110,7 @@ def _step_times(by_rank: Mapping[int, RankActivity], moment: Moment) -> list[flo
     first: dict[tuple[str, _Count], float] = {}
     for own in by_rank.values():
         for line in own.steps:
-            if isinstance(line, Heartbeat | Progress) and not math.isnan(when := moment(line)):
+            if not math.isnan(when := moment(line)):
                 key = (_line_label(line), (line.epoch or 0, line.step or 0))
                 first[key] = min(when, first.get(key, math.inf))
     return sorted(first.values())

@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from msgspec.structs import replace
 
-from nccldoctor.align.progress.group_progress import GroupProgress
+from nccldoctor.align.progress.from_dumps import GroupProgress
 from nccldoctor.align.progress.unnamed_lines import QUEUED, line_key, stride_of
 from nccldoctor.events import CallTimeout, DumpSignal, Event, WorkStatus
 from nccldoctor.identify.case import Case
@@ -21,12 +21,9 @@ def add_watchdog_lines(case: Case, progress: dict[tuple[int, int], GroupProgress
     A rank that gave up on ALLREDUCE #18 had enqueued #18 and not completed it.
     """
     for event in case.events.of_kind(WorkStatus, CallTimeout, DumpSignal):
-        if isinstance(event, WorkStatus):
-            _add_line(case, progress, event, event.failed, event.last_enqueued, event.last_completed)
-        elif isinstance(event, CallTimeout):
-            _add_line(case, progress, event, event.seq, None, None)
-        else:
-            _add_line(case, progress, event, None, event.last_enqueued, event.last_completed)
+        key = line_key(event)
+        counts = (None, None) if isinstance(event, CallTimeout) else (event.last_enqueued, event.last_completed)
+        _add_line(case, progress, event, key[1] if key is not None else None, *counts)
     fold = case.fold
     group = group_of(case, fold.line) if fold is not None and fold.is_of_all else None
     if fold is not None and group is not None and (twin := progress.get((group, fold.line.rank or 0))) is not None:

@@ -14,13 +14,13 @@ from msgspec import Struct
 from nccldoctor.align.gloo import abandoned_calls, failed_calls, last_rows
 from nccldoctor.align.p2p import Mask, Transfer, completed_by_counters, open_transfers, p2p_masks
 from nccldoctor.align.progress.from_dumps import (
+    GroupProgress,
     add_counters,
     progress_from_entries,
     ranks_counting_starts,
     ranks_with_timing,
 )
 from nccldoctor.align.progress.from_lines import add_watchdog_lines
-from nccldoctor.align.progress.group_progress import GroupProgress
 from nccldoctor.identify.case import Case
 from nccldoctor.model.recorded_calls import COMPLETED, UNKNOWN_STATE
 

@@ -7,17 +7,16 @@ prove progress: a late rank moves inside its evaluation while it holds up all ot
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from nccldoctor.align.liveness import Liveness
-from nccldoctor.align.standing.interrupts import interrupted_stacks
+from nccldoctor.align.liveness import Liveness, first_lines, steps_among
 from nccldoctor.align.standing.stances import STATES, Posture, Stance, python_frames, stance_of
-from nccldoctor.events import Event, Heartbeat, ProcessState, Progress, Stack
+from nccldoctor.events import Event, ExceptionRaised, ProcessState, Stack
 from nccldoctor.identify.case import Case
 
 USUAL = 3.0
@@ -31,10 +30,7 @@ SHORTEST = 4.0
 
 
 class Look(Struct, frozen=True):
-    """The stances of all processes in one look.
-
-    ``at`` is when it was taken in seconds on the job's clock (NaN: not known).
-    """
+    """The stances of all processes in one look. ``at`` is when it was taken in seconds on the job's clock (NaN: not known)."""
 
     number: int
     at: float
@@ -150,7 +146,7 @@ def collect_looks(case: Case, liveness: Liveness) -> Looks:
     looks = [_look(number, events, liveness) for number, events in sorted(by_number.items())]
     if always:
         looks = [_with_states(look, always) for look in looks] or [_look(1, always, liveness)]
-    steps = tuple(_timed_steps(case, liveness))
+    steps = tuple((liveness.time(step), step) for step in steps_among(case.events))
     helpers = {(process_of(e), e.pid): e for e in case.of(Stack) if e.helper}  # a rank has several
     is_unlogged = _is_unlogged(case, steps)
     return Looks(tuple(_without_doubles(looks)), tuple(helpers.values()), steps, is_unlogged=is_unlogged)
@@ -181,12 +177,40 @@ def _is_unlogged(case: Case, steps: Iterable[tuple[float, Event]]) -> bool:
 
 def _interrupted(case: Case, liveness: Liveness) -> Looks:
     """The look that a Ctrl-C leaves, where steps had stopped before it: a job that ran stands anywhere."""
-    at, stacks = interrupted_stacks(case, liveness)
+    at, stacks = _interrupted_stacks(case, liveness)
     if not stacks:
         return Looks()
     look = replace(_look(1, stacks, liveness), at=at)
-    looks = Looks((look,), (), tuple(_timed_steps(case, liveness)), interrupted=True)
+    steps = tuple((liveness.time(step), step) for step in steps_among(case.events))
+    looks = Looks((look,), (), steps, interrupted=True)
     return looks if looks.is_quiet else Looks()
+
+
+def _interrupted_stacks(case: Case, liveness: Liveness) -> tuple[float, list[Stack]]:
+    """When a person stopped the job by a Ctrl-C, and where its ranks stood by their tracebacks.
+
+    There are no stacks where a rank complained before. Example: no step for ten seconds, then Ctrl-C: ranks 0, 1 and 3 are interrupted in
+    the backward pass, rank 2 in ``open_shard``.
+    """
+    stops = [e for e in case.events if e.is_stop_by_person]
+    raised = [e for e in stops if isinstance(e, ExceptionRaised) and e.rank is not None and e.frames]
+    at = min((t for e in stops if not math.isnan(t := liveness.time(e))), default=math.nan)
+    if len(raised) < 2 or math.isnan(at) or not _is_before_complaints(stops, at, case, liveness):
+        return math.nan, []
+    return at, [
+        Stack(place=e.place, text=e.text, rank=e.rank, host=e.host, pid=e.pid, frames=e.frames, main=True, look=1)
+        for e in raised
+    ]
+
+
+def _is_before_complaints(stops: Sequence[Event], at: float, case: Case, liveness: Liveness) -> bool:
+    """True when every complaint follows the stop, by its time or by its line in the same file."""
+    begun = first_lines(stops)
+    return all(
+        liveness.time(e) >= at or begun.get(e.place.source, math.inf) < (e.place.line or 0)
+        for e in case.events
+        if e.is_complaint
+    )
 
 
 def _look(number: int, events: Iterable[Stack | ProcessState], liveness: Liveness) -> Look:
@@ -214,8 +238,3 @@ def process_of(event: Stack | ProcessState) -> Hashable:
     if event.pid is not None:
         return event.host or "", event.pid
     return event.place.path.rpartition("/")[2], event.ident if isinstance(event, Stack) else None
-
-
-def _timed_steps(case: Case, liveness: Liveness) -> Iterable[tuple[float, Event]]:
-    steps: list[Heartbeat | Progress] = [*case.of(Heartbeat), *case.of(Progress)]
-    return ((liveness.time(step), step) for step in steps if step.is_step and step.step is not None)

@@ -137,14 +137,9 @@ def stance_of(process: Hashable, event: Stack | ProcessState) -> Stance | None:
         words = f"is {event.state}"
         return Stance(process, event, posture, words=words, shown=words) if posture is not None else None
     posture, op, words, path = _read(event.frames, event.state or "")
-    return Stance(process, event, posture, op, words, path, _words_shown(event.frames, words))
-
-
-@lru_cache(maxsize=65536)
-def _words_shown(frames: tuple[str, ...], words: str) -> str:
-    found = find_activity(frames)
+    found = find_activity(event.frames)
     is_guess = found.is_guess if found is not None else words.startswith(_WAITS_IN)
-    return "" if is_guess else words
+    return Stance(process, event, posture, op, words, path, "" if is_guess else words)
 
 
 @lru_cache(maxsize=65536)

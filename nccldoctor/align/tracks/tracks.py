@@ -16,6 +16,7 @@ from nccldoctor.align.first_pending import Key
 from nccldoctor.align.liveness import Liveness
 from nccldoctor.align.progress.from_lines import group_of
 from nccldoctor.align.progress.table import ProgressTable
+from nccldoctor.align.progress.unnamed_lines import line_key
 from nccldoctor.align.tracks.spans import Bounds, Doing, Span, Track
 from nccldoctor.align.wait_graph import StuckCall, WaitGraph
 from nccldoctor.events import CallTimeout, Event, NcclError, WorkStatus
@@ -69,7 +70,7 @@ class Tracks:
             return Bounds.at(float(self._case.calls.created_ns[row]) / 1e9, "recorder")
         lines = self._watch_lines(call, rank)
         fired = (e for e in lines if isinstance(e, CallTimeout) and e.ran_ms is not None)
-        began = [self._liveness.time(e) - (e.ran_ms or 0) / 1e3 for e in fired]
+        began = [self._liveness.issued(e) for e in fired]
         known = [at for at in began if not math.isnan(at)]
         if known:
             return Bounds.at(min(known), "own timer")
@@ -91,23 +92,22 @@ class Tracks:
         """When each rank issued its call of a number; a watchdog prints the oldest of several groups first."""
         began: dict[tuple[int, int | None], float] = {}
         for event in self._case.of(CallTimeout):
-            if event.rank is not None and not math.isnan(at := self._liveness.time(event)):
-                began.setdefault((event.rank, event.seq), at - (event.ran_ms or 0) / 1e3)
+            if event.rank is not None and not math.isnan(at := self._liveness.issued(event)):
+                began.setdefault((event.rank, event.seq), at)
         return began
 
     def _watch_lines(self, call: StuckCall, rank: int) -> Sequence[CallTimeout | WorkStatus]:
         """What the watchdog of a rank printed of a stuck call."""
-        return self._watched.get((call.group, call.seq, rank), ())
+        return self._watched.get((call.group, rank, call.seq), ())
 
     @cached_property
-    def _watched(self) -> Mapping[tuple[int | None, int | None, int], list[CallTimeout | WorkStatus]]:
-        """What watchdogs printed of calls, by group, number and rank."""
-        found: dict[tuple[int | None, int | None, int], list[CallTimeout | WorkStatus]] = {}
+    def _watched(self) -> Mapping[tuple[int | None, int, int], list[CallTimeout | WorkStatus]]:
+        """What watchdogs printed of calls, by group, rank and number."""
+        found: dict[tuple[int | None, int, int], list[CallTimeout | WorkStatus]] = {}
         lines: tuple[CallTimeout | WorkStatus, ...] = (*self._case.of(CallTimeout), *self._case.of(WorkStatus))
         for event in lines:
-            number = event.failed if isinstance(event, WorkStatus) else event.seq
-            if event.rank is not None:
-                found.setdefault((group_of(self._case, event), number, event.rank), []).append(event)
+            if (key := line_key(event)) is not None:
+                found.setdefault((group_of(self._case, event), *key[:2]), []).append(event)
         return found
 
     def _spans(self, rank: int) -> Iterator[Span]:
@@ -136,20 +136,20 @@ class Tracks:
     def _by_time(self, spans: Iterable[Span]) -> list[Span]:
         """Spans by time. One without a time goes behind the last timed line above it in its file, an end to the end."""
         timed = list(spans)
+        dated = [
+            (s.began.latest, s.event.place) for s in timed if s.event is not None and math.isfinite(s.began.latest)
+        ]
 
         def when(span: Span) -> tuple[float, int]:
             if math.isfinite(span.began.latest):
                 return span.began.latest, 0
-            line = (span.event.place.line or 0) if span.event is not None else 0
-            above = [
-                (other.began.latest, line)
-                for other in timed
-                if span.event is not None and other.event is not None and math.isfinite(other.began.latest)
-                and other.event.place.source == span.event.place.source and (other.event.place.line or 0) <= line
-            ]  # fmt: skip
             if span.doing in (Doing.STOOD, Doing.ENDED):
                 return math.inf, int(span.doing is Doing.ENDED)
-            return max(above, default=(-math.inf, line))
+            if span.event is None:
+                return -math.inf, 0
+            own = span.event.place
+            above = (at for at, place in dated if place.source == own.source and not place.is_below(own))
+            return max(above, default=-math.inf), own.line or 0
 
         return sorted(timed, key=when)
 

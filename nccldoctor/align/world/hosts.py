@@ -7,17 +7,16 @@ of them. Rank 3 runs on node01 as well, and ranks 8-15 on node02, of which only 
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
 from msgspec import Struct
 
-from nccldoctor.events import CommInit, ProcessExit, Writer
+from nccldoctor.events import CommInit, Event, GpuError, ProcessExit, Writer
 from nccldoctor.identify.case import Case
 from nccldoctor.model import SourceKind
 from nccldoctor.model.hosts import short_host
-from nccldoctor.model.ranks import Ranks
+from nccldoctor.model.ranks import Ranks, ranks_by
 
 USUAL = (4, 8, 16)
 """Ranks that a host usually holds."""
@@ -53,7 +52,7 @@ class Hosts(Struct, frozen=True):
 
 def find_hosts(case: Case) -> Hosts:
     """Put the ranks of the job on hosts."""
-    known = _by_name((rank, host) for rank, host in case.rank_host.items())
+    known = ranks_by((host, rank) for rank, host in case.rank_host.items())
     nodes = {short_host(case.pods.place(host)) for host in known}
     others = {short_host(s.host) for s in case.sources if s.host} - known.keys() - nodes
     blocks = list(known.values())
@@ -65,25 +64,14 @@ def find_hosts(case: Case) -> Hosts:
     names = [next((case.rank_host[r] for r in block if r in case.rank_host), "") for block in blocks]
     if names.count("") == len(others) == 1:
         names[names.index("")] = others.pop()
-    placed = ((r, name) for block, name in zip(blocks, names, strict=True) if name for r in block)
-    of_nccl = ((e.rank, short_host(e.host)) for e in case.of(CommInit) if e.rank is not None and e.host)
-    under = ((r, short_host(case.pods.place(host))) for r, host in case.rank_host.items())
-    return Hosts(tuple(blocks), tuple(names), _by_name(chain(case.rank_host.items(), placed, of_nccl, under)))
-
-
-def _by_name(pairs: Iterable[tuple[int, str]]) -> dict[str, Ranks]:
-    """The ranks of each host."""
-    ranks: dict[str, set[int]] = defaultdict(set)
-    for rank, host in pairs:
-        ranks[host].add(rank)
-    return {host: Ranks(found) for host, found in ranks.items()}
+    placed = ((name, r) for block, name in zip(blocks, names, strict=True) if name for r in block)
+    of_nccl = ((short_host(e.host), e.rank) for e in case.of(CommInit) if e.rank is not None and e.host)
+    under = ((name, r) for r, host in case.rank_host.items() for name in (host, short_host(case.pods.place(host))))
+    return Hosts(tuple(blocks), tuple(names), ranks_by(chain(under, placed, of_nccl)))
 
 
 def _reach(ranks: Ranks, local: Mapping[int | None, int]) -> tuple[int, int]:
-    """The first and the last rank that a host is known to run.
-
-    Local rank 3 of rank 11 says that rank 8 is the first.
-    """
+    """The first and the last rank that a host is known to run. Local rank 3 of rank 11 says that rank 8 is the first."""
     return min(rank - local.get(rank, 0) for rank in ranks), max(ranks)
 
 
@@ -105,16 +93,10 @@ def _equal_blocks(world: int, spans: Sequence[tuple[int, int]], others: int) -> 
 
 
 def _logs_of_hosts(case: Case, known: Iterable[Ranks]) -> list[Ranks]:
-    """The ranks by the file that holds their lines.
-
-    Empty unless each file has as many in a row: one log for each host.
-    """
+    """The ranks by the file that holds their lines. Empty unless each file has as many in a row: one log for each host."""
     logs = {s.id for s in case.sources if s.kind is SourceKind.LOG}
-    writers: dict[int, set[int]] = defaultdict(set)
-    for event in case.events:
-        if event.rank is not None and event.written_by is Writer.RANK and event.place.source in logs:
-            writers[event.place.source].add(event.rank)
-    blocks = sorted((Ranks(ranks) for ranks in writers.values()), key=min)
+    lines = (e for e in case.events if e.written_by is Writer.RANK and e.place.source in logs)
+    blocks = sorted(ranks_by((e.place.source, e.rank) for e in lines if e.rank is not None).values(), key=min)
     size = len(blocks[0]) if blocks else 0
     expected = [Ranks(range(start, start + size)) for start in range(0, len(case.world), size or 1)]
     are_known_inside = all(any(ranks <= block for block in blocks) for ranks in known)
@@ -128,3 +110,29 @@ def is_usual_block(ranks: Ranks) -> bool:
     The first is a multiple of that number: ranks 8-15 are a block, ranks 4-11 are not.
     """
     return len(ranks) in USUAL and max(ranks) - min(ranks) + 1 == len(ranks) and min(ranks) % len(ranks) == 0
+
+
+def slots_of_hosts(case: Case, hosts: Hosts) -> dict[str, int]:
+    """The place of each GPU among the ranks of its host, by PCI address.
+
+    Addresses that have different places on different hosts are left out.
+    """
+    firsts = {rank: min(block) for block in hosts.blocks for rank in block}
+    places = ranks_by((address, rank - firsts[rank]) for rank, address in case.rank_device.items() if rank in firsts)
+    return {address: next(iter(found)) for address, found in places.items() if len(found) == 1}
+
+
+def ranks_in_slot(case: Case, hosts: Hosts, slots: Mapping[str, int], event: Event) -> Ranks:
+    """The rank of the GPU that a kernel names, by its slot.
+
+    Empty where the host, the slot or the layout is not known. Hosts of one cluster have their GPUs in the same slots. Example: INIT
+    lines of the first host put rank 3 on 0000:5d:00. The kernel of the second host, of ranks 8-15, reports an Xid of its 0000:5d:00:
+    that is rank 11.
+    """
+    block = hosts.on(event.host)
+    place = slots.get(event.device or "") if isinstance(event, GpuError) else None
+    if place is None or block not in hosts.blocks or place >= len(block):
+        return Ranks()
+    rank = min(block) + place
+    # a rank with a GPU on record would have been found by that
+    return Ranks() if rank in case.rank_device else Ranks([rank])

@@ -13,16 +13,12 @@ from itertools import chain
 
 from msgspec import Struct
 
-from nccldoctor.align.exits import can_precede_alarm
+from nccldoctor.align.exits import can_precede_alarm, ending_signal
 from nccldoctor.align.liveness import Liveness, RankActivity
 from nccldoctor.align.wait_graph import WaitGraph
 from nccldoctor.events import DumpSignal, HeartbeatStuck, NcclError, SocketError
 from nccldoctor.identify.case import Case
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.parsers.event_details import is_gloo_timeout, is_lost_connection
-
-ABORTED = (-6, 134)
-"""Exit codes of SIGABRT."""
 
 
 class Ledger(Struct, frozen=True):
@@ -65,29 +61,24 @@ def build_ledger(case: Case, graph: WaitGraph, liveness: Liveness) -> Ledger:
 def _waiting(case: Case, liveness: Liveness) -> Iterator[int]:
     """Ranks that were in a call, though no record may name it."""
     aborts = any(own.alarms and _was_aborted(own) for own in liveness.by_rank.values())
-    yield from _ranks_with_lost_peer(case, liveness)
+    yield from ranks_with_lost_peer(case, liveness)
     yield from (e.from_rank for e in case.of(DumpSignal) if e.from_rank is not None and e.from_rank >= 0)
     for rank, own in liveness.by_rank.items():
         if (
             any(not isinstance(e, HeartbeatStuck) for e in own.alarms)
             or own.waiting_stack is not None
-            or has_failed_on_gloo(own)
+            or own.has_failed_on_gloo
             or any(t.what == "process-down" for t in own.teardown)  # its own watchdog gave up
             or (aborts and not own.logged and _was_aborted(own))  # as a rank that gave up does
         ):
             yield rank
 
 
-def has_failed_on_gloo(own: RankActivity) -> bool:
-    """True when a rank gave up on a gloo call, or lost a peer in it, without naming it."""
-    return any(is_gloo_timeout(e) or is_lost_connection(e) for e in own.secondary_errors)
-
-
 def _was_aborted(own: RankActivity) -> bool:
-    return any(e.exitcode in ABORTED for e in own.exits)
+    return any(ending_signal(e) == "SIGABRT" for e in own.exits)
 
 
-def _ranks_with_lost_peer(case: Case, liveness: Liveness) -> Iterator[int]:
+def ranks_with_lost_peer(case: Case, liveness: Liveness) -> Iterator[int]:
     """Ranks that NCCL told, at the first alarm or before, that a peer was gone."""
     errors = (e for e in case.of(NcclError) if e.code in ("ncclRemoteError", "ncclSystemError"))
     closed = (e for e in case.of(SocketError) if e.echo)

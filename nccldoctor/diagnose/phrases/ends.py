@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from nccldoctor.align.exits import FATAL
+from nccldoctor.align.exits import ending_signal
 from nccldoctor.align.stack_activity import user_frame
 from nccldoctor.diagnose.phrases.headline import Headline
 from nccldoctor.diagnose.phrases.say import headline_of, say
@@ -71,12 +71,6 @@ def subject_of_end(event: Event) -> str:
     return process_name(event)
 
 
-def signal_of(event: ProcessExit) -> str | None:
-    """The signal that ended a process, by its record or its exit code."""
-    code = event.exitcode or 0
-    return event.signal or FATAL.get(code) or (FATAL.get(128 - code) if code > 128 else None)
-
-
 def ended(who: str, ranks: Ranks, events: Sequence[Event]) -> Headline:
     """Rank 5 (node2) was killed by SIGKILL. ``events`` record one end, the first of them says how."""
     event, many = events[0], len(ranks) > 1
@@ -88,7 +82,7 @@ def ended(who: str, ranks: Ranks, events: Sequence[Event]) -> Headline:
     if isinstance(event, RasStatus):
         return headline_of("ends.dead-by-ras", who=who, many=many)
     if isinstance(event, ProcessExit):
-        name = signal_of(event)
+        name = ending_signal(event)
         if is_slurm_out_of_memory(event.text) or any(isinstance(e, SchedulerEvent) and e.what == "oom" for e in events):
             return headline_of("ends.killed-for-memory", who=who, many=many, signal=name)
         if name == "SIGABRT":  # a process does that to itself
@@ -113,10 +107,7 @@ def _brief(text: str) -> str:
 
 
 def host_lost(events: Sequence[Event], ranks: Ranks, call: str) -> Headline | None:
-    """Host node2 went down before ALLREDUCE #18 and took ranks 8-15 with it.
-
-    None where no scheduler names a host that failed.
-    """
+    """Host node2 went down before ALLREDUCE #18 and took ranks 8-15 with it. None where no scheduler names a host that failed."""
     event = events[0]
     if not isinstance(event, SchedulerEvent) or event.what != "node-failure" or not ranks:
         return None

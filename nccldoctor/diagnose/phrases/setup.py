@@ -45,9 +45,8 @@ def error_words(event: Event) -> str:
         return say("setup.cuda-error", topic=_TOPICS.get(event.topic), message=event.message[:100])
     if isinstance(event, NcclError) and event.last_error:
         return event.last_error[:120]
-    return (
-        str(getattr(event, "message", "") or getattr(event, "detail", "") or event.text)[:120] + event.group_rank_note
-    )
+    text = getattr(event, "message", "") or getattr(event, "detail", "") or event.text
+    return str(text)[:120] + event.group_rank_note
 
 
 def store_gave_out(event: StoreError) -> str:

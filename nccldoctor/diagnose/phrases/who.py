@@ -1,10 +1,10 @@
-"""Ranks with their host and process: ``rank 1 (node0, pid 17081)``, ``ranks 8-15 (node1)``."""
+"""Who a sentence is about, and what they were doing: ``rank 1 (node0, pid 17081)``, ``in load_batch (data.py:34)``."""
 
 from __future__ import annotations
 
 from nccldoctor.identify.case import Case
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.words.names import ranks_phrase
+from nccldoctor.words.names import ranks_phrase, verb
 from nccldoctor.words.sanitize import line
 
 
@@ -20,3 +20,49 @@ def who(case: Case, ranks: Ranks) -> str:
 def rank_or_process(rank: int | None) -> str:
     """``rank 3``; ``a process`` where its rank is unknown."""
     return f"rank {rank}" if rank is not None else "a process"
+
+
+_ONGOING = {
+    "builds": "building",
+    "captures": "capturing",
+    "collects": "collecting",
+    "compiles": "compiling",
+    "downloads": "downloading",
+    "evaluates": "evaluating",
+    "frees": "freeing",
+    "generates": "generating",
+    "loads": "loading",
+    "prepares": "preparing",
+    "reads": "reading",
+    "runs": "running",
+    "sleeps": "sleeping",
+    "talks": "talking",
+    "waits": "waiting",
+    "writes": "writing",
+}
+"""The verbs of ``stack_activity.toml``."""
+
+
+def ongoing(words: str) -> str:
+    """``waiting for the data loader`` of ``waits for the data loader``; ``shutting down`` of ``is shutting down``."""
+    first, _, rest = words.partition(" ")
+    return rest if first == "is" else " ".join(filter(None, (_ONGOING.get(first, first), rest)))
+
+
+def doing(words: str, place: str, around: str = "") -> str:
+    """The rest of a sentence after *was*, of an activity and a place, either of which may be empty."""
+    at = f"{place}{around}"
+    if not words or not place:
+        return ongoing(words) or (f"in {at}" if place else "")
+    does = ongoing(words)
+    joint = ", called in" if "for a peer" in words else ", in" if does.startswith("in ") else " in"
+    return f"{does}{joint} {at}"
+
+
+def was(ranks: Ranks, doing: str) -> str:
+    """``it was in load_batch (data.py:34)``, ``they were …``; "" where that is unknown."""
+    return f"{verb(ranks, 'it was', 'they were')} {doing}" if doing else ""
+
+
+PROMPT = "waiting at a prompt for an answer"
+NO_PYTHON_FRAME = "in code without Python frames"

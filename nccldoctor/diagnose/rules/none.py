@@ -16,8 +16,8 @@ import numpy as np
 
 from nccldoctor.align.descriptions import describe_row
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.health.cadence import has_reached, reported_steps
 from nccldoctor.align.health.proof import Health, Proof, has_flawed_dumps, has_open_calls
+from nccldoctor.align.liveness import steps_among
 from nccldoctor.diagnose.citations import Citation, Entry, Line
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.missing_input import loss_words
@@ -93,7 +93,7 @@ def _counted_steps(facts: Facts) -> int | None:
 
     One line shows no more than that the first step is reported: the next may be the twentieth.
     """
-    of_rank = {tuple(reported_steps(facts.liveness.activity(rank))) for rank in facts.case.world}
+    of_rank = {tuple(facts.liveness.activity(rank).reported_steps) for rank in facts.case.world}
     steps = of_rank.pop() if len(of_rank) == 1 else ()
     is_whole = len(steps) > 1 and steps[0] in (0, 1) and len(steps) == steps[-1] - steps[0] + 1
     return len(steps) if is_whole else None
@@ -131,7 +131,7 @@ def _doubts_of_proof(facts: Facts, health: Health, lost: str) -> Iterator[Doubt]
 
 def _doubts_of_length(facts: Facts) -> Iterator[Doubt]:
     """A rank that is late again and again shows after some steps only."""
-    steps = max((len(reported_steps(own)) for own in facts.liveness.by_rank.values()), default=0)
+    steps = max((len(own.reported_steps) for own in facts.liveness.by_rank.values()), default=0)
     calls = int(np.bincount(facts.case.call_rank[facts.progress.collective]).max(initial=0))
     if max(steps, calls) < FEW_STEPS:
         newest = _newest_step(facts)
@@ -141,9 +141,7 @@ def _doubts_of_length(facts: Facts) -> Iterator[Doubt]:
 
 def _newest_step(facts: Facts) -> Heartbeat | Progress | None:
     """The line with the highest step that any writer reported, its own rank or not."""
-    lines: list[Heartbeat | Progress] = [*facts.case.of(Heartbeat), *facts.case.of(Progress)]
-    steps = [line for line in lines if line.is_step and line.step is not None]
-    return max(steps, key=lambda line: line.step or 0, default=None)
+    return max(steps_among(facts.case.events), key=lambda line: line.step or 0, default=None)
 
 
 def _at_last_step(facts: Facts) -> Ranks:
@@ -151,7 +149,7 @@ def _at_last_step(facts: Facts) -> Ranks:
     activity = facts.liveness.by_rank
     newest = max((a.step for a in activity.values() if a.step is not None), default=None)
     waiting = Ranks(r for c in facts.wait_graph.calls.values() for r in c.inside | c.missing)
-    done = Ranks(r for r, own in activity.items() if has_reached(own, newest))
+    done = Ranks(r for r, own in activity.items() if own.has_reached(newest))
     return done | (facts.liveness.dumped - waiting)
 
 
@@ -173,21 +171,21 @@ def _good_ends(facts: Facts, health: Health) -> list[Citation]:
     return [
         *(Line(e, say("undetermined.reported-end", who=rank_or_process(e.rank))) for e in own[:3]),
         *(
-            Line(e, say("undetermined.exited-with", who=_whose(e), code=0), observer="launcher")
+            Line(
+                e,
+                say(
+                    "undetermined.exited-with",
+                    who=rank_or_process(e.rank) if e.rank is not None else process_name(e),
+                    code=0,
+                ),
+            )
             for e in islice(exits, 1)
         ),
     ]
 
 
-def _whose(end: ProcessExit) -> str:
-    return rank_or_process(end.rank) if end.rank is not None else process_name(end)
-
-
 def _newest_records(facts: Facts) -> list[Citation]:
-    """The last line and the newest call of some ranks.
-
-    A line about an error is no proof, although later work answers it.
-    """
+    """The last line and the newest call of some ranks. A line about an error is no proof, although later work answers it."""
     out: list[Citation] = []
     for rank in facts.case.world:
         signs = facts.liveness.activity(rank)

@@ -21,17 +21,16 @@ from nccldoctor.diagnose.citations import Citation, Line, Waiting, is_cited, wri
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.missing_input import loss_words
 from nccldoctor.diagnose.observations import ObservedStall
-from nccldoctor.diagnose.phrases.doing import doing
 from nccldoctor.diagnose.phrases.ends import process_name
 from nccldoctor.diagnose.phrases.headline import Headline
 from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
-from nccldoctor.diagnose.phrases.who import rank_or_process
+from nccldoctor.diagnose.phrases.who import doing, rank_or_process
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.framework_reports import devices_not_heard_of, open_report_headline, peer_headline
 from nccldoctor.diagnose.signs.log_endings import closed_by, find_broken_end
 from nccldoctor.diagnose.signs.silence import ranks_without_alarm
 from nccldoctor.diagnose.signs.still_running import is_overtaken
-from nccldoctor.diagnose.signs.traceback_diffs import final_traceback, places_of_waits, ranks_apart
+from nccldoctor.diagnose.signs.traceback_diffs import final_traceback, own_place, places_of_waits, ranks_apart
 from nccldoctor.diagnose.signs.where_ranks_stand import known_ranks, odd_ones, where_they_stand
 from nccldoctor.events import (
     CallTimeout,
@@ -51,8 +50,8 @@ from nccldoctor.events import (
     Version,
     WorkStatus,
 )
-from nccldoctor.model import CauseClass, Evidence, Place, SourceKind, Stalled
-from nccldoctor.model.ranks import Ranks
+from nccldoctor.model import CauseClass, Confidence, Doubt, Evidence, Place, SourceKind, Stalled
+from nccldoctor.model.ranks import Ranks, ranks_by
 from nccldoctor.model.stack_frames import innermost
 from nccldoctor.parsers.event_details import is_gloo_timeout
 from nccldoctor.words.names import call_title, ranks_phrase
@@ -88,7 +87,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis:
         if (event := final_traceback(facts, min(ranks))) is not None:
             citations.append(Line(event, say("disagree.waited-at", rank=min(ranks), frame=place)))
     told = [(e, say("undetermined.exited-with", who=process_name(e), code=e.exitcode)) for e in exits]
-    citations += [Line(e, says, observer="launcher") for e, says in told]
+    citations += [Line(e, says) for e, says in told]
     citations += [
         Line(e, say("undetermined.failed-too", who=_whose_line(e))) for f in facts.failures[:3] for e in f.events[:1]
     ]
@@ -165,17 +164,12 @@ def _headline(facts: Facts, stall: ObservedStall, trouble: str) -> Headline | st
         return _first_errors(own)
     if troubles:
         return headline_of("undetermined.launcher-ended")
-    if uneven := [e for e in facts.case.of(RasStatus) if e.what == "MISMATCH" and e.comm_id is not None]:
-        return _members_differ(uneven[-1])
+    if uneven := [e for e in facts.case.of(RasStatus) if e.what == "MISMATCH" and e.comm_id is not None][-1:]:
+        rank, host, pid = next(iter(uneven[0].processes), (None, None, None))  # where its first outlier runs
+        return headline_of("undetermined.ras-uneven", detail=uneven[0].detail, rank=rank, host=host, pid=pid)
     if stall.job.health.unexplained:
         return headline_of("undetermined.unparsed", text=line_of(stall.job.health.unexplained[0].text, 120))
     return None
-
-
-def _members_differ(report: RasStatus) -> Headline:
-    """What RAS says of a communicator whose ranks in the job are unknown, and where its first outlier runs."""
-    rank, host, pid = next(iter(report.processes), (None, None, None))
-    return headline_of("undetermined.ras-uneven", detail=report.detail, rank=rank, host=host, pid=pid)
 
 
 def _headline_of_call(facts: Facts, stall: ObservedStall, call: StuckCall) -> Headline:
@@ -193,7 +187,7 @@ def _headline_of_call(facts: Facts, stall: ObservedStall, call: StuckCall) -> He
     if stall.kind is StallKind.ABSENT and 0 < len(suspects) <= MOST_SUSPECTS:
         return headline_of("undetermined.may-be-missing", first=waiting, suspects=[f"rank {rank}" for rank in suspects])
     if apart := _timed_out_elsewhere(facts, call):
-        other = stall.texts[apart.key]
+        other = stall.texts(apart.key)
         told = say(
             "undetermined.timed-out-apart", inside=call.inside, call=stall.what, others=apart.inside, other=other
         )
@@ -257,16 +251,11 @@ def _has_other_cause(troubles: Sequence[Event], waited: Ranks) -> bool:
 
 
 def _waited_for_peers(troubles: Sequence[Event]) -> Headline | None:
-    """The first rank whose wait for a peer timed out, and its place.
-
-    None where anything else failed, except the whole job.
-    """
+    """The first rank whose wait for a peer timed out, and its place. None where anything else failed, except the whole job."""
     waits = [e for e in troubles if isinstance(e, ExceptionRaised) and is_gloo_timeout(e)]
     if not waits or _has_other_cause(troubles, Ranks(e.rank for e in waits if e.rank is not None)):
         return None
-    first = waits[0]
-    place = innermost((first.frame,)) if first.frame else ""
-    return headline_of("undetermined.timed-out-waiting", who=rank_or_process(first.rank), place=place)
+    return headline_of("undetermined.timed-out-waiting", who=rank_or_process(waits[0].rank), place=own_place(waits[0]))
 
 
 def _first_errors(troubles: Sequence[Event]) -> Headline:
@@ -307,15 +296,10 @@ def _places_at(stops: Sequence[Event]) -> list[str]:
 
     Example: ``ranks 0-1 were waiting for a peer in step (train.py:41)`` and ``rank 2 was in load (data.py:7)``.
     """
-    stood: dict[tuple[str, bool], set[int]] = {}
-    for event in stops:
-        if isinstance(event, ExceptionRaised) and event.rank is not None and event.frames:
-            stood.setdefault((innermost(event.frames), is_waiting(event.frames)), set()).add(event.rank)
+    raised = (e for e in stops if isinstance(e, ExceptionRaised) and e.frames)
+    stood = ranks_by(((innermost(e.frames), is_waiting(e.frames)), e.rank) for e in raised if e.rank is not None)
     found = list(stood.items())[:MOST]
-    return [
-        say("undetermined.stood-at", ranks=Ranks(ranks), place=place, is_waiting=waits)
-        for (place, waits), ranks in found
-    ]
+    return [say("undetermined.stood-at", ranks=r, place=place, is_waiting=waits) for (place, waits), r in found]
 
 
 def _not_enough(facts: Facts) -> Headline:

@@ -12,8 +12,8 @@ from nccldoctor.align.stack_activity import is_waiting, place_in_framework, show
 from nccldoctor.align.stalls import Stall
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Citation, Dump, Line, row_of_number
-from nccldoctor.diagnose.phrases.doing import NO_PYTHON_FRAME, PROMPT, doing, ongoing
 from nccldoctor.diagnose.phrases.say import say
+from nccldoctor.diagnose.phrases.who import NO_PYTHON_FRAME, PROMPT, doing, ongoing
 from nccldoctor.events import DesyncReport, DumpNote, ExceptionRaised, MonitoredBarrier, Note, Stack
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.stack_frames import innermost
@@ -76,7 +76,7 @@ def show_activity(facts: Facts, rank: int) -> tuple[str, list[Citation]]:
             own = user_frame(stack.frames) or (stack.frames[0] if stack.frames else "")
             words, around = shown_activity_of(stack.frames), place_in_framework(stack.frames)
             short, full = (doing(words, at, around) or NO_PYTHON_FRAME for at in (innermost((own,)), own))
-            return short, [Line(stack, say("absent.was-doing", rank=rank, doing=full), observer=f"stack:{rank}")]
+            return short, [Line(stack, say("absent.was-doing", rank=rank, doing=full))]
     begun = [p for p in activity.phases if not p.detail.startswith("done") and p.what not in NOT_WORK]
     if begun:
         last = begun[-1]
@@ -121,13 +121,13 @@ def show_alive(facts: Facts, rank: int) -> list[Citation]:
     citations += [prompt] if prompt is not None else []
     stack = activity.stack_of_life
     if stack is not None and stack.main:
-        citations.append(Line(stack, say("absent.stack-taken", rank=rank), observer=f"stack:{rank}"))
+        citations.append(Line(stack, say("absent.stack-taken", rank=rank)))
     last = activity.last_event
     if not citations and last is not None and activity.last >= min(liveness.alarm, liveness.began + WELL_INTO):
         citations.append(Line(last, say("absent.still-wrote", rank=rank)))
     closed = next((e for e in activity.exits if e.was_closed), None)
     if closed is not None:
-        citations.append(Line(closed, say("absent.exited-on-sigterm", rank=rank), observer="launcher"))
+        citations.append(Line(closed, say("absent.exited-on-sigterm", rank=rank)))
     return citations
 
 

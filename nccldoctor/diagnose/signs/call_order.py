@@ -16,7 +16,7 @@ from nccldoctor.align.facts import Facts
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Entry
 from nccldoctor.diagnose.phrases.say import say
-from nccldoctor.events import Event, Note
+from nccldoctor.events import Note
 from nccldoctor.model import Group
 from nccldoctor.model.ranks import Ranks
 
@@ -85,12 +85,7 @@ def left_out_batches(facts: Facts) -> list[Note]:
     """
     notes = (e for e in facts.case.of(Note) if e.what == "batch-skipped" and not facts.liveness.is_after_alarm(e))
     own = [(note, facts.liveness.activity(-1 if note.rank is None else note.rank)) for note in notes]
-    return [note for note, activity in own if not any(_is_below(note, error) for error in activity.secondary_errors)]
-
-
-def _is_below(note: Event, error: Event) -> bool:
-    """True where a line stands below another one of its file."""
-    return error.place.source == note.place.source and (error.place.line or 0) < (note.place.line or 0)
+    return [note for note, activity in own if not any(note.place.is_below(e.place) for e in activity.secondary_errors)]
 
 
 def show_order_break(facts: Facts, item: OrderBreak) -> list[Entry]:
@@ -207,10 +202,7 @@ def _norm_from_past(facts: Facts, call: StuckCall, rank: int, at: int) -> int | 
 
 
 def _is_same_call_kind(facts: Facts, call: StuckCall, row: int) -> bool:
-    """True when a recorded call is in the same group and, for p2p, between the same ends.
-
-    A p2p call must also go in the same direction.
-    """
+    """True when a recorded call is in the same group and, for p2p, between the same ends. A p2p call must also go in the same direction."""
     calls = facts.case.calls
     if facts.case.call_group[row] != call.group:
         return False
@@ -410,10 +402,8 @@ def _transfer_count(facts: Facts, group: int, rank: int) -> int | None:
     numbers = case.calls.p2p_seq[mine]
     if len(numbers) and int(numbers.max()) > 0:
         return int(numbers.max())
-    whole = any(
-        r == rank and d.entries and not d.has_lost_past for r, d in zip(case.dump_rank, case.dumps, strict=True)
-    )
-    return len(mine) if whole else None
+    own = (d for r, d in zip(case.dump_rank, case.dumps, strict=True) if r == rank)
+    return len(mine) if any(d.entries and not d.has_lost_past for d in own) else None
 
 
 def pending_row(facts: Facts, call: StuckCall, rank: int) -> int:

@@ -44,10 +44,7 @@ def open_reports(troubles: Iterable[Event]) -> list[Absence]:
 
 
 def _newest_block(events: Sequence[Absence]) -> list[Absence]:
-    """The rows of the last report in one file.
-
-    A coordinator lists in each report all that is missing at that time.
-    """
+    """The rows of the last report in one file. A coordinator lists in each report all that is missing at that time."""
     block = [events[-1]]
     for event in reversed(events[:-1]):
         if (block[-1].place.line or 0) - (event.place.line or 0) > _GAP or event.by != block[-1].by:

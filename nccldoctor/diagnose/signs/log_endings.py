@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from nccldoctor.align.exits import ABORTS, task_failed_above
 from nccldoctor.align.facts import Facts
+from nccldoctor.align.liveness import first_lines
 from nccldoctor.diagnose.citations import Citation, Line
 from nccldoctor.diagnose.phrases.say import say
 from nccldoctor.diagnose.signs.silence import has_connection_broken_first
@@ -48,9 +49,8 @@ _OF_OWN = ("ncclUnhandledCudaError", "ncclInvalidUsage", "ncclInvalidArgument")
 
 def has_clean_end(facts: Facts) -> bool:
     """True when some process said that it was done, or ended with 0."""
-    return any(p.what == "finished" for p in facts.case.of(Phase)) or any(
-        e.exitcode == 0 for e in facts.case.of(ProcessExit)
-    )
+    is_done = any(p.what == "finished" for p in facts.case.of(Phase))
+    return is_done or any(e.exitcode == 0 for e in facts.case.of(ProcessExit))
 
 
 def find_broken_end(facts: Facts) -> tuple[str, list[Citation]]:
@@ -103,10 +103,7 @@ def _outside_signal(facts: Facts) -> tuple[str, list[TearDown]]:
 
 
 def _unexplained_breaks(facts: Facts) -> list[SocketError]:
-    """Returns what says that a connection broke.
-
-    Nothing where ranks had waited until their limit before: their end explains it.
-    """
+    """Returns what says that a connection broke. Nothing where ranks had waited until their limit before: their end explains it."""
     return list(facts.case.of(SocketError)) if has_connection_broken_first(facts) else []
 
 
@@ -120,10 +117,7 @@ def _without_lost_peers(facts: Facts, ends: Sequence[_E]) -> list[_E]:
         return []
     told = [t for t in facts.case.of(TearDown) if LOST_PEER in t.detail]
     own, above = {id(t) for t in told}, {(t.place.source, t.rank, (t.place.line or 0) - 1) for t in told}
-    broken: dict[int, int] = {}
-    for event in _unexplained_breaks(facts):
-        line = event.place.line or 0
-        broken[event.place.source] = min(line, broken.get(event.place.source, line))
+    broken = first_lines(_unexplained_breaks(facts))
 
     def is_of_lost_peer(event: _E) -> bool:
         source, line = event.place.source, event.place.line or 0
@@ -163,10 +157,8 @@ def _cut_tracebacks(facts: Facts) -> list[ExceptionRaised]:
 
     One that was caught and logged counts only as the last event, and none where an error with a name stands above it in the same file.
     """
-    case, first_named = facts.case, dict[int, int]()
-    for named in (*case.of(NcclError), *(e for e in case.of(ExceptionRaised) if e.type)):
-        line = named.place.line or 0
-        first_named[named.place.source] = min(line, first_named.get(named.place.source, line))
+    case = facts.case
+    first_named = first_lines((*case.of(NcclError), *(e for e in case.of(ExceptionRaised) if e.type)))
     cut = (e for e in case.of(ExceptionRaised) if has_lost_its_end(e) and (not e.logged or e is case.events[-1]))
     return [e for e in cut if (e.place.line or 0) <= first_named.get(e.place.source, sys.maxsize)]
 

@@ -25,8 +25,8 @@ from nccldoctor.diagnose.phrases.sides import each_side
 from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.events import CollCall, CollectiveMismatch, CommInit
 from nccldoctor.identify.nccl_counters import UNEVEN, NcclCounters, calls_by_communicator
-from nccldoctor.model import Stalled
-from nccldoctor.model.ranks import Ranks
+from nccldoctor.model import Confidence, Doubt, Stalled
+from nccldoctor.model.ranks import Ranks, ranks_by
 from nccldoctor.words.names import dtype_name
 
 SHIFTED = 3
@@ -150,9 +150,7 @@ def _first_unlike_call(
     """The first difference among members that ``agreed`` before."""
     agreed = set(agreed)
     for number, by_rank in sorted(calls.items()):
-        sides: dict[Kind, set[int]] = defaultdict(set)
-        for rank, call in by_rank.items():
-            sides[_kind(call)].add(rank)
+        sides = ranks_by((_kind(call), rank) for rank, call in by_rank.items())
         if len(sides) < 2:
             agreed |= set(by_rank) if len(by_rank) > 1 else set()
             continue
@@ -240,10 +238,8 @@ def _difference_headline(facts: Facts, found: Difference, peer: CollCall) -> Hea
     if found.shift:
         key = "counters.shifted-back" if found.shift > 0 else "counters.shifted-ahead"
         return headline_of(key, who=who(facts.case, found.odd), ranks=found.odd, call=call)
-    sides: dict[Kind, set[int]] = defaultdict(set)
-    for rank, one in found.calls.items():
-        sides[_kind(one)].add(rank)
-    ordered = [Ranks(side) for side in sorted(sides.values(), key=lambda side: (len(side), min(side)))]
+    sides = ranks_by((_kind(one), rank) for rank, one in found.calls.items())
+    ordered = sorted(sides.values(), key=lambda side: (len(side), min(side)))
     told = [(side, _call_words(found.calls[min(side)])) for side in ordered]
     if found.aspect == "op":
         return headline_of("disagree.op-mismatch", number=f"#{found.number} {where}", sides=each_side(told, "called"))
@@ -261,13 +257,11 @@ def _call_words(call: CollCall) -> str:
 def _odd_kinds(facts: Facts) -> Iterator[tuple[NcclCounters, Ranks, Ranks]]:
     """Communicators in which the members that came furthest launched unlike operations: the fewer, and the others."""
     for one in facts.case.nccl_counters:
-        sides: dict[frozenset[tuple[str, int]], set[int]] = defaultdict(set)
-        for rank, counts in one.by_op.items():
-            if one.totals[rank] == max(one.totals.values()):
-                sides[frozenset(counts.items())].add(rank)
+        furthest = [rank for rank in one.by_op if one.totals[rank] == max(one.totals.values())]
+        sides = ranks_by((frozenset(one.by_op[rank].items()), rank) for rank in furthest)
         if len(sides) == 2 and not one.is_moving:
             odd, rest = sorted(sides.values(), key=lambda side: (len(side), min(side)))
-            yield one, Ranks(odd), Ranks(rest)
+            yield one, odd, rest
 
 
 def _by_kinds(facts: Facts) -> Hypothesis | None:

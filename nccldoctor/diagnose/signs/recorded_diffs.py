@@ -14,7 +14,7 @@ from nccldoctor.align.stalls import Stall
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.events import CollectiveMismatch
 from nccldoctor.model.operations import has_varying_sizes, op_type, plain_op
-from nccldoctor.model.ranks import Ranks
+from nccldoctor.model.ranks import Ranks, ranks_by
 
 
 def disagreement(facts: Facts, stall: Stall) -> Mismatch | None:
@@ -34,18 +34,20 @@ def _outvoted(facts: Facts, found: Mismatch) -> Mismatch:
     #18 and BROADCAST #18, and rank 2 gave up on ALLREDUCE #18: rank 1 differs.
     """
     calls, ops = facts.case.calls, facts.case.vocabulary.ops
-    values: dict[object, set[int]] = defaultdict(set)
-    for rank, row in found.rows.items():
-        values[op_type(plain_op(ops[calls.op[row]])) if found.aspect == "op" else int(calls.numel_in[row])].add(rank)
-    for line in facts.case.timeouts(found.seq) if found.aspect in ("op", "size") else ():
-        if line.rank is not None and line.rank not in found.rows and group_of(facts.case, line) == found.group:
-            values[line.op if found.aspect == "op" else line.numel_in].add(line.rank)
-    ordered = sorted(values.values(), key=lambda side: (-len(side), min(side)))
+    is_op = found.aspect == "op"
+    told: list[tuple[object, int]] = [
+        (op_type(plain_op(ops[calls.op[row]])) if is_op else int(calls.numel_in[row]), rank)
+        for rank, row in found.rows.items()
+    ]
+    lines = facts.case.timeouts(found.seq) if found.aspect in ("op", "size") else ()
+    others = [e for e in lines if e.rank not in found.rows and group_of(facts.case, e) == found.group]
+    told += ((e.op if is_op else e.numel_in, e.rank) for e in others if e.rank is not None)
+    ordered = sorted(ranks_by(told).values(), key=lambda side: (-len(side), min(side)))
     voters = sum(map(len, ordered))
     odd = Ranks(r for side in ordered[1:] for r in side)
     if voters == len(found.rows) or 2 * len(ordered[0]) <= voters or not odd <= set(found.rows):
         return found
-    return replace(found, minority=odd, majority=Ranks(ordered[0] & set(found.rows)), sides=tuple(map(Ranks, ordered)))
+    return replace(found, minority=odd, majority=ordered[0] & found.rows, sides=tuple(ordered))
 
 
 def _job_wide_calls(facts: Facts, stall: Stall) -> list[StuckCall]:

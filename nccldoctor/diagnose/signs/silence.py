@@ -65,7 +65,7 @@ def find_quiet_ranks(facts: Facts, stall: Stall) -> QuietRanks | None:
     is_few = 0 < 3 * len(quiet) <= len(case.world) or facts.hosts.is_whole(quiet)
     if not is_few or not frozenset(quiet) <= liveness.log_read | liveness.exited | case.unlisted_ranks:
         return None
-    if not any(is_gloo_timeout(e) or _is_broken(e) for e in complaints.values()) or any(case.of(CollectiveMismatch)):
+    if not any(is_gloo_timeout(e) or is_broken(e) for e in complaints.values()) or any(case.of(CollectiveMismatch)):
         return None
     if any(_was_done_first(facts, r) or liveness.activity(r).alarms for r in quiet):
         return None
@@ -98,7 +98,7 @@ def has_connection_broken_first(facts: Facts) -> bool:
     early = [e for e in complaints if can_precede_alarm(facts.liveness, e)]
     timed = sorted((e for e in early if not math.isnan(facts.liveness.time(e))), key=facts.liveness.time)
     if timed or (complaints and not early):
-        return bool(timed) and _is_broken(timed[0])
+        return bool(timed) and is_broken(timed[0])
     return not any(map(is_gloo_timeout, early))
 
 
@@ -112,13 +112,9 @@ def _was_done_first(facts: Facts, rank: int) -> bool:
 
 def show_lost_connections(facts: Facts, gone: Ranks) -> list[Citation]:
     """A peer that lost its connection before anybody had waited until the limit: a process had ended."""
-    lost = (
-        e for e in facts.case.of(ExceptionRaised) if is_lost_connection(e) and e.rank is not None and e.rank not in gone
-    )
-    first = next(lost, None)
-    if first is None or not has_connection_broken_first(facts):
-        return []
-    return [Line(first, say("absent.lost-connection", rank=first.rank))]
+    lost = (e for e in facts.case.of(ExceptionRaised) if is_lost_connection(e) and e.rank not in (None, *gone))
+    first = [*lost][:1] if has_connection_broken_first(facts) else []
+    return [Line(e, say("absent.lost-connection", rank=e.rank)) for e in first]
 
 
 def show_kept_connections(facts: Facts, call: StuckCall) -> list[Citation]:
@@ -127,10 +123,8 @@ def show_kept_connections(facts: Facts, call: StuckCall) -> list[Citation]:
     Had the process it waited for ended, its connection would have broken.
     """
     timeouts = (e for e in facts.case.of(ExceptionRaised) if e.rank in call.inside and is_gloo_timeout(e))
-    first = next(timeouts, None)
-    if first is None or has_connection_broken_first(facts):
-        return []
-    return [Line(first, say("absent.kept-connections", rank=first.rank))]
+    first = [*timeouts][:1] if not has_connection_broken_first(facts) else []
+    return [Line(e, say("absent.kept-connections", rank=e.rank)) for e in first]
 
 
 def has_dumped_while_stalled(facts: Facts) -> bool:
@@ -157,5 +151,6 @@ def _is_complaint(event: Event) -> bool:
     return isinstance(event, ExceptionRaised) and event.origin == "echo" and event.rank is not None
 
 
-def _is_broken(event: Event) -> bool:
-    return is_lost_connection(event) or isinstance(event, SocketError)
+def is_broken(event: Event) -> bool:
+    """True of a connection that its other end closed."""
+    return event.echo if isinstance(event, SocketError) else is_lost_connection(event)

@@ -12,7 +12,8 @@ from itertools import chain
 from nccldoctor.align.exits import SLACK
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import Stall
-from nccldoctor.diagnose.phrases.say import doubt_of
+from nccldoctor.align.unrecorded_waits import has_hidden_transfers
+from nccldoctor.diagnose.phrases.say import doubt_of, say
 from nccldoctor.diagnose.signs.still_running import has_hidden_transfers
 from nccldoctor.diagnose.signs.where_ranks_stand import show_asked_in_vain
 from nccldoctor.events import ExceptionRaised, OutOfMemory, Phase, ProcessExit, Progress, SchedulerEvent, TearDown
@@ -35,7 +36,7 @@ def is_telling(facts: Facts, ranks: Ranks) -> bool:
     if show_asked_in_vain(facts, ranks) or any(facts.liveness.activity(rank).stopped for rank in ranks):
         return True
     others = [facts.liveness.activity(rank) for rank in facts.case.world - ranks]
-    has_dumped = any(other.dump != "none" for other in others) and not has_hidden_transfers(facts)
+    has_dumped = any(other.dump != "none" for other in others) and not has_hidden_transfers(facts.case)
     return has_dumped or any(other.dump_replies for other in others)
 
 
@@ -84,6 +85,5 @@ def is_cut_short(facts: Facts) -> bool:
     first, liveness = facts.liveness.first_alarm, facts.liveness
     if first is None or liveness.dumped or liveness.exited or liveness.per_rank_logs:
         return False
-    same = (e for e in facts.case.events if e.place.source == first.place.source)
-    later = (e for e in same if (e.place.line or 0) > (first.place.line or 0))
+    later = (e for e in facts.case.events if e.place.is_below(first.place))
     return not any(isinstance(e, AFTER_COMPLAINTS) or liveness.time(e) > liveness.alarm + SLACK for e in later)

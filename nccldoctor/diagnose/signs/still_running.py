@@ -5,13 +5,9 @@ from __future__ import annotations
 from nccldoctor.align.divergence.mismatches import rows_at
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import Stall, StallKind
+from nccldoctor.align.unrecorded_waits import has_hidden_transfers
 from nccldoctor.model.operations import NEEDS_ALL, op_type
 from nccldoctor.model.ranks import Ranks
-
-
-def has_hidden_transfers(facts: Facts) -> bool:
-    """True when all dumps are of backends like gloo, which record no sends and receives."""
-    return bool(facts.case.dumps) and all(d.hides_transfers for d in facts.case.dumps)
 
 
 def is_overtaken(facts: Facts) -> bool:
@@ -45,7 +41,7 @@ def is_scattered(facts: Facts) -> bool:
         s.kind is StallKind.FULL or (s.kind is StallKind.ABSENT and s.proven_absent == s.ranks) for s in facts.stalls
     )
     quiet = facts.liveness.first_alarm is None and not facts.failures
-    is_apart = has_hidden_transfers(facts) and quiet and is_proven and len(_separate_parts(facts)) > 1
+    is_apart = has_hidden_transfers(facts.case) and quiet and is_proven and len(_separate_parts(facts)) > 1
     return is_apart or is_overtaken(facts)
 
 
@@ -61,10 +57,7 @@ def _separate_parts(facts: Facts) -> list[Ranks]:
 
 
 def has_open_call(facts: Facts, stall: Stall) -> bool:
-    """True when a dump holds a call of the stall as unfinished.
-
-    On gloo and the like a failed call is only inferred from others.
-    """
+    """True when a dump holds a call of the stall as unfinished. On gloo and the like a failed call is only inferred from others."""
     fronts = (facts.progress.by_group_rank.get((c.group, r)) for c in stall.calls for r in c.inside)
     rows = [front.row for front in fronts if front is not None]
     return any(row < 0 or not facts.case.calls.retired[row] for row in rows) or any(c.pair for c in stall.calls)

@@ -6,11 +6,12 @@ Gloo's lines name neither call nor group; the traceback quotes the line of code.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from itertools import zip_longest
 
 from nccldoctor.align.facts import Facts
+from nccldoctor.align.liveness import is_failed_wait
+from nccldoctor.align.stack_activity import as_any_tool_prints, user_frames
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.diagnose.citations import Citation, Line
 from nccldoctor.diagnose.hypothesis import Hypothesis
@@ -19,16 +20,10 @@ from nccldoctor.diagnose.phrases.sides import MOST
 from nccldoctor.diagnose.signs.recorded_diffs import size_complaints
 from nccldoctor.diagnose.signs.silence import has_connection_broken_first
 from nccldoctor.events import ExceptionRaised
-from nccldoctor.model import CauseClass
-from nccldoctor.model.ranks import Ranks
+from nccldoctor.model import CauseClass, Confidence, Doubt
+from nccldoctor.model.ranks import Ranks, ranks_by
 from nccldoctor.model.stack_frames import innermost, is_later_line
-from nccldoctor.parsers.event_details import (
-    can_end_early,
-    has_group,
-    is_call_of_all_ranks,
-    is_gloo_timeout,
-    is_lost_connection,
-)
+from nccldoctor.parsers.event_details import can_end_early, has_group, is_call_of_all_ranks
 
 
 def judge(facts: Facts, stall: Stall, *, other_group: bool) -> Hypothesis | None:
@@ -39,13 +34,10 @@ def judge(facts: Facts, stall: Stall, *, other_group: bool) -> Hypothesis | None
     waits = {r: e for r in case.world if (e := final_traceback(facts, r)) is not None}
     if case.world_size is None or len(waits) < max(3, len(case.world)) or has_connection_broken_first(facts):
         return None
-    places: dict[tuple[str, ...], set[int]] = defaultdict(set)
-    for rank, event in waits.items():
-        places[_user_frames(event)].add(rank)
+    places = ranks_by((own_frames(event.frames), rank) for rank, event in waits.items())
     if len(places) != 2:
         return None
-    few, most = sorted(places.values(), key=len)
-    odd, rest = Ranks(few), Ranks(most)
+    odd, rest = sorted(places.values(), key=len)
     ours, theirs = waits[min(odd)], waits[min(rest)]
     if 3 * len(odd) > len(waits) or not is_call_of_all_ranks(ours.code):
         return None
@@ -54,7 +46,7 @@ def judge(facts: Facts, stall: Stall, *, other_group: bool) -> Hypothesis | None
         return None
     here, there = own_place(ours), own_place(theirs)
     if here == there:
-        here, there = _parting_places([_user_frames(ours), _user_frames(theirs)])
+        here, there = parting_places([own_frames(ours.frames), own_frames(theirs.frames)])
     evidence: list[Citation] = [Line(waits[r], _wait_claim(waits[r], r, here)) for r in list(odd)[:2]]
     evidence += [Line(waits[r], say("disagree.waited-at", rank=r, frame=there)) for r in list(rest)[:3]]
     return Hypothesis(
@@ -77,22 +69,18 @@ def judge_size_complaint(facts: Facts) -> Hypothesis | None:
     if not complaints or facts.progress.recorded_ranks:
         return None
     waits = {r: e for r in facts.case.world if (e := final_traceback(facts, r)) is not None}
-    paths: dict[tuple[str, ...], set[int]] = defaultdict(set)
-    for rank, event in waits.items():
-        paths[_user_frames(event)].add(rank)
+    paths = ranks_by((own_frames(event.frames), rank) for rank, event in waits.items())
     codes = [event.code for event in waits.values()]
     if len(paths) < 2 or not all(paths) or any(map(has_group, codes)):
         return None  # the lines may belong to two groups, or to a call that some ranks leave early
     if not any(is_call_of_all_ranks(code) and not can_end_early(code) for code in codes):
         return None
-    sides = sorted(
-        ((Ranks(ranks), path) for path, ranks in paths.items()), key=lambda side: (len(side[0]), min(side[0]))
-    )
+    sides = sorted(((ranks, path) for path, ranks in paths.items()), key=lambda side: (len(side[0]), min(side[0])))
     few = sides[0][0]
     is_minority = len(sides) == 2 and 3 * len(few) <= len(waits) and len(waits) + 1 >= len(facts.case.world)
     is_one_line = len({own_place(event) for event in waits.values()}) == 1
     if is_one_line:
-        places = _parting_places([path for _, path in sides])
+        places = parting_places([path for _, path in sides])
         parts = [say("disagree.from-place", ranks=s, place=at) for (s, _), at in zip(sides, places, strict=True)][:MOST]
         headline = headline_of("disagree.one-line-from-places", few=few, place=places[0], others=parts[1:])
     else:
@@ -114,7 +102,7 @@ def judge_size_complaint(facts: Facts) -> Hypothesis | None:
     )
 
 
-def _parting_places(paths: Sequence[tuple[str, ...]]) -> list[str]:
+def parting_places(paths: Sequence[tuple[str, ...]]) -> list[str]:
     """Of each path of frames, outermost first, the frame at which they part: ``step (train.py:241)``."""
     shared = next(n for n, frames in enumerate(zip_longest(*paths)) if len(set(frames)) > 1)
     return [innermost((path[min(shared, len(path) - 1)],)) for path in paths]
@@ -132,15 +120,12 @@ def _wait_claim(event: ExceptionRaised, rank: int, place: str) -> str:
 
 def places_of_waits(facts: Facts) -> dict[str, Ranks]:
     """Where ranks waited when they gave up, the place of most first: the own frame that parts their tracebacks."""
-    paths: dict[tuple[str, ...], set[int]] = defaultdict(set)
-    for rank in facts.case.world:
-        event = final_traceback(facts, rank)
-        if event is not None and event.frame:
-            paths[_user_frames(event) or (event.frame,)].add(rank)
+    waits = [(rank, e) for rank in facts.case.world if (e := final_traceback(facts, rank)) is not None]
+    paths = ranks_by((own_frames(e.frames) or (e.frame,), rank) for rank, e in waits if e.frame)
     shown = [innermost((path[-1],)) for path in paths]
     if len(set(shown)) < len(paths) > 1:
-        shown = _parting_places(list(paths))
-    places = {place: Ranks(ranks) for place, ranks in zip(shown, paths.values(), strict=True)}
+        shown = parting_places(list(paths))
+    places = dict(zip(shown, paths.values(), strict=True))
     return dict(sorted(places.items(), key=lambda item: -len(item[1])))
 
 
@@ -155,12 +140,12 @@ def ranks_apart(facts: Facts) -> Ranks:
 def final_traceback(facts: Facts, rank: int) -> ExceptionRaised | None:
     """The traceback with which a rank gave up, where it names the place."""
     said = (e for e in facts.liveness.activity(rank).secondary_errors if isinstance(e, ExceptionRaised) and e.code)
-    return next((e for e in said if is_gloo_timeout(e) or is_lost_connection(e)), None)
+    return next(filter(is_failed_wait, said), None)
 
 
-def _user_frames(event: ExceptionRaised) -> tuple[str, ...]:
-    """The frames outside packages, outermost first."""
-    return tuple(f for f in reversed(event.frames) if "-packages/" not in f)
+def own_frames(frames: Sequence[str]) -> tuple[str, ...]:
+    """The frames of the program itself, outermost first, as any tool prints them."""
+    return tuple(map(as_any_tool_prints, reversed([*user_frames(frames)])))
 
 
 def _has_branched_earlier(event: ExceptionRaised, other: ExceptionRaised) -> bool:
@@ -168,5 +153,5 @@ def _has_branched_earlier(event: ExceptionRaised, other: ExceptionRaised) -> boo
 
     The rank took another branch. Example: rank 3 waits in line 40 of ``train_step``, and its peers in line 52.
     """
-    pairs = zip(_user_frames(event), _user_frames(other), strict=False)
+    pairs = zip(own_frames(event.frames), own_frames(other.frames), strict=False)
     return next((is_later_line(mine, theirs) is False for mine, theirs in pairs if mine != theirs), False)

@@ -17,8 +17,8 @@ from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
 from nccldoctor.diagnose.phrases.sides import each_side, sized_sides
 from nccldoctor.diagnose.signs.nccl_counter_diffs import from_counts
 from nccldoctor.events import CollectiveMismatch, CollectiveTimeout, Event, FrAnalysis
-from nccldoctor.model import CauseClass, Stalled
-from nccldoctor.model.ranks import Ranks
+from nccldoctor.model import CauseClass, Confidence, Doubt, Stalled
+from nccldoctor.model.ranks import Ranks, ranks_by
 from nccldoctor.words.names import call_title, op_name
 from nccldoctor.words.sanitize import line
 
@@ -60,15 +60,11 @@ def _from_fingerprints(facts: Facts, aspect: str) -> Hypothesis | None:
     if not found or (aspect == "size" and any("op" in e.aspects for e in found)):
         return None
     event = found[0]
-    sides: dict[str, set[int]] = {}
-    numbers: dict[str, int] = {}
-    for e in found:
-        for rank, side, number in ((e.left_rank, e.left, e.left_seq), (e.right_rank, e.right, e.right_seq)):
-            if rank is not None and side:
-                sides.setdefault(side, set()).add(rank)
-                numbers[side] = number or 0
+    both = [end for e in found for end in ((e.left, e.left_rank, e.left_seq), (e.right, e.right_rank, e.right_seq))]
+    sides = ranks_by((side, rank) for side, rank, _ in both if rank is not None and side)
+    numbers = {side: number or 0 for side, _, number in both}
     few, *rest = sorted(sides, key=lambda side: len(sides[side])) or [event.left]
-    odd = Ranks(sides[few]) if len(rest) == 1 and len(sides[rest[0]]) >= 2 * len(sides[few]) else Ranks()
+    odd = sides[few] if len(rest) == 1 and len(sides[rest[0]]) >= 2 * len(sides[few]) else Ranks()
     pair = Ranks(r for s in sides.values() for r in s)
     is_ahead = bool(odd) and numbers[few] > numbers[rest[0]]
     op, seq = event.op or event.right_op or event.left_op, event.seq if event.seq is not None else event.right_seq
@@ -152,12 +148,9 @@ def _differing_timeouts(
 
     Members without a line may be of the smaller side: of 16 ranks, 0-7 and 9 printed one, so that rank 9 may have seven beside it.
     """
-    sides: dict[object, set[int]] = defaultdict(set)
-    for rank, value in values.items():
-        if rank is not None:
-            sides[value].add(rank)
+    sides = ranks_by((value, rank) for rank, value in values.items() if rank is not None)
     ordered = sorted(sides.values(), key=lambda s: (-len(s), min(s)))
-    majority = Ranks(ordered[0]) if len(ordered[0]) * 2 > len(values) and len(ordered[0]) >= 3 else Ranks()
+    majority = ordered[0] if len(ordered[0]) * 2 > len(values) and len(ordered[0]) >= 3 else Ranks()
     ranks = Ranks(r for s in ordered for r in s)
     silent = _possible_members(facts, events[0]) - ranks
     majority = majority if len(majority) > len(ranks - majority) + len(silent) else Ranks()
@@ -166,7 +159,7 @@ def _differing_timeouts(
     batch = first.op == "COALESCED"
     is_whole = not batch and len(odd) == 1 and _are_all_compared(facts, first, ranks)
     return Hypothesis(
-        _sides_headline(facts, aspect, first, events, [Ranks(s) for s in (*ordered[1:], ordered[0])]),
+        _sides_headline(facts, aspect, first, events, [*ordered[1:], ordered[0]]),
         tuple(
             Line(e, say("disagree.timed-out-with", rank=e.rank, call=call_title(e.op, seq), elements=e.numel_in))
             for e in events[:6]

@@ -20,8 +20,8 @@ from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.align.standing.outside import Standing, standing_of
 from nccldoctor.align.standing.stances import Posture, Stance, is_transfer
 from nccldoctor.diagnose.citations import Line
-from nccldoctor.diagnose.phrases.doing import NO_PYTHON_FRAME, ongoing
 from nccldoctor.diagnose.phrases.say import say
+from nccldoctor.diagnose.phrases.who import NO_PYTHON_FRAME, ongoing
 from nccldoctor.diagnose.phrases.who import who as named
 from nccldoctor.events import ExceptionRaised, Note, Phase, Stack
 from nccldoctor.identify.case import Case
@@ -213,7 +213,7 @@ def show(facts: Facts, stances: Sequence[Stance], others: Sequence[Stance] = ())
             at = f"in {innermost(seen.frames)}" if isinstance(seen, Stack) else str(seen.state)
             doing = f"in {waits_in([stance], others)}" if others else ongoing(says) or at
             text = say("stacks.seen", who=_rank_or_pid(stance), doing=doing)
-            lines.append(Line(seen, text, observer=f"stack:{stance.rank}" if stance.rank is not None else "stack"))
+            lines.append(Line(seen, text))
     return lines
 
 
@@ -227,7 +227,7 @@ def _rank_or_pid(stance: Stance) -> str:
 def show_helpers(facts: Facts, culprits: Sequence[Stance]) -> list[Line]:
     """The workers of a data loader that are at work while a named rank waits for them."""
     busy = _busy_helpers(facts, culprits)[:MOST]
-    return [Line(h, say("stacks.worker-busy", pid=h.pid, place=innermost(h.frames)), observer="stack") for h in busy]
+    return [Line(h, say("stacks.worker-busy", pid=h.pid, place=innermost(h.frames)), "stack") for h in busy]
 
 
 def where_its_worker_is(facts: Facts, culprits: Sequence[Stance]) -> str:

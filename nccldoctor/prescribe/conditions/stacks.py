@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import numpy as np
 
 from nccldoctor.align.divergence.mismatches import call_frames, is_of_several_functions
-from nccldoctor.align.lingering import is_behind_exception
+from nccldoctor.align.liveness import is_behind_exception
 from nccldoctor.align.stack_activity import find_activity, is_by_name, is_waiting, shown_activity_of, user_frame
 from nccldoctor.events import ExceptionRaised, FailedStack, ProcessExit, ProcessState, Stack
 from nccldoctor.identify.case import Case

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.nccl_counter_evidence import steady_queries
-from nccldoctor.align.progress.group_progress import GroupProgress
+from nccldoctor.align.progress.from_dumps import GroupProgress
 from nccldoctor.events import CommInit
 from nccldoctor.model import CauseClass, Finding, Place
 from nccldoctor.model.exhibits import CountsRow, CountsTable, Exhibit, Part

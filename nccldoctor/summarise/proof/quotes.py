@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from nccldoctor.align.exits import is_own_exit
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.stack_activity import function_of_activity
+from nccldoctor.align.stack_activity import find_activity
 from nccldoctor.events import CallTimeout, Event, ExceptionRaised, Heartbeat, Phase, ProcessExit, Progress, Stack
 from nccldoctor.model import Evidence, Finding, Place
 from nccldoctor.model.excerpts import Excerpts, SourceLine
@@ -161,9 +161,9 @@ def _told(facts: Facts, event: Event) -> tuple[str, Record]:
 
 def _named_frame(stack: Stack, says: str) -> str:
     functions = [frame.partition(" (")[0] for frame in stack.frames]
-    shown = function_of_activity(stack.frames) or innermost(stack.frames).partition(" (")[0]
-    said = says.split()
-    return next((f for f in functions if f in said), shown)
+    activity = find_activity(stack.frames)
+    shown = activity.function if activity is not None else innermost(stack.frames).partition(" (")[0]
+    return next((f for f in functions if f in says.split()), shown)
 
 
 def exhibit_of(item: Quotable) -> Exhibit:

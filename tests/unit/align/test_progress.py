@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pytest
 from builders.jobs.cases import WORLD, Log, RecordedRank, Team, case, gave_up, group_named, said
 
+from nccldoctor.align.progress.from_dumps import GroupProgress
 from nccldoctor.align.progress.from_lines import group_of, with_counted_members
-from nccldoctor.align.progress.group_progress import GroupProgress
 from nccldoctor.align.progress.table import ProgressTable, build_progress_table
 from nccldoctor.align.progress.unnamed_lines import place_unnamed_lines
 from nccldoctor.events import BlockingWaitTimeout, DumpSignal, GroupRef, WorkStatus

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from nccldoctor.align.exits import can_precede_alarm
+from nccldoctor.align.exits import can_precede_alarm, ending_signal
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.failures import Failure
 from nccldoctor.align.stalls import StallKind
@@ -27,7 +27,12 @@ from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.absence import are_only_ones_left, is_shown_whole
 from nccldoctor.diagnose.signs.log_endings import is_end_of_log
-from nccldoctor.diagnose.signs.silence import has_connection_broken_first, show_kept_connections, show_lost_connections
+from nccldoctor.diagnose.signs.silence import (
+    has_connection_broken_first,
+    is_broken,
+    show_kept_connections,
+    show_lost_connections,
+)
 from nccldoctor.events import (
     Event,
     ExceptionRaised,
@@ -35,7 +40,6 @@ from nccldoctor.events import (
     OutOfMemory,
     PeerTimeout,
     ProcessExit,
-    RasStatus,
     SchedulerEvent,
     SocketError,
     Stack,
@@ -44,16 +48,6 @@ from nccldoctor.model import CauseClass, Doubt
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.event_details import failed_node
 from nccldoctor.words.lists import and_list
-
-
-def observer_of(event: Event) -> str:
-    """The observer that reports an end."""
-    if isinstance(event, OutOfMemory):
-        return f"kernel:{event.host or ''}"
-    if isinstance(event, RasStatus):
-        return "ras"
-    return "scheduler" if isinstance(event, SchedulerEvent) else "launcher"
-
 
 CAUSE = CauseClass.DIED
 
@@ -110,7 +104,7 @@ def _silent_block(facts: Facts, stall: ObservedStall) -> Ranks:
     few = len(call.entered) < max(2, len(call.unknown) // 2)
     is_open = all(s.kind is StallKind.ABSENT and not s.proven_absent for s in facts.stalls)
     for gone in (Ranks() if few else call.unknown, facts.ledger.open if is_open else Ranks()):
-        if len(gone) < 2 or 2 * len(gone) > len(facts.case.world) or any(stall.alive[r] for r in gone):
+        if len(gone) < 2 or 2 * len(gone) > len(facts.case.world) or any(stall.alive(r) for r in gone):
             continue
         if facts.hosts.is_whole(gone) or is_usual_block(gone):
             return gone
@@ -180,7 +174,7 @@ def _can_end_member(facts: Facts, failure: Failure) -> bool:
 def _quiet_and_gone(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """Concludes that few ranks ended: they never complained, and the others first lost a connection."""
     gone = stall.quiet
-    if gone is None or not gone.connection_broke or any(stall.alive[r] for r in gone.ranks):
+    if gone is None or not gone.connection_broke or any(stall.alive(r) for r in gone.ranks):
         return None
     if not frozenset(gone.ranks) <= facts.case.unlisted_ranks.keys():
         return stall.conclude_quiet(gone, "absent.quiet-and-gone")
@@ -210,9 +204,7 @@ def _recorded_end(facts: Facts, stall: ObservedStall, found: Sequence[Failure]) 
     at, is_any = first.events[0].place, stall.kind is StallKind.ABSENT
     together = [f for f in found if is_any or f.when == first.when or f.events[0].place == at]
     ranks = Ranks(r for f in together for r in f.ranks)
-    evidence: list[Citation] = [
-        Line(e, ends.ended_by_record(e), observer=observer_of(e)) for f in together[:6] for e in f.events[:2]
-    ]
+    evidence: list[Citation] = [Line(e, ends.ended_by_record(e)) for f in together[:6] for e in f.events[:2]]
     evidence.append(Waiting(stall.call))
     evidence += [e for r in list(ranks)[:2] for e in _silent_end(facts, r)] + show_lost_connections(facts, ranks)
     end = first.events[0]
@@ -259,7 +251,7 @@ def _processes(found: Sequence[Failure], name: str) -> str:
     A line without a pid adds none: Ray tells of one end in several places.
     """
     end = found[0].events[0]
-    is_unsaid = isinstance(end, ProcessExit) and end.exitcode is None and ends.signal_of(end) is None
+    is_unsaid = isinstance(end, ProcessExit) and end.exitcode is None and ending_signal(end) is None
     if not is_unsaid or (isinstance(end, ProcessExit) and end.is_heartbeat_loss):
         return name
     ends_of_others = (e for f in found[1:] for e in f.events[:1] if isinstance(e, ProcessExit) and e.rank is None)
@@ -294,7 +286,7 @@ def _left_early(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     if not ranks or not is_left_out or (has_kept and not zeros):
         return None
     evidence: list[Citation] = [
-        Line(own(r).exits[0], say("ends.exited-by-record", rank=r, code=0), observer="launcher") for r in sorted(zeros)
+        Line(own(r).exits[0], say("ends.exited-by-record", rank=r, code=0)) for r in sorted(zeros)
     ]
     evidence += [citation for r in ranks - zeros for citation in (_row_beside(facts, r), *_silent_end(facts, r))]
     key = "ends.exited-early" if zeros else "ends.exited-unlisted"
@@ -311,21 +303,15 @@ def _row_beside(facts: Facts, rank: int) -> Citation:
     """A row of the launcher's table that leaves this rank out."""
     rows = facts.case.unlisted_ranks[rank]
     said = say("ends.unlisted", host=rows[0].host, listed=len(rows), rank=rank)
-    return Line(rows[0], said, observer="launcher")
+    return Line(rows[0], said)
 
 
 def _broken_connection(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
-    """Concludes that one absent, silent rank ended: connections of its peers broke.
-
-    The others complain or dump.
-    """
-    silent = Ranks(
-        r
-        for r in stall.named
-        if not facts.liveness.activity(r).is_alive and not facts.liveness.activity(r).secondary_errors
-    )
+    """Concludes that one absent, silent rank ended: connections of its peers broke. The others complain or dump."""
+    own = facts.liveness.activity
+    silent = Ranks(r for r in stall.named if not own(r).is_alive and not own(r).secondary_errors)
     errors = (e for e in facts.case.events.of_kind(SocketError, ExceptionRaised) if e.rank not in silent)
-    broken = [e for e in errors if _is_closed_connection(e) and can_precede_alarm(facts.liveness, e)]
+    broken = [e for e in errors if is_broken(e) and can_precede_alarm(facts.liveness, e)]
     if not broken or not silent or len(silent) > 1 or not has_connection_broken_first(facts):
         return None
     evidence: list[Citation] = [Line(e, say("ends.connection-broke", rank=e.rank)) for e in broken[:3]]
@@ -341,10 +327,3 @@ def _broken_connection(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         ranks=silent,
         call=stall.call,
     )
-
-
-def _is_closed_connection(event: SocketError | ExceptionRaised) -> bool:
-    if isinstance(event, SocketError):
-        return event.echo
-    text = event.message
-    return "Connection closed by peer" in text or "Connection reset by peer" in text

@@ -98,8 +98,7 @@ def _without_life(facts: Facts, stall: ObservedStall, call: StuckCall, ranks: Ra
 def _show_stopped(facts: Facts, ranks: Ranks) -> list[Line]:
     """The newest state of each of the ranks, where a signal had stopped all of them."""
     states = [(rank, facts.liveness.activity(rank).stopped) for rank in ranks]
-    seen = [(state, say("stacks.seen", who=f"rank {rank}", doing="stopped"), rank) for rank, state in states if state]
-    shown = [Line(state, says, observer=f"stack:{rank}") for state, says, rank in seen]
+    shown = [Line(s, say("stacks.seen", who=f"rank {rank}", doing="stopped")) for rank, s in states if s]
     return shown[:3] if len(shown) == len(ranks) else []
 
 
@@ -116,7 +115,7 @@ def _quiet_without_life(facts: Facts, stall: ObservedStall) -> Hypothesis | None
 def _last_signs(facts: Facts, stall: ObservedStall, ranks: Ranks) -> list[Citation]:
     citations: list[Citation] = []
     for rank in list(ranks)[:3]:
-        citations += stall.outside[rank]
+        citations += stall.outside(rank)
         last = facts.liveness.activity(rank).last_event
         citations += show_asked_in_vain(facts, Ranks([rank]))
         if last is not None:
@@ -157,14 +156,12 @@ def _exits_of_others(facts: Facts, ranks: Ranks, others: Ranks) -> list[Line]:
         return []
     killed = [facts.liveness.activity(rank).exits[0] for rank in ranks & facts.liveness.exited]
     if killed and killed[0].signal == "SIGKILL":
-        return [
-            Line(killed[0], say("absent.still-running", rank=min(ranks & facts.liveness.exited)), observer="launcher")
-        ]
+        return [Line(killed[0], say("absent.still-running", rank=min(ranks & facts.liveness.exited)))]
     asked = [t for rank in ranks for t in facts.liveness.activity(rank).teardown if t.what == "closing-signal"]
     if asked and asked[0].rank is not None:
         return [Line(asked[0], say("absent.was-asked-to-exit", rank=asked[0].rank), observer="launcher")]
     exits = facts.liveness.activity(min(exited)).exits[:1]
-    return [Line(e, say("absent.exits-of-others", ranks=ranks), observer="launcher") for e in exits]
+    return [Line(e, say("absent.exits-of-others", ranks=ranks)) for e in exits]
 
 
 def _was_still_running(facts: Facts, rank: int) -> bool:

@@ -13,15 +13,18 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from nccldoctor.align.exits import can_precede_alarm
+from nccldoctor.align.descriptions import describe_missing
 from nccldoctor.align.facts import Facts
+from nccldoctor.align.nccl_counter_evidence import counters_of
 from nccldoctor.align.stalls import StallKind
+from nccldoctor.align.unrecorded_waits import has_hidden_transfers
+from nccldoctor.align.world.ledger import ranks_with_lost_peer
 from nccldoctor.diagnose.citations import Citation, Line, Waiting, is_cited
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.phrases.doing import was
 from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
-from nccldoctor.diagnose.phrases.who import who
+from nccldoctor.diagnose.phrases.who import was, who
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.framework_reports import cite, end_of_chain, named_ranks
 from nccldoctor.diagnose.signs.log_endings import has_lost_its_end
@@ -32,9 +35,7 @@ from nccldoctor.events import (
     ExceptionRaised,
     FrAnalysis,
     MonitoredBarrier,
-    NcclError,
     Note,
-    SocketError,
 )
 from nccldoctor.model import CauseClass, Doubt, Group, Stalled
 from nccldoctor.model.ranks import Ranks
@@ -64,7 +65,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     alive = Ranks(
         rank
         for rank in outside | _without_dump(facts, stall)
-        if (stall.alive[rank] or rank in logged) and (rank in stall.proven_absent or not activity(rank).waiting_stack)
+        if (stall.alive(rank) or rank in logged) and (rank in stall.proven_absent or not activity(rank).waiting_stack)
     )
     if alive:
         return _never_issued(facts, stall, alive)
@@ -81,27 +82,27 @@ def _is_only_one_unread(facts: Facts, silent: Ranks) -> bool:
     """True of one rank of which nothing was read. All others left something, one gave up, and none lost a connection."""
     read = facts.liveness.dumped | facts.liveness.logged
     is_alone = len(facts.stalls) == len(silent) == 1 and frozenset(facts.case.world - silent) <= read
-    lost = (
-        [e for e in facts.case.of(NcclError) if e.code == "ncclRemoteError"],
-        [e for e in facts.case.of(SocketError) if e.echo],
-    )
-    lost_first = any(can_precede_alarm(facts.liveness, e) for of_kind in lost for e in of_kind)
-    return is_alone and not silent & read and facts.liveness.first_alarm is not None and not lost_first
+    lost = next(ranks_with_lost_peer(facts.case, facts.liveness), None)
+    return is_alone and not silent & read and facts.liveness.first_alarm is not None and lost is None
 
 
 def _never_issued(facts: Facts, stall: ObservedStall, alive: Ranks, more_doubts: Sequence[Doubt] = ()) -> Hypothesis:
     citations: list[Citation] = []
     activity = ""
     for rank in list(alive)[:3]:
-        words, shown = stall.busy[rank]
+        words, shown = stall.busy(rank)
         activity = activity or words
-        citations += [*stall.outside[rank], *shown]
-        citations += [citation for citation in stall.alive[rank] if not is_cited(citation, citations)]
+        citations += [*stall.outside(rank), *shown]
+        citations += [citation for citation in stall.alive(rank) if not is_cited(citation, citations)]
     # where all that is known are dumps of gloo and the like, which record no sends
     own = [facts.liveness.activity(rank) for rank in alive]
-    can_wait = stall.can_hide_transfers and not any(left.stacks or left.logged for left in own)
-    doubtful = can_wait and (_is_split_evenly(facts, stall, alive) or _has_doubtful_group(facts, alive))
+    can_wait = has_hidden_transfers(facts.case) and not any(left.stacks or left.logged for left in own)
     call = stall.call
+    members = facts.case.groups[call.group].members if call is not None else Ranks()
+    is_split_evenly = len(members) > 2 and 2 * len(alive) >= len(
+        members
+    )  # no majority says which half is in the right place
+    doubtful = can_wait and (is_split_evenly or _has_doubtful_group(facts, alive))
     learned = facts.case.groups[call.group].learned if call is not None else "assumed"
     unknown = (stall.ranks | (call.unknown if call is not None else Ranks())) - alive
     if call is not None and not call.unknown and learned not in ("assumed", "log"):
@@ -121,15 +122,16 @@ def _never_issued(facts: Facts, stall: ObservedStall, alive: Ranks, more_doubts:
     is_alone = bool(alive & facts.liveness.logged) and (bool(stall.proven_absent) or len(facts.case.groups) == 1)
     if not activity and not is_alone:
         doubts.append(doubt_of("no-activity", proven=alive <= stall.proven_absent))
-    never = "absent.never-posted" if stall.owed != stall.what else "absent.never-reached"
+    owed = describe_missing(facts, stall.call)
+    never = "absent.never-posted" if owed != stall.what else "absent.never-reached"
     return Hypothesis(
-        headline_of(never, who=who(facts.case, alive), call=stall.owed, doing=was(alive, activity)),
+        headline_of(never, who=who(facts.case, alive), call=owed, doing=was(alive, activity)),
         [*citations, Waiting(stall.call)],
         doubts,
         ranks=Ranks() if doubtful else alive,
         suspects=alive if doubtful else unknown,
         call=stall.call,
-        refuted_by=say("refuted.had-a-record", ranks=alive, call=stall.owed),
+        refuted_by=say("refuted.had-a-record", ranks=alive, call=owed),
     )
 
 
@@ -162,18 +164,9 @@ def _has_doubtful_group(facts: Facts, ranks: Ranks) -> bool:
     return False
 
 
-def _is_split_evenly(facts: Facts, stall: ObservedStall, ranks: Ranks) -> bool:
-    """True when at least as many members are outside the call as inside.
-
-    No majority then says which half is in the right place.
-    """
-    members = facts.case.groups[stall.call.group].members if stall.call is not None else Ranks()
-    return len(members) > 2 and 2 * len(ranks) >= len(members)
-
-
 def _absent_by_coll_lines(facts: Facts, stall: ObservedStall) -> Ranks:
     """Ranks whose COLL lines stop before the call, where most others are as silent: nothing says that they froze there."""
-    counters, call = stall.counters, stall.call
+    counters, call = counters_of(facts, stall.call), stall.call
     if call is None or counters is None or counters.observer == "ras":
         return Ranks()
     activities = [facts.liveness.activity(rank) for rank in call.inside]
@@ -232,11 +225,11 @@ def _named_by_report(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     citations: list[Citation] = [Line(e, say("absent.missing-at-barrier", ranks=e.missing)) for e in barriers[:3]]
     citations += [Line(e, say("absent.named-by-desync", ranks=e.laggards)) for e in reports[:3]]
     citations += [Line(e, say("absent.missing-by-analyzer", ranks=e.missing)) for e in analysed[:3]]
-    citations += [citation for rank in list(ranks)[:3] for citation in stall.alive[rank][:2]]
+    citations += [citation for rank in list(ranks)[:3] for citation in stall.alive(rank)[:2]]
     compared = [Stalled(e.op, e.seq, group=_label_of_call(e), entered=e.members - ranks) for e in analysed]
     calls = [one for one in (*(Stalled(e.op, e.seq) for e in reports), *compared) if one.op or one.seq is not None]
     entered = Ranks(e.rank for e in case.of(MonitoredBarrier) if e.rank is not None)
-    sure = bool(barriers) and frozenset(case.world) <= entered | ranks and all(stall.alive[rank] for rank in ranks)
+    sure = bool(barriers) and frozenset(case.world) <= entered | ranks and all(stall.alive(rank) for rank in ranks)
     call = next((call_title(one.op, one.seq) for one in calls if one.op and one.seq is not None), "the collective")
     only = doubt_of("only-pytorch-report")
     most = doubt_of("most-outside")
@@ -282,7 +275,7 @@ def _named_by_framework(facts: Facts, stall: ObservedStall) -> Hypothesis | None
     ]
     is_late = {e.rank for e in came_late} == set(ranks)
     misses = "reports.framework-misses-late" if is_late else "reports.framework-misses"
-    life = [citation for rank in list(ranks)[:3] for citation in stall.alive[rank][:2]]
+    life = [citation for rank in list(ranks)[:3] for citation in stall.alive(rank)[:2]]
     own = [Line(e, say("reports.framework-own-timeout", rank=e.rank, what=e.what)) for e in came_late[:3]]
     return Hypothesis(
         headline_of(misses, who=who(facts.case, ranks), what=first.what, call=first.call, by=first.by),
@@ -356,11 +349,8 @@ def _nothing_outstanding(facts: Facts) -> Hypothesis | None:
     Only where they are few and no other group is known: their last call in another group would be finished as well.
     """
     signals = [e for e in facts.case.of(DumpSignal) if None not in (e.rank, e.last_enqueued, e.last_completed)]
-    idle = Ranks(
-        e.rank
-        for e in signals
-        if e.rank is not None and e.last_enqueued == e.last_completed and (e.last_completed or 0) >= 0
-    )
+    level = (e for e in signals if e.last_enqueued == e.last_completed and (e.last_completed or 0) >= 0)
+    idle = Ranks(e.rank for e in level if e.rank is not None)
     fired = Ranks(e.from_rank for e in signals if e.from_rank is not None and e.from_rank >= 0) - idle
     busy = Ranks(e.rank for e in signals if e.rank is not None) - idle
     if not idle or not fired or len(facts.case.groups) > 1 or len(idle) > max(1, len(busy)):

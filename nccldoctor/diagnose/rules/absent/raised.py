@@ -76,13 +76,10 @@ def _failed(facts: Facts, stall: ObservedStall, failures: Sequence[Failure], *, 
     citations: list[Citation] = [Line(e, ends.raised_by_record(e)) for f in failures[:4] for e in f.events]
     for rank in list(ranks)[:2]:
         own = facts.liveness.activity(rank)
-        citations += [
-            Line(e, say("ends.exited-by-record", rank=rank, code=e.exitcode), observer="launcher")
-            for e in own.exits[:1]
-        ]
+        citations += [Line(e, say("ends.exited-by-record", rank=rank, code=e.exitcode)) for e in own.exits[:1]]
         if own.lingering_stack is not None:
-            citations.append(Line(own.lingering_stack, ends.still_there(own.lingering_stack), observer=f"stack:{rank}"))
-        citations += stall.outside[rank]
+            citations.append(Line(own.lingering_stack, ends.still_there(own.lingering_stack)))
+        citations += stall.outside(rank)
     own_lines = [(f, facts.liveness.activity(r)) for f in failures for r in f.ranks]
     was_last = all(own.last_event in (*f.events, *own.own_exceptions) for f, own in own_lines)
     lost = show_lost_connections(facts, ranks) if was_last else []

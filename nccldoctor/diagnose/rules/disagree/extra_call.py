@@ -55,7 +55,7 @@ def _one_call_more(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         doubts.append(doubt_of("members-assumed"))
     says = "disagree.no-peer-called" if breaks else "disagree.called"
     entries = [Entry(row, say(says, rank=rank, call=describe_row(facts, row))) for rank, row, _ in extra[:3]]
-    before = stall.texts[call.key] if breaks else ""
+    before = stall.texts(call.key) if breaks else ""
     return Hypothesis(
         headline_of(
             "disagree.one-call-more",

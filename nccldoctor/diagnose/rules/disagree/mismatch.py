@@ -18,7 +18,6 @@ from nccldoctor.align.descriptions import describe, describe_row, in_group, stal
 from nccldoctor.align.divergence.departures import Way
 from nccldoctor.align.divergence.mismatches import Mismatch, call_frames, compare_calls, is_of_several_functions
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Citation, Entry, Line
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
@@ -45,9 +44,9 @@ def judge(facts: Facts, stall: ObservedStall, aspect: str) -> Hypothesis | None:
     elif aspect == "size" and size_complaints(facts):
         if (parted := stall.job.parted_tracebacks) is not None:
             return parted if parted.cause is CauseClass.SIZE_MISMATCH else None
-        hypothesis = _only_rank_without_dump(facts) or stall.job.differing_lines[aspect]
+        hypothesis = _only_rank_without_dump(facts) or stall.job.differing_lines(aspect)
     else:
-        hypothesis = stall.job.differing_lines[aspect]
+        hypothesis = stall.job.differing_lines(aspect)
     if hypothesis is not None or aspect != "op":
         return hypothesis
     parted = stall.job.parted_tracebacks
@@ -103,10 +102,7 @@ def _only_rank_without_dump(facts: Facts) -> Hypothesis | None:
         ):
             continue
         if compare_calls(case, group.index, min(numbers), rows) is None:
-            key, nobody = ("collective", group.index, min(numbers), 0), Ranks()
-            call = StuckCall(
-                key, group.index, min(numbers), Ranks(rows), nobody, nobody, nobody, nobody, row=min(rows.values())
-            )
+            call = facts.wait_graph.collective(group.index, min(numbers), Ranks(rows), min(rows.values()))
             what = describe(facts, call)
             shown = [
                 Entry(row, say("disagree.called-like-peers", rank=r, call=what)) for r, row in list(rows.items())[:3]
@@ -195,10 +191,7 @@ def _each_side(facts: Facts, found: Mismatch, stalled: Stalled, frames: Mapping[
 
 
 def _stalled(facts: Facts, found: Mismatch, row: int) -> Stalled:
-    key = ("collective", found.group, found.seq, 0)
-    call = facts.wait_graph.calls.get(key) or StuckCall(
-        key, found.group, found.seq, Ranks(found.rows), Ranks(), Ranks(), Ranks(), Ranks(), row=row
-    )
+    call = facts.wait_graph.collective(found.group, found.seq, Ranks(found.rows), row)
     made = stalled_of(facts, replace(call, row=row))
     assert made is not None
     recorded = Ranks(found.rows)  # a record of it is an entry

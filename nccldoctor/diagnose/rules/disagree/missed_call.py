@@ -110,12 +110,8 @@ def _first_pending(facts: Facts, found: Departure) -> StuckCall:
     fronts = (p for p in facts.progress.by_group_rank.values() if p.group == group)
     pending = [p for p in fronts if p.pending is not None and p.pending >= found.seq]
     seq = min((p.pending for p in pending if p.pending is not None), default=found.seq)
-    key = ("collective", group, seq, 0)
-    if key in facts.wait_graph.calls:
-        return facts.wait_graph.calls[key]
     row = next((p.row for p in pending if p.pending == seq and p.row >= 0), found.peer_row)
-    nobody = Ranks()
-    return StuckCall(key, group, seq, facts.case.groups[group].members, nobody, nobody, nobody, nobody, row=row)
+    return facts.wait_graph.collective(group, seq, facts.case.groups[group].members, row)
 
 
 def _left_own_order(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
@@ -134,12 +130,12 @@ def _left_own_order(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     citations: list[Citation] = [entry for item in breaks[:3] for entry in show_order_break(facts, item)]
     citations += [Line(e, say("disagree.skipped-batch", rank=e.rank)) for e in left_out[:2]]
     return Hypothesis(
-        headline_of("disagree.left-behind", who=who(facts.case, ranks), ranks=ranks, call=stall.texts[call.key]),
+        headline_of("disagree.left-behind", who=who(facts.case, ranks), ranks=ranks, call=stall.texts(call.key)),
         [*citations, Waiting(call)],
         () if len(ranks) == 1 else (doubt_of("several-at-once"),),
         ranks=ranks,
         call=call,
-        refuted_by=say("refuted.peer-recorded-it", ranks=ranks, call=stall.texts[call.key]),
+        refuted_by=say("refuted.peer-recorded-it", ranks=ranks, call=stall.texts(call.key)),
     )
 
 
@@ -288,7 +284,7 @@ def _left_the_loop(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         r for r in done if done[r].what == "epoch-end"
     }
     citations: list[Citation] = [Line(done[r], say("disagree.reported-end-of-loop", rank=r)) for r in ranks]
-    citations += [citation for rank in list(ranks)[:2] for citation in stall.outside[rank]]
+    citations += [citation for rank in list(ranks)[:2] for citation in stall.outside(rank)]
     return Hypothesis(
         headline_of("disagree.left-loop", who=who(facts.case, ranks), ranks=ranks, call=stall.what),
         [*citations, Waiting(stall.call)],

@@ -36,16 +36,10 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     if reordered:
         return _left_own_order(facts, stall, [b for b in reordered if b.issued_later] or reordered)
     odd, call, other = _against_majority(facts, stall)
-    calls = [stall.texts[call.key] for call in stall.calls]
-    who = ranks_phrase(odd)
+    calls = [stall.texts(call.key) for call in stall.calls]
+    first, second = stall.texts(other.key), stall.texts(call.key)
     return Hypothesis(
-        headline_of(
-            "disagree.deadlock",
-            rank=who,
-            first=stall.texts[other.key],
-            second=stall.texts[call.key],
-            peers="most other ranks",
-        )
+        headline_of("disagree.deadlock", rank=ranks_phrase(odd), first=first, second=second, peers="most other ranks")
         if odd
         else headline_of("disagree.orders-differ", calls=calls[:3]),
         [Waiting(call, 2) for call in stall.calls[:3]],
@@ -62,10 +56,8 @@ def _left_own_order(facts: Facts, stall: ObservedStall, breaks: Sequence[OrderBr
     first = breaks[0]
     citations: list[Citation] = [entry for item in breaks[:3] for entry in show_order_break(facts, item)]
     other = next((call for call in stall.calls if call.key != first.call.key and first.rank in call.inside), None)
-    due, instead = (
-        stall.texts[first.call.key],
-        stall.texts[other.key] if other is not None else describe_row(facts, first.row),
-    )
+    due = stall.texts(first.call.key)
+    instead = stall.texts(other.key) if other is not None else describe_row(facts, first.row)
     # A rank that stopped behind the one call may have skipped the other as well as put it off: it left its own order either way.
     is_shown = first.is_conclusive and (first.issued_later or first.surplus == 0)
     doubts: list[Doubt] = []

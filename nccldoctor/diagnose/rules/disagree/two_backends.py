@@ -42,7 +42,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
                 Line(waits[r], say("disagree.waited-at", rank=r, frame=own_place(waits[r]), code=waits[r].code[:80]))
                 for r in some
             ),
-            *(citation for rank in some[:2] for citation in stall.outside[rank]),
+            *(citation for rank in some[:2] for citation in stall.outside(rank)),
             Waiting(call),
         ],
         (doubt_of("reached-it-later", absent=absent, proven=odd == absent <= stall.proven_absent, odd=odd),),

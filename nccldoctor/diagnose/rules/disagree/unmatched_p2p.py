@@ -38,7 +38,10 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """
     if stall.kind is StallKind.HIDDEN:
         return _unrecorded(facts, stall)
-    one_ended = stall.one_ended if stall.kind is StallKind.CYCLE else ()
+    transfers = [call for call in stall.calls if call.pair is not None and stall.kind is StallKind.CYCLE]
+    # ends that are queued behind another call count only where no call of the stall lacks anybody
+    has_missing = any(call.missing for call in stall.calls)
+    one_ended = tuple(call for call in transfers if (call.missing if has_missing else call.queued))
     if not one_ended:
         return None
     breaks = [item for item in find_order_breaks(facts, one_ended) if item.call.pair is not None]

@@ -111,18 +111,12 @@ def _was_done_long_ago(facts: Facts, call: StuckCall) -> bool:
     """
     calls, rows = facts.case.calls, rows_at(facts.case, facts.progress, call.group, call.seq)
     done = [at for r in call.completed if r in rows and (at := int(calls.completed_ns[rows[r]])) > 0]
-    if not done or not all(_has_shared_calls(facts, call, r) for r in call.inside):
-        return False
     mine = [facts.sequences.rows(r) for r in call.inside]
+    shared = [(calls.completed_ns[m[facts.case.call_group[m] == call.group]] > 0).sum() for m in mine]
+    if not done or min(shared) < SHARED:
+        return False
     newest = min(max(int(calls.created_ns[m].max()), int(calls.completed_ns[m].max())) for m in mine)
     return newest - max(done) > STANDS_STILL
-
-
-def _has_shared_calls(facts: Facts, call: StuckCall, rank: int) -> bool:
-    """True when the rank finished enough calls with the others to compare its clock with theirs."""
-    rows = facts.sequences.rows(rank)
-    mine = rows[facts.case.call_group[rows] == call.group]
-    return int((facts.case.calls.completed_ns[mine] > 0).sum()) >= SHARED
 
 
 def _has_issued_more(facts: Facts, call: StuckCall, rank: int) -> bool:

@@ -45,7 +45,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     if left:
         ranks, suspects = left, Ranks()
     evidence: list[Citation] = [
-        Line(e, say("inside.board-error", board=_board(e), error=_what(e).rstrip(".")), observer=_observer(e))
+        Line(e, say("inside.board-error", board=_board(e), error=_what(e).rstrip(".")))
         for f in (named or found)[:4]
         for e in f.events[:3]
     ]
@@ -121,7 +121,3 @@ def _what(event: object) -> str:
         meaning = event.message.partition(": ")[0] if number else event.message  # behind it come the driver's own words
         return ", ".join(part for part in (number, meaning[:80].rstrip(" .")) if part)
     return str(getattr(event, "message", ""))[:80] or "a device error"
-
-
-def _observer(event: object) -> str:
-    return f"kernel:{event.host or ''}" if isinstance(event, GpuError) else ""

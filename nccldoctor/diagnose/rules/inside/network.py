@@ -52,10 +52,13 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     if _is_one_sided(facts, first):
         end = _common_peer(first.events)
         return None if end is None or stall.kind is StallKind.ABSENT else _lost_way_to_peer(facts, stall, first, end)
-    if not first.certain and stall.call is None and not _is_felt(facts, first):
+    # links that went down are felt where ranks of those hosts complain of their peers, as gloo does
+    went_down = any(isinstance(e, KernelEvent) and e.what == "link-down" for e in first.events)
+    is_felt = went_down and any(facts.liveness.activity(r).secondary_errors for r in first.suspects)
+    if not first.certain and stall.call is None and not is_felt:
         return None
     ports = [e for e in first.events if (isinstance(e, IbError) and e.is_of_own_end) or isinstance(e, KernelEvent)]
-    evidence: list[Citation] = [Line(e, _says(e), observer=_observer(e)) for e in first.events[:6]]
+    evidence: list[Citation] = [Line(e, _says(e)) for e in first.events[:6]]
     others = [e for e in facts.case.of(NcclError) if e.rank not in first.ranks]
     evidence += [Line(e, say("inside.nccl-error", rank=e.rank, code=e.code)) for e in others[:2]]
     evidence.append(Waiting(stall.call))
@@ -70,12 +73,6 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         suspects=first.suspects,
         call=stall.call,
     )
-
-
-def _is_felt(facts: Facts, failure: Failure) -> bool:
-    """True where links went down and ranks of those hosts complain of their peers, as gloo does."""
-    links = [e for e in failure.events if isinstance(e, KernelEvent) and e.what == "link-down"]
-    return bool(links) and any(facts.liveness.activity(r).secondary_errors for r in failure.suspects)
 
 
 def _failed_end(facts: Facts, stall: ObservedStall, failure: Failure, ports: Sequence[Event]) -> Headline:
@@ -184,9 +181,3 @@ def _error_alone(event: Event) -> str:
 def _says(event: Event) -> str:
     named = f"rank {event.rank}" if event.rank is not None else (event.host or "a host")
     return say("inside.network-error", who=named, error=_what(event).rstrip("."))
-
-
-def _observer(event: Event) -> str:
-    if isinstance(event, KernelEvent):
-        return f"kernel:{event.host or ''}"
-    return f"port:{event.rank}" if isinstance(event, IbError) and event.is_of_own_end else ""

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import StallKind
+from nccldoctor.align.unrecorded_waits import has_hidden_transfers
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Citation, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
@@ -59,7 +60,7 @@ def _doubts(facts: Facts, stall: ObservedStall, call: StuckCall, whole: bool) ->
         yield doubt_of("some-passed", passed=call.completed)
     if group.learned == "listed" and len(facts.case.world) == 2:
         yield doubt_of("may-be-two-of-many")
-    if is_silent and (facts.liveness.logged or stall.can_hide_transfers):  # no watchdog wrote them
+    if is_silent and (facts.liveness.logged or has_hidden_transfers(facts.case)):  # no watchdog wrote them
         yield doubt_of("may-end")
     if _is_one_of_several(facts, call):
         yield doubt_of("order-of-timeouts")

@@ -91,8 +91,7 @@ def _waits_at_store(facts: Facts) -> Hypothesis | None:
         return None
     # a bar that may count steps: not one that loads data, for the others may wait for the rank that draws it
     bars = (e.place for e in facts.case.of(Progress) if e.counts != "work")
-    last = waiting[-1].place
-    if any(bar.source == last.source and (bar.line or 0) > (last.line or 0) for bar in bars):
+    if any(bar.is_below(waiting[-1].place) for bar in bars):
         return None
     named = say("setup.not-joined", who=who(facts.case, absent)) if absent else ""
     return Hypothesis(
@@ -227,7 +226,7 @@ def _first_call(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         return None
     if any(e.rank in call.inside and e.numel_in is None for e in facts.case.of(CollectiveTimeout)):
         return None
-    if stall.mismatch is not None or any(stall.job.differing_lines[aspect] for aspect in ("op", "size", "dtype")):
+    if stall.mismatch is not None or any(stall.job.differing_lines(aspect) for aspect in ("op", "size", "dtype")):
         return None  # calls that differ can't complete, whatever was connected
     return Hypothesis(
         headline_of("setup.first-collective", inside=call.inside),
@@ -245,13 +244,13 @@ def _later_group(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     ``new_group``, and rank 7 saves a checkpoint.
     """
     making = stall.job.making_group
-    ends = stall.kind in (StallKind.ABSENT, StallKind.HIDDEN) and all(making[r] is not None for r in stall.ranks)
+    ends = stall.kind in (StallKind.ABSENT, StallKind.HIDDEN) and all(making(r) is not None for r in stall.ranks)
     lines = (
         stall.kind in (StallKind.NOTHING, StallKind.CRASH) and not facts.progress.recorded_ranks and not facts.failures
     )
     if not (ends or lines):
         return None
-    inside = {r: e for r in facts.case.world if (e := making[r]) is not None}
+    inside = {r: e for r in facts.case.world if (e := making(r)) is not None}
     outside = facts.case.world - inside
     if not inside or not outside:
         return None

@@ -27,7 +27,7 @@ from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.phrases.doing import ongoing
 from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
-from nccldoctor.diagnose.phrases.who import who
+from nccldoctor.diagnose.phrases.who import ongoing, who
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.absence import WORK, are_only_ones_left
 from nccldoctor.events import CollectiveTimeout, Event, ExceptionRaised, Heartbeat, Phase, Progress
