@@ -17,7 +17,6 @@ from nccldoctor.align.health.proof import Health, observe_health
 from nccldoctor.align.stalls import Stall
 from nccldoctor.diagnose.citations import Citation, Line, is_cited
 from nccldoctor.diagnose.hypothesis import Hypothesis
-from nccldoctor.diagnose.phrases.doing import was
 from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
 from nccldoctor.diagnose.phrases.who import was, who
 from nccldoctor.diagnose.signs import (
@@ -33,8 +32,7 @@ from nccldoctor.diagnose.signs.framework_reports import open_reports
 from nccldoctor.diagnose.signs.log_endings import is_end_of_log
 from nccldoctor.diagnose.signs.watchdog_diffs import from_lines
 from nccldoctor.events import Absence, Event, ExceptionRaised
-from nccldoctor.identify.nccl_counters import NcclCounters
-from nccldoctor.model import Confidence, Doubt, Stalled
+from nccldoctor.model import Stalled
 from nccldoctor.model.ranks import Ranks
 
 

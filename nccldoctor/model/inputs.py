@@ -179,7 +179,8 @@ class Gap(Struct, frozen=True):
     contradicts its own name, or holds values that no release writes: a high confidence must stand without it. ``looks_like`` names
     the format of a file that is recognised and not understood. ``holes`` is true where lines or calls are missing between others: what is
     left shows no order. ``of_worlds`` is true where ranks of several worlds share their numbers; ``apart`` too where they were separated.
-    ``beside`` is true of another job that ran on the same hosts at the same time: no attempt of this one.
+    ``beside`` is true of another job that ran on the same hosts at the same time: no attempt of this one. ``in_folders`` is true where
+    folders tell it apart.
     """
 
     what: str
@@ -193,6 +194,7 @@ class Gap(Struct, frozen=True):
     holes: bool = False
     of_worlds: bool = False
     beside: bool = False
+    in_folders: bool = False
 
     @property
     def is_of_other_run(self) -> bool:

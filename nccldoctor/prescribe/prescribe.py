@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from nccldoctor.align.facts import Facts
+from nccldoctor.align.health.proof import observe_health
 from nccldoctor.attempts import Attempts, Broken
 from nccldoctor.model import Action, Avoid, CauseClass, Condition, Confidence, Finding, RemedyAdvice
 from nccldoctor.model.steps import UNKNOWN_END, JobEnd
@@ -85,7 +86,7 @@ def prescribe(findings: tuple[Finding, ...], facts: Facts, catalogue: Catalogue)
     contexts = [Context(finding, survey, findings) for finding in findings[:FINDINGS_READ]]
     judgements = judge_settings(survey, case.torch, case.nccl)
     attempts = Attempts()
-    shown = _worth_showing(_fits(contexts, catalogue, attempts))
+    shown = [] if _is_quiet(findings, survey) else _worth_showing(_fits(contexts, catalogue, attempts))
     end = job_end(case, findings[0]) if findings else UNKNOWN_END
     return Prescription(
         tuple(_advice(fit, findings, survey) for fit in shown),
@@ -95,6 +96,17 @@ def prescribe(findings: tuple[Finding, ...], facts: Facts, catalogue: Catalogue)
         end,
         attempts.broken,
     )
+
+
+def _is_quiet(findings: tuple[Finding, ...], survey: Survey) -> bool:
+    """True of an open verdict without a call where no rank complains, fails or was looked into.
+
+    Such a job may well be healthy.
+    """
+    facts = survey.facts
+    is_told = facts.liveness.first_alarm or facts.failures or survey.stacks
+    is_open = any(f.cause is CauseClass.UNDETERMINED and f.stalled is None for f in findings[:1])
+    return is_open and not is_told and not observe_health(facts).troubles
 
 
 def _action(findings: tuple[Finding, ...], survey: Survey, end: JobEnd, shown: list[Fit]) -> Action:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from random import Random
 
+from damage.kinds.folders import rank_in
 from damage.kinds.registry import Files, NotApplicable, is_dump
 from properties import stamps
 from properties.jobs import Job
@@ -27,7 +28,7 @@ def pairs(rng: Random, job: Job) -> Iterator[Pair]:
     files: Files = dict(job.files)
     for number in drawn:
         path = rng.choice(job.logs)
-        files[path] = _with(rng, files[path], WARNINGS[number], job)
+        files[path] = _with(rng, files[path], WARNINGS[number], job, _rank_of(job, path))
     yield Pair(f"warnings {', '.join(map(str, sorted(drawn)))}", files, job.truth)
     with suppress(NotApplicable):
         if any(is_dump(content) for content in job.files.values()) or len(job.logs) != len(job.files):
@@ -37,8 +38,17 @@ def pairs(rng: Random, job: Job) -> Iterator[Pair]:
         yield Pair("looked at while it runs", {p: stamps.until(c, now) for p, c in files.items()}, job.truth)
 
 
-def _with(rng: Random, text: bytes, warning: str, job: Job) -> bytes:
-    """The text with a line more, which begins as its neighbour does, at the neighbour's time."""
+def _rank_of(job: Job, path: str) -> int | None:
+    """The rank that alone writes a file, by its name, or by torchrun's folders of a host; None where nobody knows."""
+    local = re.search(r"attempt_\d+/(\d+)/", path)
+    if local is None:
+        return rank_in(path)
+    hosts = [ranks for host, ranks in job.hosts.items() if host in path.split("/") or len(job.hosts) == 1]
+    return hosts[0][int(local[1])] if len(hosts) == 1 and int(local[1]) < len(hosts[0]) else None
+
+
+def _with(rng: Random, text: bytes, warning: str, job: Job, alone: int | None) -> bytes:
+    """The text with a line more, which begins as its neighbour does, at the neighbour's time. ``alone`` is the rank that writes it."""
     lines = text.splitlines(keepends=True)
     at = rng.randrange(len(lines) + 1)
     times = stamps.dated(b"".join(lines[:at])) or stamps.dated(text)
@@ -47,6 +57,7 @@ def _with(rng: Random, text: bytes, warning: str, job: Job) -> bytes:
     near = lines[max(0, at - 1)] if lines else b""
     if own := re.search(rb"\[rank(\d+)\]:", near):
         rank = int(own[1])
+    rank = rank if alone is None else alone
     row = warning.format(
         r=rank,
         l=rank % 8,

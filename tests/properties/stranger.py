@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import timedelta
@@ -17,8 +18,15 @@ from staged import jobs as staged
 EARLIER = {
     "of yesterday": ("yesterday", timedelta(hours=26)),
     "of the attempt before": ("attempt_0", timedelta(minutes=6)),
-    "of another job": ("job-40777", timedelta(hours=3)),
+    "of another job": ("job-40777", timedelta(hours=3, minutes=10)),
 }
+
+
+_COUNT = re.compile(r"attempt_(\d+)/")
+
+
+def _next(hit: re.Match[str]) -> str:
+    return f"attempt_{int(hit[1]) + 1}/"
 
 
 def pairs(rng: Random, job: Job) -> Iterator[Pair]:
@@ -33,7 +41,12 @@ def pairs(rng: Random, job: Job) -> Iterator[Pair]:
             folder, before = EARLIER[how]
             files: Files = dict(job.files)
             if folder == "attempt_0":
-                files = {f"attempt_1/{path.replace('attempt_0/', '')}": content for path, content in files.items()}
+                counted = next((path for path in files if "attempt_0/" in path), None)
+                if counted:  # the launcher's own folders count on
+                    folder = counted.partition("attempt_0/")[0] + folder
+                    files = {_COUNT.sub(_next, path): content for path, content in files.items()}
+                else:
+                    files = {f"attempt_1/{path}": content for path, content in files.items()}
             stranger = stamps.moved(text, (begin - before - end).total_seconds())
             yield Pair(f"a log {how}: {about}", files | {f"{folder}/{name}": stranger}, job.truth)
 

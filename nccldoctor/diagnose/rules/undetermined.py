@@ -50,7 +50,7 @@ from nccldoctor.events import (
     Version,
     WorkStatus,
 )
-from nccldoctor.model import CauseClass, Confidence, Doubt, Evidence, Place, SourceKind, Stalled
+from nccldoctor.model import CauseClass, Evidence, Place, SourceKind, Stalled
 from nccldoctor.model.ranks import Ranks, ranks_by
 from nccldoctor.model.stack_frames import innermost
 from nccldoctor.parsers.event_details import is_gloo_timeout

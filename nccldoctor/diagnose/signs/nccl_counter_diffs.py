@@ -25,7 +25,7 @@ from nccldoctor.diagnose.phrases.sides import each_side
 from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.events import CollCall, CollectiveMismatch, CommInit
 from nccldoctor.identify.nccl_counters import UNEVEN, NcclCounters, calls_by_communicator
-from nccldoctor.model import Confidence, Doubt, Stalled
+from nccldoctor.model import Stalled
 from nccldoctor.model.ranks import Ranks, ranks_by
 from nccldoctor.words.names import dtype_name
 

@@ -13,8 +13,7 @@ from nccldoctor.align.exits import SLACK
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import Stall
 from nccldoctor.align.unrecorded_waits import has_hidden_transfers
-from nccldoctor.diagnose.phrases.say import doubt_of, say
-from nccldoctor.diagnose.signs.still_running import has_hidden_transfers
+from nccldoctor.diagnose.phrases.say import doubt_of
 from nccldoctor.diagnose.signs.where_ranks_stand import show_asked_in_vain
 from nccldoctor.events import ExceptionRaised, OutOfMemory, Phase, ProcessExit, Progress, SchedulerEvent, TearDown
 from nccldoctor.model import Doubt

@@ -20,7 +20,7 @@ from nccldoctor.diagnose.phrases.sides import MOST
 from nccldoctor.diagnose.signs.recorded_diffs import size_complaints
 from nccldoctor.diagnose.signs.silence import has_connection_broken_first
 from nccldoctor.events import ExceptionRaised
-from nccldoctor.model import CauseClass, Confidence, Doubt
+from nccldoctor.model import CauseClass
 from nccldoctor.model.ranks import Ranks, ranks_by
 from nccldoctor.model.stack_frames import innermost, is_later_line
 from nccldoctor.parsers.event_details import can_end_early, has_group, is_call_of_all_ranks

@@ -17,7 +17,7 @@ from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
 from nccldoctor.diagnose.phrases.sides import each_side, sized_sides
 from nccldoctor.diagnose.signs.nccl_counter_diffs import from_counts
 from nccldoctor.events import CollectiveMismatch, CollectiveTimeout, Event, FrAnalysis
-from nccldoctor.model import CauseClass, Confidence, Doubt, Stalled
+from nccldoctor.model import CauseClass, Stalled
 from nccldoctor.model.ranks import Ranks, ranks_by
 from nccldoctor.words.names import call_title, op_name
 from nccldoctor.words.sanitize import line

@@ -1,7 +1,7 @@
 """Keeps only the newest attempt of a job: each start by its launcher is an attempt of its own.
 
-Attempts are told apart by the folders of torchrun (``attempt_1``), by restart lines in a launcher's or a merged log, by an agent of
-torchrun that had closed all of its workers and closes others, and else (a
+Folders of torchrun (``attempt_1``) were told apart before. Here attempts are told apart by restart lines in a launcher's or a merged log,
+by an agent of torchrun that had closed all of its workers and closes others, and else (a
 requeue that goes on in the same file, a loop around the launcher, folders of several runs) by the ranks themselves: a rank that ended
 or gave up, and then starts again or is back at an earlier step, is a new process. Example: rank 3 gives up at step 900 and prints
 step 800 a minute later: the second attempt resumed from the checkpoint of step 800.
@@ -17,7 +17,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from nccldoctor.discover.filename_hints import run_id
 from nccldoctor.events import (
     CallTimeout,
     CommInit,
@@ -35,8 +34,11 @@ from nccldoctor.events import (
 )
 from nccldoctor.identify.case import Case
 from nccldoctor.identify.runs.host_clocks import without_foreign_times
-from nccldoctor.model import Gap, Source, SourceKind
+from nccldoctor.model import Gap, SourceKind
 from nccldoctor.model.ranks import Ranks
+
+EARLIER = "earlier attempts of the job"
+"""What a gap calls them."""
 
 PAUSE = 10.0
 """Seconds between the end of an attempt and the first line of the next; clocks of hosts differ by less."""
@@ -51,27 +53,25 @@ BREAK = 60.0
 def newest_attempt(case: Case) -> Case:
     """The case with only the events of its newest attempt; what was left out is a Gap."""
     case = without_foreign_times(case)
-    sources = {s.id: s for s in case.sources}
-    last = _last_attempts(case.sources)
     starts = _attempt_starts(case)
     begins = {source: lines[-1] for source, lines in starts.items()}
-    keep = [i for i, e in enumerate(case.events) if _is_in_last_attempt(e, sources, last, begins)]
+    keep = _begun(case, begins)
     is_unseen = any(begins.values()) and not any(_is_of_job(case.events[i]) for i in keep)
     if is_unseen:  # the log ends where the launcher starts the job again
         begins = {source: lines[-2] if lines[1:] else 0 for source, lines in starts.items()}
-        keep = [i for i, e in enumerate(case.events) if _is_in_last_attempt(e, sources, last, begins)]
+        keep = _begun(case, begins)
     timed = [(at, at, case.events[i]) for i in keep if not math.isnan(at := float(case.seconds[i]))]
     ended = _last_end(sorted(timed, key=lambda row: row[0]), PAUSE), _restarted_at(case, keep, begins)
     numbered, keep = keep, _after(case, keep, max((at for at in ended if at is not None), default=math.nan))
     left_out = len(case.events) - len(keep)
     why = "the launcher started it, and none of its lines is here: the one before is diagnosed"
     unseen = [Gap("newest attempt of the job", why, apart=True)] if is_unseen else []
-    has_others = left_out or any(gap.is_of_other_run for gap in case.gaps)
+    has_others = left_out or any(gap.is_of_other_run and not gap.in_folders for gap in case.gaps)
     undated = _undated_gaps(case, keep, begins) if has_others else []
     if not left_out:
         return replace(case, gaps=(*case.gaps, *unseen, *undated))
     why = f"{left_out} events left out, because only the newest attempt is diagnosed"
-    gap = Gap("earlier attempts of the job", why, apart=True)
+    gap = Gap(EARLIER, why, apart=True)
     events = Events(case.events[i] for i in keep)
     gone = _emptied_gaps(case, numbered, keep)
     return replace(case, events=events, seconds=case.seconds[keep], gaps=(*case.gaps, gap, *unseen, *undated, *gone))
@@ -112,16 +112,6 @@ def _undated_gaps(case: Case, keep: Sequence[int], begins: Mapping[int, int]) ->
         and not begins.get(s.id)
         and s.kind in (SourceKind.LOG, SourceKind.KERNEL_LOG)
     ]
-
-
-def _last_attempts(sources: Iterable[Source]) -> dict[str | None, int]:
-    """The newest attempt of each run of a launcher, by run id."""
-    last: dict[str | None, int] = {}
-    for source in sources:
-        if source.attempt is not None:
-            run = run_id(source.path)
-            last[run] = max(source.attempt, last.get(run, 0))
-    return last
 
 
 def _attempt_starts(case: Case) -> dict[int, list[int]]:
@@ -292,10 +282,6 @@ def _is_start(event: Event) -> bool:
     return isinstance(event, Phase) and event.what == "starting"
 
 
-def _is_in_last_attempt(
-    event: Event, sources: Mapping[int, Source], last: Mapping[str | None, int], begins: Mapping[int, int]
-) -> bool:
-    source = sources[event.place.source]
-    if source.attempt is not None:
-        return source.attempt == last[run_id(source.path)]
-    return (event.place.line or 0) >= begins.get(event.place.source, 0)
+def _begun(case: Case, begins: Mapping[int, int]) -> list[int]:
+    """The events from the line on with which the newest attempt begins in their file."""
+    return [i for i, e in enumerate(case.events) if (e.place.line or 0) >= begins.get(e.place.source, 0)]

@@ -12,18 +12,21 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
+from itertools import accumulate
 from os.path import commonprefix
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from nccldoctor.discover.filename_hints import run_id
-from nccldoctor.events import CallTimeout, CommInit, Events, ProcessExit, Progress, Setting, TearDown, WorkStatus
-from nccldoctor.identify.event_times import QUARTER, event_seconds, year_of
+from nccldoctor.events import CallTimeout, CommInit, Event, Events, ProcessExit, Progress, Setting, TearDown, WorkStatus
+from nccldoctor.events.base import Writer
+from nccldoctor.identify.event_times import FARTHEST, NEAR, QUARTER, event_seconds, year_of
 from nccldoctor.identify.runs.appended_jobs import newest_job_of_each_file
 from nccldoctor.identify.runs.copied_dumps import without_copied_dumps
 from nccldoctor.identify.runs.earlier_sruns import without_earlier_sruns
 from nccldoctor.identify.runs.other_steps import without_other_steps
+from nccldoctor.identify.runs.restarts import EARLIER
 from nccldoctor.identify.runs.separate_dumps import (
     FAR,
     TWICE,
@@ -42,6 +45,9 @@ from nccldoctor.parsers.base import Parsed
 PAUSE = 60.0
 """Seconds between two runs of the same ranks."""
 
+LONG = 3600.0
+"""Seconds from a failed run to the next, behind which no rank of it still waits for a timeout."""
+
 _LOOKED_AT = 256
 """Files of a run with whose names that of another file is compared."""
 
@@ -50,8 +56,27 @@ _NO_DIGITS = str.maketrans("", "", "0123456789")
 
 def one_job(read: Ingested) -> Ingested:
     """What was read, without the files of other runs; what was left out is a Gap."""
-    newest = newest_job_of_each_file(without_copied_dumps(read))
+    newest = newest_job_of_each_file(without_copied_dumps(_of_last_folders(read)))
     return without_other_steps(without_earlier_sruns(_one_of_logs(_one_of_dumps(newest))))
+
+
+def _of_last_folders(read: Ingested) -> Ingested:
+    """What was read, without the files of earlier attempts, as the folders of each run of a launcher count them."""
+    last: dict[str | None, int] = {}
+    for one in read.parsed:
+        if one.source.attempt is not None:
+            run = run_id(one.source.path)
+            last[run] = max(one.source.attempt, last.get(run, 0))
+    old = [
+        one
+        for one in read.parsed
+        if one.source.attempt is not None and one.source.attempt < last[run_id(one.source.path)]
+    ]
+    if not old:
+        return read
+    events = sum(len(one.events) for one in old)
+    why = f"{events} events left out, because only the newest attempt is diagnosed"
+    return without_sources(read, {one.source.id for one in old}, [Gap(EARLIER, why, apart=True)])
 
 
 def _one_of_dumps(read: Ingested) -> Ingested:
@@ -127,21 +152,25 @@ def _why_dumps(run: Recorded, main: Recorded) -> str:
 class _Unit(Struct):
     """What the lines of one folder, or of one file, say of their job.
 
-    ``sizes`` are world sizes as printed. ``numbers`` maps (rank, kind of number) to the lowest and highest step or sequence
-    number, ``steps`` (rank, words of the line, step) to the time of the first such line, and ``pids`` (rank, who says so) to
-    its processes. ``ended`` ranks gave up or were torn down, ``troubled`` is true where something went wrong. ``first`` and
-    ``last`` are times in seconds.
+    ``sizes`` are world sizes as printed, ``comms`` those of communicators. ``numbers`` maps (rank, kind of number) to the lowest and
+    highest step or sequence number, ``steps`` (rank, words of the line, step) to the time of the first such line, and ``pids`` (rank, who
+    says so) to its processes. ``ended`` ranks gave up or were torn down, ``troubled`` is true where something went wrong, ``alive`` where
+    ranks worked or ran into a timeout. ``first`` and ``last`` are times in seconds. ``writers`` are the ranks that wrote its lines, or for
+    which its files are named.
     """
 
     run: str | None = None
     sources: list[Source] = []
     sizes: set[str] = set()
+    comms: set[int] = set()
     numbers: dict[tuple[int, str], tuple[int, int]] = {}
     steps: dict[tuple[int, str, int], float] = {}
     hosts: dict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
     pids: dict[tuple[int, str], set[int]] = field(default_factory=lambda: defaultdict(set))
     ended: set[int] = set()
+    writers: set[int] = set()
     troubled: bool = False
+    alive: bool = False
     first: float = math.inf
     last: float = -math.inf
 
@@ -155,11 +184,6 @@ class _Unit(Struct):
         """All ranks that the lines name."""
         return self.placed_ranks | self.hosts.keys() | self.ended | {rank for rank, _ in self.pids}
 
-    @property
-    def attempt(self) -> int | None:
-        """The attempt that its folders name."""
-        return max((s.attempt for s in self.sources if s.attempt is not None), default=None)
-
     def add_number(self, rank: int, what: str, number: int) -> None:
         """Add a number of a rank."""
         low, high = self.numbers.get((rank, what), (number, number))
@@ -168,8 +192,9 @@ class _Unit(Struct):
     def join(self, other: _Unit) -> None:
         """Add what other files of the same run say."""
         self.run = self.run or other.run
-        self.sources = [*self.sources, *other.sources]
+        self.sources += other.sources
         self.sizes |= other.sizes
+        self.comms |= other.comms
         for (rank, what), ends in other.numbers.items():
             for number in ends:
                 self.add_number(rank, what, number)
@@ -179,7 +204,9 @@ class _Unit(Struct):
         for key, pids in other.pids.items():
             self.pids[key] |= pids
         self.ended |= other.ended
+        self.writers |= other.writers
         self.troubled |= other.troubled
+        self.alive |= other.alive
         self.first, self.last = min(self.first, other.first), max(self.last, other.last)
 
 
@@ -211,8 +238,6 @@ class _Run(Struct):
 
     def can_hold(self, unit: _Unit) -> bool:
         """True when nothing shows that the unit is of another run."""
-        if all(_are_attempts(unit, other) for other in self.units):
-            return True
         if unit.sizes and any(not unit.sizes & sizes for sizes in self.sizes):
             return False
         return not (unit.run and self.ids - {unit.run}) and not any(
@@ -231,7 +256,18 @@ def _one_of_logs(read: Ingested) -> Ingested:
         and len({run_id(one.source.path) for one in read.parsed} - {None}) < 2
     ):
         return read
-    runs = _runs(_units(read))
+    units = _units(read)
+    old = _earlier(units)
+    if old:
+        gone = {source.id: source.path for unit in old for source in unit.sources}
+        gap = _gap([*gone.values()], "its lines end long before all others begin")
+        rest = without_sources(read, gone, ())
+        folders = (
+            {path.rpartition("/")[0] for path in paths}
+            for paths in (gone.values(), (one.source.path for one in rest.parsed))
+        )
+        return replace(rest, gaps=(*rest.gaps, replace(gap, in_folders=not set.intersection(*folders))))
+    runs = _runs(units)
     if len(runs) < 2:
         return read
     dumped = {dump.source for dump in read.batch.dumps}
@@ -243,6 +279,55 @@ def _one_of_logs(read: Ingested) -> Ingested:
         why = "not all of its lines have a time, so it may be newer than the diagnosed run"
         gaps = [replace(gap, why=why, lost=True) for gap in gaps]
     return without_sources(read, left_out, gaps)
+
+
+def _earlier(units: Sequence[_Unit]) -> list[_Unit]:
+    """The units of failed runs that were over long before the first line of all others.
+
+    Ends of processes and words of the scheduler may come long after a hang: only ranks that work or wait are of a later run.
+    """
+    dated = sorted((unit for unit in units if math.isfinite(unit.last)), key=lambda unit: unit.first)
+    ends = [*accumulate((unit.last for unit in dated), max)]
+    undated = [unit for unit in units if not math.isfinite(unit.last)]
+    for at in range(len(dated) - 1, 0, -1):
+        old, pause = dated[:at], dated[at].first - ends[at - 1]
+        if pause > LONG and any(unit.troubled for unit in old) and _is_over(old, [*dated[at:], *undated], pause):
+            return old
+    return []
+
+
+def _is_over(old: Sequence[_Unit], new: Sequence[_Unit], pause: float) -> bool:
+    """True where units before a pause are of another job, or ranks work or wait behind it.
+
+    Another job has another size, or far different steps or calls. Where the ranks are others, zones of two hosts may explain the pause:
+    then both end at once, by the zones.
+    """
+    ours, theirs = map(_summed, (old, new))
+    if ours.comms and theirs.comms and max(ours.comms) != max(theirs.comms):
+        return True
+    spans = [_spans(unit) for unit in (ours, theirs)]
+    both = [(spans[0][what], spans[1][what]) for what in spans[0].keys() & spans[1].keys()]
+    if any(low > most + FAR or least > high + FAR for (low, high), (least, most) in both):
+        return True
+    is_known = bool(ours.writers) and ours.writers <= theirs.writers
+    apart = (theirs.last - ours.last) % (2 * QUARTER)
+    return theirs.alive and (is_known or pause > FARTHEST + LONG or NEAR < apart < 2 * QUARTER - NEAR)
+
+
+def _spans(unit: _Unit) -> dict[str, tuple[int, int]]:
+    """The lowest and the highest step of all ranks, and number of a call of the default group."""
+    out = _Unit()
+    for (_, what), ends in unit.numbers.items():
+        for number in ends if what == "step" or "default_pg" in what else ():
+            out.add_number(0, what, number)
+    return {what: ends for (_, what), ends in out.numbers.items()}
+
+
+def _summed(units: Sequence[_Unit]) -> _Unit:
+    whole = _Unit()
+    for unit in units:
+        whole.join(unit)
+    return whole
 
 
 def _runs(units: Iterable[_Unit]) -> list[_Run]:
@@ -292,14 +377,12 @@ def _units(read: Ingested) -> list[_Unit]:
         unit = families[run or (family if folder == one.source.path else folder)][family]
         unit.run = run
         unit.sources.append(one.source)
+        if one.source.kind is SourceKind.LOG and one.source.rank is not None and one.source.local_rank is None:
+            unit.writers.add(one.source.rank)
         _read_lines(unit, one, no_dumps, year)
-    out = []
+    out: list[_Unit] = []
     for of_folder in families.values():
-        for of_run in _runs(of_folder.values()):
-            whole = of_run.units[0]
-            for unit in of_run.units[1:]:
-                whole.join(unit)
-            out.append(whole)
+        out += [_summed(run.units) for run in _runs(of_folder.values())]
     return out
 
 
@@ -316,11 +399,14 @@ def _read_lines(unit: _Unit, one: Parsed, no_dumps: Batch, year: int) -> None:
         return
     own = one.source.rank if one.source.local_rank is None else None
     events = Events(one.events)
+    unit.comms |= {e.nranks for e in events.of_kind(CommInit) if e.nranks}
+    unit.writers |= {e.rank for e in events if e.rank is not None and e.written_by is Writer.RANK}
     dated = events if one.source.kind is SourceKind.LOG else Events()
     seconds = event_seconds(dated, no_dumps, (), year).tolist()
     times = [at for at in seconds if not math.isnan(at)]
     unit.first, unit.last = min([unit.first, *times]), max([unit.last, *times])
     unit.troubled |= any(event.is_complaint or event.is_trouble for event in dated)
+    unit.alive |= any(event.time is not None and _is_of_run(event) for event in dated)
     for event in events:
         if event.rank is not None and event.host:
             unit.hosts[event.rank].add(short_host(event.host))
@@ -344,10 +430,16 @@ def _read_lines(unit: _Unit, one: Parsed, no_dumps: Batch, year: int) -> None:
             unit.add_number(rank, "step", event.step)
 
 
+def _is_of_run(event: Event) -> bool:
+    """True of what ranks do and suffer while their job runs: whoever ends a job that hangs comes later."""
+    if isinstance(event, CallTimeout | WorkStatus):
+        return True
+    is_own = (isinstance(event, ProcessExit) and event.exitcode) or event.written_by is Writer.RANK
+    return bool(is_own) and event.consequence is None and not event.is_stop_by_person
+
+
 def _is_of_another_job(one: _Unit, other: _Unit) -> bool:
-    """True when two units are of different jobs, or of runs that no folder numbers as attempts."""
-    if _are_attempts(one, other):
-        return False
+    """True when two units are of different jobs, or of different runs of one."""
     if (one.sizes and other.sizes and not one.sizes & other.sizes) or (one.run and other.run and one.run != other.run):
         return True
     if _is_earlier(other, one) or any(is_apart(one, other) for is_apart in (_is_earlier, *_ANY_TIME)):
@@ -358,11 +450,6 @@ def _is_of_another_job(one: _Unit, other: _Unit) -> bool:
         return True
     both = [(one.numbers[key], other.numbers[key]) for key in one.numbers.keys() & other.numbers.keys()]
     return any(low > most + FAR or least > high + FAR for (low, high), (least, most) in both)
-
-
-def _are_attempts(one: _Unit, other: _Unit) -> bool:
-    """True of different attempts of one run, as its launcher's folders count them. Only the newest is diagnosed later."""
-    return one.run == other.run and None not in (one.attempt, other.attempt) and one.attempt != other.attempt
 
 
 def _is_earlier(one: _Unit, other: _Unit) -> bool:

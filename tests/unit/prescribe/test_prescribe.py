@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from builders.remedies import fixtures_conditions
 from builders.remedies.advice import BOTH, BUSY, CATALOGUE, LOADER, ask, event, kernel, raised, stalled
 from msgspec.structs import replace
 
+import nccldoctor
 from nccldoctor.events import (
     GpuError,
     HeartbeatStuck,
@@ -20,7 +23,7 @@ from nccldoctor.events import (
     SchedulerEvent,
     StoreError,
 )
-from nccldoctor.model import SourceKind, Stalled
+from nccldoctor.model import CauseClass, SourceKind, Stalled
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.prescribe.prescribe import GUESSES, SHOWN, placeholder_values
 
@@ -443,3 +446,17 @@ def test_the_name_of_a_users_function_makes_a_guess_and_a_library_inside_it_a_ca
     inside = "_legacy_save (/opt/venv/lib/python3.11/site-packages/torch/serialization.py:900)"
     shown = ask(fixtures_conditions.case([fixtures_conditions.stack(5, inside, own)]), fixtures_conditions.finding())
     assert (shown.remedies[0].id, shown.remedies[0].fit) == ("checkpoint-save-slow", "strong")
+
+
+def test_a_warning_alone_brings_no_remedy(tmp_path: Path) -> None:
+    """Nobody complains, fails or waits: the job may be healthy, and merely run."""
+    warning = (
+        "[rank1]:[W202 03:00:05.112233445 ProcessGroupNCCL.cpp:4115] [PG ID 0 PG GUID 0 Rank 1]  using GPU 1 to perform barrier as devices "
+        "used by this process are currently unknown. This can potentially cause a hang if this rank to GPU mapping is incorrect. Specify "
+        "device_ids in barrier() to force use of a particular device, or call init_process_group() with a device_id.\n"
+    )
+    step = "[rank{r}]: 2026-02-02 03:00:0{s},000 | INFO | trainer | step {s}/500\n"
+    (tmp_path / "job.log").write_text("".join(step.format(r=r, s=s) for s in range(1, 5) for r in range(4)) + warning)
+    found = nccldoctor.analyze(tmp_path)
+    assert found.verdict.cause is CauseClass.UNDETERMINED
+    assert not found.diagnosis.remedies

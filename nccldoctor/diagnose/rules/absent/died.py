@@ -133,7 +133,9 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         and call is not None
         and (facts.case.groups[call.group].learned == "listed" or not is_shown_whole(facts, call))
     ):
-        ended = sorted((f for f in found if _can_end_member(facts, f)), key=lambda f: not _is_of_named_node(f.events[0]))
+        ended = sorted(
+            (f for f in found if _can_end_member(facts, f)), key=lambda f: not _is_of_named_node(f.events[0])
+        )
         return _recorded_end(facts, stall, ended) if ended else None
     if stall.kind is StallKind.CRASH and found:
         certain = [f for f in found if f.certain]

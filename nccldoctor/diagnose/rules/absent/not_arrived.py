@@ -22,7 +22,6 @@ from nccldoctor.align.world.ledger import ranks_with_lost_peer
 from nccldoctor.diagnose.citations import Citation, Line, Waiting, is_cited
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
-from nccldoctor.diagnose.phrases.doing import was
 from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
 from nccldoctor.diagnose.phrases.who import was, who
 from nccldoctor.diagnose.registry import rule

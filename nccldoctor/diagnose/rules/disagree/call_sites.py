@@ -24,7 +24,7 @@ from nccldoctor.diagnose.phrases.sides import each_side
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.traceback_diffs import own_frames, parting_places
 from nccldoctor.events import CallTimeout, DumpSignal, FailedStack, WorkStatus
-from nccldoctor.model import CauseClass, Confidence, Doubt
+from nccldoctor.model import CauseClass
 from nccldoctor.model.ranks import Ranks, ranks_by
 
 ONE_CALL = frozenset(

@@ -47,7 +47,9 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     few, most = where.odd_ones(facts)
     evidence: list[Citation] = [Waiting(call, 4), *where.show(facts, few, most), *where.show(facts, most, few)[:1]]
     doubts, refuted_by = [*_doubts(facts, stall, call, whole)], say("refuted.member-elsewhere", call=stall.what)
-    return Hypothesis(headline, evidence, doubts, suspects=where.known_ranks(few) or call.completed, call=call, refuted_by=refuted_by)
+    return Hypothesis(
+        headline, evidence, doubts, suspects=where.known_ranks(few) or call.completed, call=call, refuted_by=refuted_by
+    )
 
 
 def _doubts(facts: Facts, stall: ObservedStall, call: StuckCall, whole: bool) -> Iterator[Doubt]:

@@ -244,6 +244,51 @@ def test_an_attempt_without_a_time_is_no_other_job(tmp_path: Path) -> None:
     assert [gap.what for gap in found.case.gaps if gap.apart] == ["earlier attempts of the job"]
 
 
+def test_ranks_and_clocks_of_an_attempt_that_is_left_out_are_not_of_the_job(tmp_path: Path) -> None:
+    for attempt, ranks, at in ((0, (15,), "02:20:00"), (1, (0, 1, 2), "03:20:00")):
+        (tmp_path / f"attempt_{attempt}").mkdir()
+        for rank in ranks:
+            (tmp_path / f"attempt_{attempt}" / f"rank_{rank}.log").write_text(caught(rank, at, 7))
+    found = nccldoctor.analyze(tmp_path)
+    assert [*found.case.world] == [0, 1, 2]
+    assert {source.path.partition("/")[0] for source in found.case.sources} == {"attempt_1"}
+
+
+NRANKS = "node1:71:72 [0] NCCL INFO ncclCommInitRank comm 0x5d0 rank 0 nranks {n} cudaDev 0 nvmlDev 0 busId 1 commId 0x1 - Init START\n"
+
+
+@pytest.mark.parametrize(
+    ("rank", "before", "at", "is_left_out"),
+    [
+        (1, "", "2026-02-02 00:20:00", True),  # rank 1 waits again, three hours later
+        (9, "", "2026-02-02 00:07:00", True),  # no zone makes of 00:07 the end of this job
+        (9, "", "2026-02-02 00:20:00", False),  # the clock of a host three hours behind
+        (9, "", "2026-02-01 00:20:00", True),  # no zone is a day behind
+        (9, NRANKS.format(n=64), "2026-02-02 00:20:00", True),  # another size
+    ],
+)
+def test_a_log_that_failed_long_before_all_others_is_of_another_run(
+    tmp_path: Path, rank: int, before: str, at: str, is_left_out: bool
+) -> None:
+    (tmp_path / "old").mkdir()
+    error = f"[rank{rank}]: {at},600 | ERROR | trainer | RuntimeError: shard 7 is missing\n"
+    (tmp_path / "old" / "job.log").write_text(before + error)
+    text = NRANKS.format(n=2) + "".join(caught(r, "03:20:00", 7) for r in range(2))
+    (tmp_path / "job.log").write_text(text + "2026-02-02 03:20:00,000 | INFO | trainer | over\n")
+    (tmp_path / "rank_0.log").write_text("RuntimeError: nobody knows when\n")
+    gaps = nccldoctor.analyze(tmp_path).case.gaps
+    assert [gap.what for gap in gaps if gap.apart] == ["old/job.log: a different run"] * is_left_out
+    assert not any("none of its lines has a time" in gap.why for gap in gaps)
+
+
+def test_whoever_cancels_a_job_that_hangs_comes_hours_later(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "job.log").write_text("".join(caught(r, "03:20:00", 7) for r in range(2)))
+    end = "slurmstepd: error: *** JOB 4711 ON node0 CANCELLED AT 2026-02-03T21:30:00 ***\n"
+    (tmp_path / "slurm-4711.out").write_text(end)
+    assert not [gap for gap in nccldoctor.analyze(tmp_path).case.gaps if gap.apart]
+
+
 def test_a_dump_goes_to_the_run_with_the_nearest_times() -> None:
     """Two runs of one size, a minute apart: rank 3 of the older one, and rank 2 of the newer, left no dump."""
     old, new = hang(1, at=-60.0), hang(2)
