@@ -27,6 +27,7 @@ from nccldoctor.events import (
     Phase,
     ProcessExit,
     Progress,
+    RendezvousError,
     SchedulerEvent,
     Setting,
     TearDown,
@@ -56,7 +57,7 @@ def newest_attempt(case: Case) -> Case:
     starts = _attempt_starts(case)
     begins = {source: lines[-1] for source, lines in starts.items()}
     keep = _begun(case, begins)
-    is_unseen = any(begins.values()) and not any(_is_of_job(case.events[i]) for i in keep)
+    is_unseen = any(begins.values()) and not _has_begun(case, keep, begins)
     if is_unseen:  # the log ends where the launcher starts the job again
         begins = {source: lines[-2] if lines[1:] else 0 for source, lines in starts.items()}
         keep = _begun(case, begins)
@@ -133,8 +134,22 @@ def _attempt_starts(case: Case) -> dict[int, list[int]]:
 
 
 def _is_of_job(event: Event) -> bool:
-    """False for a launcher's greeting: alone, it may be an old one that a buffer held back."""
-    return event.rank is not None or not (isinstance(event, Note) or _is_start(event))
+    """False for a launcher's greeting, which a buffer may have held back, and for its failure to start anything."""
+    if isinstance(event, ExceptionRaised):
+        return event.rank is not None or event.origin == "own"
+    return event.rank is not None or not (isinstance(event, Note | RendezvousError) or _is_start(event))
+
+
+def _has_begun(case: Case, keep: Sequence[int], begins: Mapping[int, int]) -> bool:
+    """True where a line of the newest attempt is of the job: below a restart, or in another file after it.
+
+    Example: one of two launchers starts its workers again, and finds that the rendezvous is closed.
+    """
+    timed = zip(case.seconds.tolist(), case.events, strict=True)
+    starts = [at for at, e in timed if e.place.line == begins[e.place.source] and not math.isnan(at)]
+    last = max(starts, default=math.nan)
+    others = any(case.seconds[i] > last or math.isnan(last) for i in keep if not begins[case.events[i].place.source])
+    return others or any(_is_of_job(e) for i in keep if begins[(e := case.events[i]).place.source])
 
 
 def _restarted_at(case: Case, keep: Sequence[int], begins: Mapping[int, int]) -> float | None:
@@ -191,7 +206,7 @@ class _Attempt(Struct):
     ``heard`` is the latest time of any line, ``resumed`` the place of the first line after the longest silence and ``silence`` its
     length. ``gone`` is the place at which each rank ended, ``ended`` the time, and ``raised`` are those whose end is an exception, which a
     program may have caught. ``step`` is the highest step by (rank, label, epoch), ``spoke`` are the ranks that wrote lines, and ``closed``
-    is the place at which each agent of torchrun had closed all of its workers.
+    is the place at which each agent of torchrun had closed all of its workers, ``left`` that at which a signal ended the agent itself.
     """
 
     heard: float = -math.inf
@@ -203,6 +218,7 @@ class _Attempt(Struct):
     gone: dict[int | None, float] = {}
     raised: set[int | None] = set()
     closed: dict[int, float] = {}
+    left: float = math.inf
 
     def is_over_at(self, event: Event, at: float, second: float, pause: float) -> bool:
         """True for the first event of the next attempt: by a rank that had ended, or by its launcher.
@@ -211,6 +227,8 @@ class _Attempt(Struct):
         """
         if event.rank is None and _is_start(event):
             return bool(self.spoke) and at > max(self.gone.values()) + pause and not second < max(self.ended.values())
+        if isinstance(event, Progress) and event.rank in self.spoke and at > self.left + pause:
+            return True
         if event.rank not in self.gone or at <= self.gone[event.rank] + pause or second < self.ended[event.rank]:
             return False
         if isinstance(event, Progress):
@@ -230,7 +248,10 @@ class _Attempt(Struct):
     def learn(self, event: Event, at: float, second: float) -> None:
         """Add what the event says of its rank."""
         if isinstance(event, ExceptionRaised):
-            if event.origin == "own" and event.rank not in self.gone:
+            if event.type.endswith(".SignalException"):
+                self.left = self.gone[None] = at
+                self.ended[None] = second
+            elif event.origin == "own" and event.rank not in self.gone:
                 self.gone[event.rank], self.ended[event.rank] = at, -math.inf
                 self.raised.add(event.rank)
         elif _is_end(event):

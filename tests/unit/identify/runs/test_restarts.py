@@ -284,3 +284,33 @@ def test_an_exception_that_was_caught_begins_no_run(tmp_path: Path) -> None:
     (tmp_path / "train.log").write_text(run_of_steps(1, 100) + RAISED + "".join(again))
     assert newest_steps(tmp_path) == [100, 101, 102, 103]
     assert not restarts.newest_attempt(pipeline.read([tmp_path])).gaps
+
+
+LEFT = (
+    "W0601 10:20:00.221000 3301 torch/distributed/elastic/agent/server/api.py:704] Received Signals.SIGTERM death signal, shutting down "
+    "workers\nTraceback (most recent call last):\n"
+    '  File "/opt/venv/bin/torchrun", line 8, in <module>\n    sys.exit(main())\n'
+    "torch.distributed.elastic.multiprocessing.api.SignalException: Process 3301 got signal: 15\n"
+)
+
+
+@pytest.mark.parametrize(("between", "kept"), [(LEFT, [310, 320]), ("", [300, 310, 320])])
+def test_steps_behind_the_end_of_the_launcher_itself_are_of_a_new_run(
+    tmp_path: Path, between: str, kept: list[int]
+) -> None:
+    steps = "".join(f"[rank0] step {number} loss 3.2 1.90 s/it\n" for number in (300, 310))
+    (tmp_path / "slurm.out").write_text(steps + between + steps.replace("310", "320").replace("300", "310"))
+    assert newest_steps(tmp_path) == kept
+
+
+def test_a_launcher_that_could_not_start_the_job_again_leaves_the_attempt_before_it(tmp_path: Path) -> None:
+    again = (
+        "I0409 07:28:52.101000 1421 torch/distributed/elastic/agent/server/api.py:889] [default] Worker group FAILED. 3/3 attempts left; "
+        "will restart worker group\nI0409 07:28:52.102000 1421 torch/distributed/elastic/agent/server/api.py:677] [default] Rendezvous'ing "
+        "worker group\nTraceback (most recent call last):\n"
+        '  File "/opt/torch/distributed/elastic/rendezvous/dynamic_rendezvous.py", line 676, in run\n    raise RendezvousClosedError\n'
+        "torch.distributed.elastic.rendezvous.api.RendezvousClosedError\n"
+    )
+    (tmp_path / "node-a.log").write_text("[rank0] step 312 loss 3.2 1.90 s/it\n" + again)
+    (tmp_path / "node-b.log").write_text("[rank1] step 312 loss 3.2 1.90 s/it\n")
+    assert newest_steps(tmp_path) == [312]
