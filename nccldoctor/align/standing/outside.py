@@ -70,7 +70,7 @@ def _apart(waiting: list[Stance]) -> list[Stance]:
     A transfer has one other end, so it counts only where all other ranks are in one collective: no rank is left to send or receive. A chain
     of receives ends at the one rank that receives nothing.
     """
-    known = [s for s in waiting if s.is_comparable]
+    known = comparable(waiting)
     if all(s.posture is Posture.SET_UP for s in known):
         return []
     calls = Counter(s.call for s in known)
@@ -84,3 +84,10 @@ def _apart(waiting: list[Stance]) -> list[Stance]:
     if transfers and not (is_whole and (transfers == few or is_chain)):
         return []
     return few if 2 * len(few) <= count or len(few) == count == 1 else []
+
+
+def comparable(waiting: Iterable[Stance]) -> list[Stance]:
+    """Those whose call may differ from that of others. A wait for a GPU at the line of a peer's call may be for that call."""
+    known = [s for s in waiting if s.is_comparable]
+    lines = {s.path for s in known if s.posture is not Posture.DEVICE}
+    return [s for s in known if s.posture is not Posture.DEVICE or s.path not in lines]

@@ -21,6 +21,7 @@ from nccldoctor.align.stack_activity import (
     find_activity,
     first_meaningful,
     is_neutral,
+    is_waiting,
     split_frame,
     user_frames,
     wait_of,
@@ -29,7 +30,7 @@ from nccldoctor.events import ProcessState, Stack
 from nccldoctor.patterns import lazy
 
 TRANSFERS = re.compile(
-    r"i?(?:send|recv)\w*|batch_isend_irecv|_?(?:communicate|send|recv)_\w+|_wait_batch_p2p|_ring_send_recv\w*"
+    r"i?(?:send|recv)\w*|batch_isend_irecv|_?(?:communicate|send|recv)(?:_\w+)?|_wait_batch_p2p|_ring_send_recv\w*"
     r"|p?mpi_\w*(?:send|recv|wait|probe|test)\w*",
     re.IGNORECASE,
 )
@@ -78,8 +79,9 @@ _WAITS = (Posture.CALL, Posture.SET_UP, Posture.BACKWARD, Posture.DEVICE)
 class Stance(Struct, frozen=True):
     """What one process does in one look, in which call, and where in the user's own code.
 
-    ``words`` are the rest of a sentence about it, ``path`` are the own frames, the innermost first; empty where no Python frame is
-    known. ``shown`` are the words where more than the name of an own function shows them.
+    ``words`` are the rest of a sentence about it, ``path`` are the own frames, the innermost first. Where a worker of a framework waits
+    they are those of the framework. They are empty where no Python frame is known. ``shown`` are the words where more than the name of
+    an own function shows them.
     """
 
     process: Hashable
@@ -115,13 +117,16 @@ class Stance(Struct, frozen=True):
 
     @property
     def call(self) -> tuple[str, ...]:
-        """The call that it stands in: its operation and the own lines that led to it, the innermost first."""
-        return self.op, *self.path
+        """The call that it stands in: its operation and the own lines that led to it, the innermost first.
+
+        A wait for a GPU is told by its lines alone.
+        """
+        return "" if self.posture is Posture.DEVICE else self.op, *self.path
 
     @property
     def is_comparable(self) -> bool:
         """True where another call shows that two ranks parted. A native wait alone may be for any call in the queue."""
-        return self.posture is not Posture.DEVICE and bool(self.path or _OF_MPI.fullmatch(self.op))
+        return bool(self.path or _OF_MPI.fullmatch(self.op))
 
 
 _WAITS_IN = "waits in "
@@ -149,6 +154,7 @@ def _read(frames: tuple[str, ...], state: str) -> tuple[Posture, str, str, tuple
     is_active = state.startswith("active")
     if wait is not None:
         kind, op = wait
+        path = path or _framework_path(frames)
         return (Posture.LEAVING if kind == "tear-down" else Posture(kind)), op, words, path
     if words == _BACKWARD:
         return (Posture.OWN if is_active else Posture.BACKWARD), "backward", words, path
@@ -161,6 +167,12 @@ def _read(frames: tuple[str, ...], state: str) -> tuple[Posture, str, str, tuple
         if not words:
             return Posture.QUIET, "", "", path
     return Posture.OWN, "", words, path
+
+
+def _framework_path(frames: tuple[str, ...]) -> tuple[str, ...]:
+    """The frames of a framework that led to a wait. A worker that serves a model has no others."""
+    callers = tuple(frame for frame in frames if not is_waiting((frame,)))
+    return python_frames(callers) or python_frames(frames)
 
 
 @lru_cache(maxsize=65536)

@@ -35,16 +35,19 @@ _OPEN = {
 
 
 def open_reports(troubles: Iterable[Event]) -> list[Absence]:
-    """The newest report of each file among the troubles that nothing answers: no later step, and no good end."""
-    by_source: dict[int, list[Absence]] = defaultdict(list)
+    """The newest report of each process among the troubles that nothing answers: no later step, and no good end.
+
+    One file may hold those of several ranks.
+    """
+    by_process: dict[tuple[int, int | None], list[Absence]] = defaultdict(list)
     for event in troubles:
         if isinstance(event, Absence):
-            by_source[event.place.source].append(event)
-    return [event for events in by_source.values() for event in _newest_block(events)]
+            by_process[event.place.source, event.rank].append(event)
+    return [event for events in by_process.values() for event in _newest_block(events)]
 
 
 def _newest_block(events: Sequence[Absence]) -> list[Absence]:
-    """The rows of the last report in one file. A coordinator lists in each report all that is missing at that time."""
+    """The rows of the last report of one process. A coordinator lists in each report all that is missing at that time."""
     block = [events[-1]]
     for event in reversed(events[:-1]):
         if (block[-1].place.line or 0) - (event.place.line or 0) > _GAP or event.by != block[-1].by:

@@ -23,7 +23,7 @@ from nccldoctor.diagnose.citations import Line
 from nccldoctor.diagnose.phrases.say import say
 from nccldoctor.diagnose.phrases.who import NO_PYTHON_FRAME, ongoing
 from nccldoctor.diagnose.phrases.who import who as named
-from nccldoctor.events import ExceptionRaised, Note, Phase, Stack
+from nccldoctor.events import AbsenceReport, Event, ExceptionRaised, Note, Phase, Stack
 from nccldoctor.identify.case import Case
 from nccldoctor.model import CauseClass
 from nccldoctor.model.ranks import Ranks
@@ -72,9 +72,18 @@ def _has_given_up(facts: Facts) -> bool:
 
 
 def standing_at_rest(facts: Facts, stall: Stall) -> Standing:
-    """Where the processes stand, if stacks are all there is and show no job that goes on; else nobody."""
-    is_at_rest = is_all_there_is(facts, stall) and not facts.looks.has_gone_on
+    """Where the processes stand, if stacks are all there is and show no job that goes on; else nobody.
+
+    A rank that only says that it makes no step is looked at because of that, and stands where it stood.
+    """
+    is_open = not _has_given_up(facts) or all(map(is_about_itself, (e for e in facts.case.events if e.is_complaint)))
+    is_at_rest = is_open and _has_no_record(facts, stall) and not facts.looks.has_gone_on
     return standing_of(facts.looks, facts.case.world) if is_at_rest else Standing()
+
+
+def is_about_itself(event: Event) -> bool:
+    """True of a rank's word that it makes no step itself, whoever holds it up."""
+    return isinstance(event, AbsenceReport) and event.what == "step" and not event.missing
 
 
 def has_job_ended(facts: Facts) -> bool:
@@ -272,7 +281,8 @@ def mismatch(few: Stance, most: Stance) -> CauseClass:
     mine, theirs = few.path[::-1], most.path[::-1]
     at = next((i for i, (a, b) in enumerate(zip(mine, theirs, strict=False)) if a != b), -1)
     later = is_later_line(mine[at], theirs[at]) if at >= 0 else None
-    if few.op != most.op and (later is None or at == len(mine) - 1 == len(theirs) - 1):
+    is_known = Posture.DEVICE not in (few.posture, most.posture)
+    if is_known and few.op != most.op and (later is None or at == len(mine) - 1 == len(theirs) - 1):
         return CauseClass.OP_MISMATCH
     return CauseClass.EXTRA_CALL if later is False else CauseClass.MISSED_CALL
 

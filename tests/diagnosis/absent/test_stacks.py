@@ -75,6 +75,38 @@ def test_the_rank_outside_is_named_from_one_look_with_little_confidence(tmp_path
     assert "read_rows (job.py:12)" in incident.verdict.headline
 
 
+def test_the_stage_that_others_wait_for_is_named_though_their_wait_leaves_no_frame(tmp_path: Path) -> None:
+    receives = (
+        "_communicate (megatron/core/pipeline_parallel/p2p_communication.py:380)",
+        "recv_forward (megatron/core/pipeline_parallel/p2p_communication.py:430)",
+        "main (job.py:90)",
+    )
+    look(tmp_path / "stacks", READS, receives, receives, receives)
+    assert told(nccldoctor.analyze(tmp_path))[:2] == ("not-arrived", "0")
+
+
+@pytest.mark.parametrize("other", [BARRIER, BARRIER[:1], ("synchronize (torch/cuda/__init__.py:900)", *BARRIER[2:])])
+def test_ranks_in_two_calls_are_not_said_to_be_in_one(tmp_path: Path, other: tuple[str, ...]) -> None:
+    look(tmp_path / "stacks", WAITS, other, other, WAITS)
+    incident = nccldoctor.analyze(tmp_path)
+    assert told(incident)[:2] == ("undetermined", "")
+
+
+def test_a_wait_for_a_gpu_apart_may_be_for_any_call(tmp_path: Path) -> None:
+    look(tmp_path / "stacks", WAITS, WAITS, ("synchronize (torch/cuda/__init__.py:900)", *BARRIER[2:]), WAITS)
+    verdict = nccldoctor.analyze(tmp_path).verdict
+    assert (verdict.cause, str(verdict.ranks)) == ("missed-call", "2")
+    assert "any call in its queue" in str(verdict.doubts)
+
+
+def test_a_rank_that_waits_for_its_gpu_behind_its_peers_may_only_log(tmp_path: Path) -> None:
+    logs = ("synchronize (torch/cuda/__init__.py:900)", "log_loss (job.py:50)", "main (job.py:89)")
+    for number in (1, 2):
+        look(tmp_path / f"stacks-{number}", logs, BARRIER, BARRIER, BARRIER)
+    verdict = nccldoctor.analyze(tmp_path).verdict
+    assert (str(verdict.ranks), str(verdict.suspects), verdict.confidence) == ("", "0", "low")
+
+
 def test_two_equal_looks_raise_the_confidence(tmp_path: Path) -> None:
     for number in (1, 2):
         look(tmp_path / f"stacks-{number}", WAITS, WAITS, READS, WAITS)

@@ -178,6 +178,51 @@ def test_schedulers_of_sglang_that_all_stand_name_nobody() -> None:
     assert "made no step for 300 s" in ruling.verdict["headline"]
 
 
+def test_all_schedulers_that_stand_are_counted_whatever_they_print_in_between() -> None:
+    dump = "".join(f"no dump, part {part}\n" for part in range(9))
+    ruling = read({"engine.log": "".join(WATCHDOG.format(r=rank) + dump for rank in (2, 0, 3, 1))})
+    assert "Ranks 0-3 made no step for 300 s" in ruling.verdict["headline"]
+
+
+def dump_of(rank: int, call: str, place: str) -> str:
+    head = f"Process {800 + rank}: sglang::scheduler_TP{rank}\nPython v3.12.1 (/usr/bin/python3.12)\n\n"
+    head += f'Thread {800 + rank} (idle): "MainThread"\n'
+    frames = (
+        f"{call} (torch/distributed/distributed_c10d.py:3001)",
+        f"{place}",
+        "run (multiprocessing/process.py:108)",
+    )
+    return f"[2026-05-14 08:36:14 TP{rank}] Pyspy dump for PID {800 + rank}:\n{head}" + "".join(
+        f"    {frame}\n" for frame in frames
+    )
+
+
+VOTES, ASKS = (
+    ("all_reduce", "count_votes (sglang/srt/votes.py:12)"),
+    ("broadcast", "ask_all (sglang/srt/requests.py:90)"),
+)
+CLOSES = "[2026-05-14 08:36:20] SIGQUIT received. signum=None, frame=None. It usually means one child failed.\nKilled\n"
+
+
+@pytest.mark.parametrize("watchdog", [WATCHDOG, ""])
+def test_the_stacks_that_a_watchdog_prints_name_the_scheduler_in_another_call(watchdog: str) -> None:
+    dumps = [watchdog.format(r=rank) + dump_of(rank, *(VOTES if rank == 2 else ASKS)) for rank in range(4)]
+    ruling = read({"engine.log": "".join(dumps) + CLOSES})
+    assert (ruling.cause, ruling.ranks) == ("op-mismatch", "2"), str(ruling)
+    assert ruling.verdict["confidence"] == ("medium" if watchdog else "low")
+
+
+def test_a_scheduler_that_complains_itself_is_not_frozen_where_its_dump_failed() -> None:
+    dumps = [WATCHDOG.format(r=rank) + (dump_of(rank, *ASKS) if rank else "") for rank in range(4)]
+    ruling = read({"engine.log": "".join(dumps)})
+    assert (ruling.cause, ruling.ranks) == ("undetermined", ""), str(ruling)
+
+
+def test_a_kill_that_a_shell_reports_where_no_engine_closed_is_an_end() -> None:
+    assert read({"engine.log": dump_of(0, *ASKS) + CLOSES}).cause != "died"
+    assert read({"engine.log": dump_of(0, *ASKS) + "Killed\n"}).cause == "died"
+
+
 def test_a_lighthouse_without_a_quorum_counts_replica_groups() -> None:
     ruling = read(
         {"lighthouse.log": "Quorum status: New quorum not ready, only have 1 participants, need min_replicas 2 [1/1]\n"}
@@ -384,6 +429,20 @@ def test_an_abort_behind_its_own_report_of_a_hang_blames_nobody() -> None:
     ruling = read({"job.log": hang + abort})
     assert (ruling.cause, ruling.ranks) == ("undetermined", ""), str(ruling)
     assert read({"job.log": abort}).ranks == "3"
+
+
+@pytest.mark.parametrize(("complaining", "confidence"), [((0, 2), "medium"), ((0,), "low"), ((0, 1, 2), "low")])
+def test_a_logged_exception_ended_the_one_executor_that_detects_no_hang(
+    complaining: tuple[int, ...], confidence: str
+) -> None:
+    head = "[02/07/2026-11:{m}:00] [TRT-LLM] [RANK {r}] "
+    text = "".join(head.format(m="10", r=rank) + "[I] iter = 4, host_step_time = 9.1ms\n" for rank in range(3))
+    text += head.format(m="20", r=1) + "[E] Error in event loop: slot 7 is taken\n"
+    text += head.format(m="20", r=1) + "[E] Traceback (most recent call last):\n"
+    text += '  File "/opt/serve/slots.py", line 44, in take\n    raise KeyError(slot)\nKeyError: 7\n'
+    text += "".join(head.format(m="25", r=rank) + "[E] Hang detected after 300 seconds.\n" for rank in complaining)
+    ruling = read({"serve.log": text})
+    assert (ruling.cause, ruling.ranks, ruling.verdict["confidence"]) == ("raised", "1", confidence), str(ruling)
 
 
 def test_an_engine_of_vllm_whose_traceback_is_cut_in_its_wait_names_nobody() -> None:

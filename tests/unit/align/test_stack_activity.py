@@ -42,6 +42,7 @@ WAITING = [
         ),
         "waits for a peer in batch_isend_irecv",
     ),
+    (("_communicate (megatron/core/pipeline_parallel/p2p_communication.py:9)",), "waits for a peer in _communicate"),
 ]
 BUSY = [
     (

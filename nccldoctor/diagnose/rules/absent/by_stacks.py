@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.standing.outside import Standing, standing_of
+from nccldoctor.align.standing.outside import Standing, comparable, standing_of
 from nccldoctor.align.standing.stances import Posture, Stance, is_transfer
 from nccldoctor.diagnose.citations import Citation, Line
 from nccldoctor.diagnose.hypothesis import Hypothesis
@@ -198,8 +198,11 @@ def _apart(facts: Facts, standing: Standing) -> Hypothesis:
     ranks = where.known_ranks(few)
     cause = where.mismatch(few[0], most[0])
     is_even = len(few) == len(most)
-    is_open = is_even or (bool(standing.silent) and few[0].op == most[0].op)
+    is_behind = few[0].posture is Posture.DEVICE and cause is CauseClass.EXTRA_CALL  # one rank may read its loss alone
+    is_open = is_even or is_behind or (bool(standing.silent) and few[0].op == most[0].op)
     doubts = list(_doubts_of_all(facts, standing))
+    if any(s.posture is Posture.DEVICE for s in (few[0], most[0])):
+        doubts.append(doubt_of("device-queue", behind=is_behind))
     if standing.silent:
         doubts.insert(0, doubt_of("may-all-wait-for", silent=standing.silent))
     return Hypothesis(
@@ -227,6 +230,8 @@ def _silent(facts: Facts, standing: Standing) -> Hypothesis | None:
         return None
     if any(e.rank in silent and e.state in ("running", "sleeping") for e in facts.case.of(ProcessState)):
         return None  # its process was found and is no other than its peers': no tool has read its stack
+    if any(facts.liveness.activity(rank).alarms for rank in silent):
+        return None  # it says itself that it makes no step
     setting_up = all(s.posture is Posture.SET_UP for s in standing.waiting)
     asked = where.show_asked_in_vain(facts, silent)
     doubt = doubt_of("debug-server-link") if asked else doubt_of("stack-uncollected")
@@ -252,8 +257,8 @@ def _silent(facts: Facts, standing: Standing) -> Hypothesis | None:
 def _all_inside(facts: Facts, standing: Standing) -> Hypothesis | None:
     """Every rank that was looked at waits in the same call: nobody is named."""
     waiting = standing.waiting
-    calls = {s.call for s in waiting if s.is_comparable}
-    if len(waiting) < 2 or len(calls) > 1 or standing.is_guessed or standing.silent:
+    calls, ops = {s.call for s in comparable(waiting)}, {s.op for s in waiting if s.posture is not Posture.DEVICE}
+    if len(waiting) < 2 or max(len(calls), len(ops)) > 1 or standing.is_guessed or standing.silent:
         return None
     ranks = where.known_ranks(waiting)
     setting_up = all(s.posture is Posture.SET_UP for s in waiting)

@@ -28,6 +28,7 @@ from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.absence import are_only_ones_left
 from nccldoctor.diagnose.signs.silence import ranks_without_alarm, show_lost_connections
+from nccldoctor.diagnose.signs.where_ranks_stand import is_about_itself
 from nccldoctor.events import Event, ExceptionRaised, OutOfMemory
 from nccldoctor.model import CauseClass, Doubt
 from nccldoctor.model.ranks import Ranks
@@ -119,7 +120,8 @@ def _doubts_of_failure(
             yield doubt_of("only-one-left", left=are_only_ones_left(facts, first.ranks))
     elif _is_only_logged(facts, first) and not has_broken_connection:
         missed = stall.kind is StallKind.ABSENT
-        yield doubt_of("caught", missed=missed, left=missed and are_only_ones_left(facts, first.ranks))
+        silent = _is_alone_without_report(facts, first)
+        yield doubt_of("caught", missed=missed, left=missed and are_only_ones_left(facts, first.ranks), silent=silent)
     elif not (first.certain or has_broken_connection or stall.kind is StallKind.ABSENT):
         yield doubt_of("caught-unmissed")
     if any(_may_have_followed(facts, facts.liveness.activity(r), first.events[0]) for r in first.ranks):
@@ -137,3 +139,15 @@ def _may_have_followed(facts: Facts, own: RankActivity, error: Event) -> bool:
 def _is_only_logged(facts: Facts, failure: Failure) -> bool:
     """True when code caught the exception, and no exit or abort of its rank is on record."""
     return not failure.certain and not all(has_ended_badly(facts.liveness.activity(r)) for r in failure.ranks)
+
+
+def _is_alone_without_report(facts: Facts, failure: Failure) -> bool:
+    """True when exceptions are the last words of their ranks, and all others say later that they stand.
+
+    A rank that went on and waits would say so too.
+    """
+    of, time = facts.liveness.activity, facts.liveness.time
+    others = facts.case.world - failure.ranks
+    later = Ranks(r for r in others for e in of(r).alarms if is_about_itself(e) and time(e) > failure.when + SLACK)
+    is_last = all(of(r).last_event in (*failure.events, *of(r).own_exceptions) for r in failure.ranks)
+    return bool(others) and is_last and later == others

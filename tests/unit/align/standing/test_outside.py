@@ -50,6 +50,25 @@ def test_the_rank_in_another_call_is_apart() -> None:
     assert ranks(stands(WAITS, WAITS, BARRIER, WAITS).apart) == [2]
 
 
+def test_workers_without_frames_of_their_own_are_told_apart_by_those_of_the_framework() -> None:
+    reduces = ("all_reduce (torch/distributed/distributed_c10d.py:3252)", "vote (vllm/v1/worker/votes.py:31)")
+    gathers = ("all_gather (torch/distributed/distributed_c10d.py:4001)", "collect (vllm/v1/worker/votes.py:77)")
+    found = stands(reduces, gathers, reduces)
+    assert (ranks(found.apart), found.apart[0].place) == ([1], "collect (votes.py:77)")
+    assert ranks(stands(reduces[:1], gathers[:1], reduces[:1]).apart) == [1], (
+        "by the call alone where no frame led to it"
+    )
+
+
+def test_a_wait_for_a_gpu_is_told_apart_by_its_line_alone() -> None:
+    gpu = "synchronize (torch/cuda/streams.py:95)"
+    logs, at_the_call = (gpu, "log_loss (job.py:71)", "main (job.py:90)"), (gpu, *WAITS[1:])
+    assert ranks(stands(logs, logs, BARRIER, logs).apart) == [2]
+    assert ranks(stands(WAITS, WAITS, logs).apart) == [2]
+    assert stands(WAITS, WAITS, at_the_call).apart == (), "it may wait for the call of its peers"
+    assert stands(logs, ("item (torch/_tensor.py:9)", *logs[1:]), logs).apart == ()
+
+
 def test_half_and_half_are_not_apart() -> None:
     assert stands(WAITS, WAITS, BARRIER, BARRIER).apart == ()
 
