@@ -337,8 +337,8 @@ def _with_memory(case: Case, end: ProcessExit) -> tuple[Event, ...]:
     """An end by SIGKILL together with the scheduler's word that memory ran out there, where it says so."""
     if end.signal != "SIGKILL":
         return (end,)
-    said = (e for e in case.of(SchedulerEvent) if e.what == "oom" and None in (e.host, end.host))
-    return (end, *[e for e in said if e.rank in (None, end.rank)][:1])
+    said = (e for e in case.of(SchedulerEvent) if e.what == "oom" and e.rank in (None, end.rank))
+    return (end, *[e for e in said if None in (e.host, end.host) or e.host == end.host][:1])
 
 
 def _ends_without_rank(case: Case, liveness: Liveness) -> Iterator[ProcessExit]:

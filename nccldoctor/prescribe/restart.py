@@ -184,8 +184,10 @@ def _has_passing_error(finding: Finding, survey: Survey) -> bool:
 
 
 def _ends_of(finding: Finding, survey: Survey) -> list[ProcessExit]:
-    """The recorded exits of the culprits."""
-    return [end for rank in finding.ranks for end in survey.facts.liveness.activity(rank).exits]
+    """The recorded exits of the culprits, and those without a rank that the finding cites."""
+    cited = {evidence.where for evidence in finding.evidence}
+    nameless = (end for end in survey.events_of(ProcessExit) if end.rank is None and end.place in cited)
+    return [*nameless, *(end for rank in finding.ranks for end in survey.facts.liveness.activity(rank).exits)]
 
 
 def _was_lost_with_host(finding: Finding, survey: Survey) -> bool:

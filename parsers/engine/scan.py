@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 from msgspec.structs import replace
 
-from nccldoctor.events import Event, ExceptionRaised, Note
+from nccldoctor.events import Event, ExceptionRaised, Note, ProcessId
 from nccldoctor.model import Gap, Source
 from nccldoctor.parsers import registry
 from nccldoctor.parsers.base import Line, LineParser, Parsed, common
@@ -41,6 +41,9 @@ _AT_ONCE = 512
 
 _LINES_ABOVE, _MOST_BOUNDED = 40, 8
 """Lines above an exception without a time that may have one, and exceptions of a file for which it is looked for."""
+
+_MOST_INTRODUCED = 256
+"""Processes whose prefixes are looked at."""
 
 _RECENT = 64
 """Events among which one of a line near the newest stands."""
@@ -143,6 +146,7 @@ class _Scan:
     def __init__(self, source: Source, parsers: tuple[LineParser, ...], effort: Effort, size: int) -> None:
         self.source = source
         self.is_labelled: bool | None = None  # None: the beginning tells
+        self.is_whole = parsers == tuple(registry.line_parsers())
         self.is_of_one_rank = source.rank is not None or source.local_rank is not None
         self.bounded = 0  # exceptions without a time above which a dated line was looked for
         self.literals, others = _sampled_apart(parsers)
@@ -158,6 +162,7 @@ class _Scan:
         self.unknown: Line | None = None  # the first of them
         self.failure_like: deque[Line] = deque(maxlen=LAST_UNEXPLAINED)
         self.parts = RecordParts()
+        self.introduced: list[ProcessId] = []
 
     def run(self, reader: Reader) -> Parsed:
         """Read block after block to the end of the stream."""
@@ -173,6 +178,8 @@ class _Scan:
             elif first and self.is_labelled is self.source.rank is self.source.local_rank is None:
                 tail = bytes(buffer.data[max(len(head), buffer.high - REACH) : buffer.high])
                 buffer.read = rank_label(head + tail) or buffer.read
+            if first and self.is_whole:
+                self._introduce(head)
             limit = buffer.high
             if not over:  # up to where every hit has its neighbours in the buffer; behind a line end if possible
                 limit = buffer.data.rfind(b"\n", done, buffer.high - REACH) + 1 or buffer.high - REACH
@@ -186,6 +193,19 @@ class _Scan:
         lines = self.number - (buffer.high == 0 or buffer.data[buffer.high - 1] == 0x0A)
         self._note_last_line()
         return self._result(lines)
+
+    def _introduce(self, head: bytes) -> None:
+        """Note the ranks of processes that prefixes name near the beginning: rank 2 of 2303 in ``(Worker_TP2 pid=2303)``."""
+        met = set[bytes]()
+        start = 0
+        for number, raw in enumerate(head.split(b"\n") if b"pid=" in head else (), 1):
+            at = raw.find(b"pid=")
+            prefix = raw[raw.rfind(b"(", 0, at) : raw.find(b")", at)] if at > 0 else b""
+            if prefix and prefix not in met and len(met) < _MOST_INTRODUCED:
+                met.add(prefix)
+                lines = self.buffer.lines(start, start + len(raw), number)
+                self.introduced += [ProcessId(**common(x)) for x in lines if None not in (x.mark.rank, x.mark.pid)]
+            start += len(raw) + 1
 
     def _note_last_line(self) -> None:
         """Note the last line of a file of one rank, if it has a time: the rank was alive then."""
@@ -350,6 +370,8 @@ class _Scan:
     def _result(self, lines: int) -> Parsed:
         sampled = self.sampler.sampled_events()
         scanned = [*self.events.kept, *sampled]
+        told = {(event.rank, event.pid) for event in scanned}
+        scanned += [one for one in self.introduced if (one.rank, one.pid) not in told]
         order = sorted(range(len(scanned)), key=lambda i: (scanned[i].place.line or 0, i))
         events = with_groups(without_repetitions(self.labels.resolved([scanned[i] for i in order])))
         understood = self.events.lines_with(sampled)

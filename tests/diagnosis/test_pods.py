@@ -99,3 +99,13 @@ def test_the_ranks_of_a_pod_that_ran_out_of_memory(ranks_each: int, ranks: str, 
     ]
     ruling = read({"kube.log": "".join(out), "pods.txt": "train-worker-1   0/1     OOMKilled   1   41m\n"})
     assert (ruling.cause, ruling.ranks, ruling.verdict["suspects"]) == ("died", ranks, suspects), str(ruling)
+
+
+def test_a_description_of_the_killed_pod_names_its_rank() -> None:
+    described = (
+        "Name:             resnet-worker-2\nNamespace:        vision\nNode:             cpu-4/10.1.0.4\nContainers:\n  main:\n"
+        "    State:          Terminated\n      Reason:       OOMKilled\n      Exit Code:    137\n"
+        "    Environment:\n      WORLD_SIZE:  4\n      RANK:        3\n"
+    )
+    ruling = read({"pod.txt": described})
+    assert (ruling.cause, ruling.ranks) == ("died", "3") and "memory" in ruling.verdict["headline"], str(ruling)

@@ -94,6 +94,13 @@ def unanswered_troubles(
     waits = {id(e) for e in waits_at_store(case)}
     engines = work_of_engines(case, liveness)
     of_file = _work_in_files(work)
+    steps = _any_of_them(work_of_ranks(case, liveness, ()).values())
+    newest_end = max(map(liveness.time, ends), default=-math.inf)
+
+    def is_strangers(event: Event) -> bool:
+        """True where the kernel saw a process end that is no known rank, and steps and a good end follow."""
+        is_process = event.written_by is Writer.KERNEL and event.rank is None and event.pid is not None
+        return is_process and steps.is_after(event, when := liveness.time(event)) and newest_end > when
 
     def is_answered(event: Event) -> bool:
         if isinstance(event, AbsenceWarning) and event.by in engines:
@@ -106,7 +113,7 @@ def unanswered_troubles(
             return True
         when = liveness.time(event)
         concerned = _concerned(case, event, work, of_file)
-        return not event.is_end_of_process and all(w.is_after(event, when) for w in concerned)
+        return (not event.is_end_of_process or is_strangers(event)) and all(w.is_after(event, when) for w in concerned)
 
     return tuple(e for e in troubles if not is_answered(e))
 

@@ -167,14 +167,16 @@ def find_branches(facts: Facts, reports: Iterable[Absence]) -> Hypothesis | None
         return None
     few, most = sides
     odd, rest = few[0], most[0]
-    is_minority = 3 * len(odd) <= len(world) and world == odd | rest
+    is_whole = facts.case.world_size is not None or bool(few[1].reached and most[1].reached)
+    is_minority = is_whole and 3 * len(odd) <= len(world) and world == odd | rest
     doubts = [doubt_of("only-this-report", by=few[1].by)]
     if facts.case.world_size is None:
         doubts.append(doubt_of("no-world-size"))
     if not is_minority:
         doubts.append(doubt_of("no-majority-reports"))
+    one, other, tensors = few[1].call, most[1].call, few[1].by == "Horovod"
     return Hypothesis(
-        headline_of("reports.branches-apart", odd=odd, odd_call=few[1].call, rest=rest, rest_call=most[1].call),
+        headline_of("reports.branches-apart", odd=odd, odd_call=one, rest=rest, rest_call=other, tensors=tensors),
         [Line(e, say("reports.submitted", ranks=ranks)) for ranks, e in sides],
         doubts,
         ranks=odd if is_minority else Ranks(),
@@ -187,17 +189,17 @@ def find_branches(facts: Facts, reports: Iterable[Absence]) -> Hypothesis | None
 def _calls_apart(facts: Facts, reports: Iterable[Absence]) -> list[tuple[Ranks, Absence]] | None:
     """Two calls that no rank has both submitted, the one of fewer ranks first, with a report of each.
 
-    Who submitted a call follows from the ranks that miss it only where the size of the job is known.
+    Ranks that some call misses submitted those in whose rows they are not; where the size of the job is known, so did all others.
     """
-    of_call: dict[str, list[Absence]] = defaultdict(list)
-    for event in reports:
-        of_call[event.call or ""].append(event)
+    rows = list(reports)
+    listed = Ranks(r for e in rows for r in e.missing)
     came: dict[Ranks, Absence] = {}
-    for events in of_call.values():
-        missing = Ranks(r for e in events for r in e.missing)
+    for call in dict.fromkeys(e.call or "" for e in rows):
+        events = [e for e in rows if (e.call or "") == call]
+        missing = Ranks(r for e in rows if e in events or call in e.text for r in e.missing)
         reached = Ranks(r for e in events for r in e.reached)
-        if not reached and missing and facts.case.world_size is not None:
-            reached = facts.case.world - missing
+        if not reached and missing:
+            reached = (facts.case.world if facts.case.world_size is not None else listed) - missing
         if reached:
             came.setdefault(reached, events[0])
     if not came:

@@ -36,7 +36,8 @@ def without_foreign_times(case: Case) -> Case:
     if not own or not of_host:
         return case
     trouble = _trouble(case, own)
-    first, last = min(trouble[0], float(case.seconds[own].min())), float(case.seconds[own].max())
+    begun, last = min(trouble[0] + _BEFORE, float(case.seconds[own].min())), float(case.seconds[own].max())
+    first = min(trouble[0], begun)
     seconds, gone, gaps = case.seconds.copy(), set[int](), []
     for source, lines in of_host.items():
         times = case.seconds[lines]
@@ -44,7 +45,8 @@ def without_foreign_times(case: Case) -> Case:
         if beside <= 1800 or (all(zoned[i] for i in lines) and all(zoned[i] for i in own)):
             continue
         path = case.events[lines[0]].place.path
-        far = f"its lines are {duration(beside * 1e3)} {'before' if times[0] < first else 'after'} those of the job"
+        away = float(np.maximum(begun - times, times - last).min())
+        far = f"its lines are {duration(away * 1e3)} {'before' if times[0] < first else 'after'} those of the job"
         zones = (*range(-14, 15), -5.5, 5.5)  # hours by which two mostly differ
         if any(trouble[0] <= at + 3600 * hours <= trouble[1] for at in times for hours in zones):
             seconds[lines] = np.nan

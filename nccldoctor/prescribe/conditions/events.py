@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Literal, TypeVar
 
-from nccldoctor.align.exits import task_failed_above
+from nccldoctor.align.exits import SLACK, task_failed_above
 from nccldoctor.align.world.addresses import lookups_in_vain, wrong_addresses
 from nccldoctor.events import (
     KINDS,
@@ -160,7 +161,7 @@ def exception(
     caught: bool = False,
     before: When | None = None,
 ) -> Answer:
-    """An exception about such a rank, by parts of its type and message. ``origin`` is *own* unless said otherwise: an
+    """An exception about such a rank, by the last names of its type and parts of its message. ``origin`` is *own* unless said otherwise: an
     echo only repeats another rank's failure. ``caught`` asks for one that the process caught and logged.
     """
     what = listed((*type_, *(f"“{m}”" for m in message)), 4) or "an exception"
@@ -172,7 +173,7 @@ def exception(
             continue
         if not raised.type and not context.ranks_of(of):
             continue  # a traceback that is cut before its name, of a rank that nobody can name
-        if type_ and not any(part.lower() in raised.type.lower() for part in type_):
+        if type_ and not any(f".{raised.type.replace('::', '.')}".endswith(f".{name}") for name in type_):
             continue
         if message and not any(part.lower() in f"{raised.message}\n{raised.text}".lower() for part in message):
             continue
@@ -241,7 +242,11 @@ def gpu_error(context: Context, *, of: Who = "culprit-host", xid: tuple[int, ...
     asked = (
         f"the kernel log shows Xid {listed(map(str, xid), 12)}{' or an SXid' if sxid else ''} on {context.in_words(of)}"
     )
+    liveness = context.survey.facts.liveness
+    begun = min((rank.first for rank in liveness.by_rank.values() if not math.isnan(rank.first)), default=math.nan)
     for fault in _matching(context, GpuError, of):
+        if fault.software and liveness.time(fault) < begun - SLACK:
+            continue  # a program before the job caused it
         if fault.xid in xid if fault.xid is not None else sxid and fault.sxid is not None:
             return Met(asked, quoted(fault), str(fault.place))
     return _not_met(context, asked, "gpu-error", of, "no such Xid in the kernel log")

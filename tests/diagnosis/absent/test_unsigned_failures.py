@@ -36,6 +36,11 @@ def test_an_exception_without_a_rank(tmp_path: Path, text: str, more: str) -> No
     assert (found.cause, str(found.ranks), found.confidence) == (CauseClass.RAISED, "11", Confidence.MEDIUM)
 
 
+def test_the_rank_that_others_wait_for_is_suspected_where_the_size_of_the_job_is_unknown(tmp_path: Path) -> None:
+    found = verdict(tmp_path, STACK + FULL + "".join(old_watchdog(r, 77, "_ALLGATHER_BASE") for r in (0, 1, 3)))
+    assert (found.cause, str(found.ranks), str(found.suspects)) == (CauseClass.RAISED, "", "2")
+
+
 def test_a_launcher_that_saw_the_rank_fail_makes_it_sure(tmp_path: Path) -> None:
     table = (
         "Root Cause (first observed failure):\n[0]:\n  time      : 2026-02-02_03:09:00\n  host      : node0\n"

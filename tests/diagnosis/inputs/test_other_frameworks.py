@@ -53,6 +53,14 @@ def test_steps_after_the_warning_answer_it() -> None:
     assert not ruling.ranks, str(ruling)
 
 
+@pytest.mark.parametrize(("second", "cause"), [("bert_1_wte", "op-mismatch"), ("bert_wte, bert_1_wte", "undetermined")])
+def test_ranks_that_each_miss_the_tensor_of_the_other_are_a_tie(second: str, cause: str) -> None:
+    head = "[2026-03-02 11:20:07.104221: W horovod/common/stall_inspector.cc:107] waiting for remainder of ranks for more than 60 seconds."
+    ruling = read({"job.log": f"{head}\nMissing ranks:\n0: [bert_wte]\n1: [{second}]\n"})
+    assert (ruling.cause, ruling.ranks) == (cause, ""), str(ruling)
+    assert ("submitted different tensors" in ruling.verdict["headline"]) == (cause == "op-mismatch")
+
+
 @pytest.mark.parametrize("missing", ["1, 2, 3", "0, 1, 2"])
 def test_a_majority_that_is_missing_is_not_blamed(missing: str) -> None:
     """One rank alone submits the tensor: it may be the one that left the others."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from builders.jobs.verdicts import gave_up, innocent, play, read, step_line
-from builders.logs.lines import old_watchdog
+from builders.logs.lines import old_watchdog, watchdog
 
 import nccldoctor
 from nccldoctor.model import CauseClass
@@ -143,6 +143,13 @@ def test_a_stall_in_the_first_step_is_no_start_that_failed(scenario: str) -> Non
 def test_communicators_that_came_up_are_no_setup_trouble() -> None:
     ruling = play("no_data", 2, nccl_info=True)
     assert ruling.cause == "not-arrived", str(ruling)
+
+
+@pytest.mark.parametrize(("ready", "cause"), [((0, 1), "unfinished"), ((0,), "init")])
+def test_ranks_that_all_made_their_communicator_came_up(ready: tuple[int, ...], cause: str) -> None:
+    line = "lab:55{0}:56{0} [{0}] NCCL INFO ncclCommInitRank comm 0x7{0} rank {0} nranks 2 cudaDev {0} commId 0x19 - Init COMPLETE\n"
+    log = "".join([*map(line.format, ready), *(watchdog(rank, 1) for rank in range(2))])
+    assert read({"job.out": log}).cause == cause
 
 
 def test_a_recorded_call_outweighs_a_lost_store() -> None:

@@ -257,3 +257,12 @@ def test_ranks_that_waited_at_the_store_are_up_once_the_barrier_is_passed() -> N
     assert read({"train.log": waited}).cause == "init"
     assert read({"train.log": waited + PASSED.format(r=0)}).cause == "undetermined"
     assert read({"train.log": PASSED.format(r=0) + waited}).cause == "init", "the next attempt waits again"
+
+
+@pytest.mark.parametrize(("second", "cause"), [(15, "none"), (50, "undetermined")])
+def test_steps_and_a_good_end_answer_for_a_process_that_is_no_rank(second: int, cause: str) -> None:
+    killed = (
+        f"[Thu Jan  1 09:00:{second} 2026] Out of memory: Killed process 6021 (firefox) total-vm:9kB, anon-rss:9kB\n"
+    )
+    files = {**STEPS, "logs/rank_0.log": STEPS["logs/rank_0.log"] + DONE.replace("-11", "-01"), "dmesg.txt": killed}
+    assert read({**files}).cause == cause

@@ -275,8 +275,18 @@ def test_an_echo_is_no_own_exception():
     )
     assert isinstance(look(fixtures_conditions.case([echo]), name="exception"), Unmet)
     assert isinstance(
-        look(fixtures_conditions.case([echo]), name="exception", origin="any", type_=("DistBackend",)), Met
+        look(fixtures_conditions.case([echo]), name="exception", origin="any", type_=("DistBackendError",)), Met
     )
+
+
+@pytest.mark.parametrize(
+    ("type_", "answer"), [("MemoryError", Unmet), ("OutOfMemoryError", Met), ("cuda.OutOfMemoryError", Met)]
+)
+def test_an_exception_is_known_by_its_last_name_and_not_by_a_part_of_it(type_, answer):
+    full = ExceptionRaised(
+        place=fixtures_conditions.at(), text="", rank=5, type="torch.cuda.OutOfMemoryError", message="x"
+    )
+    assert isinstance(look(fixtures_conditions.case([full]), name="exception", type_=(type_,)), answer)
 
 
 def test_kernel_facts_need_a_kernel_log_of_the_right_host():
@@ -300,6 +310,14 @@ def test_gpu_error_by_number():
     assert isinstance(look(case, name="gpu-error", xid=(79,)), Met)
     assert isinstance(look(case, name="gpu-error", xid=(48, 95)), Unmet)
     assert isinstance(look(case, name="gpu-error", xid=(48,), sxid=True), Unmet)
+
+
+@pytest.mark.parametrize(("software", "answer"), [(True, Unmet), (False, Met)])
+def test_a_faulty_program_before_the_first_line_of_the_job_is_another_one(software, answer):
+    fault = GpuError(place=fixtures_conditions.at("dmesg", 4, 1), text="x", host="node1", xid=31, software=software)
+    line = Note(place=fixtures_conditions.at(), text="up", rank=3)
+    case = fixtures_conditions.case([fault, line], [10.0, 900.0], kinds=(SourceKind.LOG, SourceKind.KERNEL_LOG))
+    assert isinstance(look(case, name="gpu-error", xid=(31,)), answer)
 
 
 def test_ib_error_compares_the_status_and_not_digits_of_the_line():

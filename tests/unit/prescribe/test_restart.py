@@ -22,7 +22,7 @@ from nccldoctor.events import (
     SchedulerEvent,
     SocketError,
 )
-from nccldoctor.model import Confidence, ConfidenceIn
+from nccldoctor.model import Confidence, ConfidenceIn, Evidence
 from nccldoctor.prescribe.restart import restart_rows
 
 
@@ -135,6 +135,13 @@ def test_a_kill_without_a_kernel_log_may_be_want_of_memory():
     assert got.restart == "unknown"
     assert "kernel log" in got.why
     assert action("died", killed, kinds=BOTH).restart == "now", "the kernel log shows no OOM kill"
+
+
+def test_a_kill_of_a_process_without_a_rank_may_be_want_of_memory_too():
+    place = fixtures_conditions.at("launch.out", 7)
+    killed = ProcessExit(place=place, text="return code = -9", reporter="deepspeed", signal="SIGKILL", exitcode=-9)
+    got = action("died", killed, kinds=BOTH[:1], ranks=(), evidence=(Evidence(place, "-9", "it was killed"),))
+    assert got.restart == "unknown" and "kernel log" in got.why
 
 
 def test_shared_memory_that_ran_out_stops_init_again():

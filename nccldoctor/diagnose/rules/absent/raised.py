@@ -96,7 +96,7 @@ def _failed(facts: Facts, stall: ObservedStall, failures: Sequence[Failure], *, 
         [*citations, Waiting(stall.call), *lost],
         [*_doubts_of_failure(facts, stall, failures[0], bool(lost), is_inferred)],
         ranks=ranks,
-        suspects=Ranks() if ranks else ranks_without_alarm(facts),
+        suspects=Ranks() if ranks else ranks_without_alarm(facts) or stall.ranks,
         call=stall.call,
     )
 

@@ -224,6 +224,8 @@ def _first_call(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         return None
     if call is None or call.seq > 1 or stall.proven_absent or stall.named or facts.liveness.dumped:
         return None
+    if call.inside <= Ranks(e.rank for e in facts.case.of(CommInit) if e.what == "complete" and e.rank is not None):
+        return None
     if any(e.rank in call.inside and e.numel_in is None for e in facts.case.of(CollectiveTimeout)):
         return None
     if stall.mismatch is not None or any(stall.job.differing_lines(aspect) for aspect in ("op", "size", "dtype")):

@@ -36,8 +36,17 @@ def test_an_error_by_the_clock_of_another_zone_counts_with_a_doubt(tmp_path: Pat
     assert "clock of another zone" in told[0]
 
 
-@pytest.mark.parametrize(("at", "day", "words"), [("02:59:50", 1, "23 h"), ("12:32:00", 2, "after those of the job")])
+@pytest.mark.parametrize(("at", "day", "words"), [("02:59:50", 1, "24 h"), ("12:32:00", 2, "after those of the job")])
 def test_an_error_that_no_zone_brings_near_is_left_out_and_named(tmp_path: Path, at: str, day: int, words: str) -> None:
     cause, _, told = verdict(tmp_path, at, day)
     assert cause is not CauseClass.HARDWARE
     assert words in told[0] and told[0].endswith("left out")
+
+
+def test_the_distance_is_that_of_the_lines_themselves(tmp_path: Path) -> None:
+    (tmp_path / "rank_0.log").write_text(
+        "".join(f"2026-02-02 03:{m:02d}:00,000 INFO rank 0 step {m} loss 2.0\n" for m in range(9))
+    )
+    (tmp_path / "kern.log").write_text(XID.format(at="02:10:00", day=2))
+    (gap,) = (gap for gap in nccldoctor.analyze(tmp_path).case.gaps if "kern.log" in gap.what)
+    assert "its lines are 50 min before" in gap.why

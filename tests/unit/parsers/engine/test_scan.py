@@ -570,3 +570,10 @@ def test_a_logged_part_of_a_stack_is_no_unexplained_failure(part: str) -> None:
 
     assert [one.text for one in read.unexplained] == ["an error of the port: 4"]
     assert (read.understood, read.candidates) == (0, 1)
+
+
+def test_the_prefix_of_a_bland_line_introduces_its_process_once() -> None:
+    line = "(Worker_TP{} pid={}) INFO 05-02 10:00:0{} [model.py:7] weights are there\n"
+    text = "".join(line.format(rank, 880 + rank, second) for second in range(3) for rank in range(2))
+    parsed = scanner.scan(Source(0, "serve.out", SourceKind.LOG, len(text)), io.BytesIO(text.encode()))
+    assert [(e.kind, e.rank, e.pid) for e in parsed.events] == [("process-id", 0, 880), ("process-id", 1, 881)]
