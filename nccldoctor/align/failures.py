@@ -40,6 +40,7 @@ from nccldoctor.events import (
     ProcessExit,
     Progress,
     RasStatus,
+    RendezvousError,
     SchedulerEvent,
     SocketError,
     Stack,
@@ -349,6 +350,7 @@ def _ends_without_rank(case: Case, liveness: Liveness) -> Iterator[ProcessExit]:
     # the traceback of a launcher, cut before its exception, says nothing
     is_said = any(e.type or e.origin != "echo" for e in case.of(ExceptionRaised))
     is_said |= not isinstance(liveness.first_alarm, ExceptionRaised | None)
+    is_said |= any(e.what == "closed" for e in case.of(RendezvousError))
     nameless = (e for e in case.of(ProcessExit) if e.rank is None)
     exits = (e for e in nameless if was_killed(e) or (e.local_rank is not None and not is_said))
     ends = [e for e in exits if is_own_exit(case, liveness, RankActivity(-1), e)]
@@ -384,7 +386,10 @@ def _silent_exits(case: Case, liveness: Liveness) -> Iterator[Failure]:
     complaining = {e.pid for e in case.of(NcclError) if e.code == "ncclRemoteError"}  # of their peer's end
     for event in case.of(ProcessExit):
         if event.exitcode is None and event.signal is None and event.reporter in NOTICED:
-            is_other_process = None not in (event.pid, *complaining) and event.pid not in complaining
+            is_other_process = (
+                bool(complaining) and None not in (event.pid, *complaining) and event.pid not in complaining
+            )
+            is_other_process |= liveness.time(event) < liveness.alarm - SLACK
             is_other_observer = event.is_heartbeat_loss or isinstance(alarm, AbsenceReport) or is_other_process
             was_before = event.is_told_afterwards or can_precede_alarm(liveness, event)
             if event.is_heartbeat_loss and _has_ended_with_job(liveness, event.rank):

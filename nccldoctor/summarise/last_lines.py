@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from nccldoctor.align.facts import Facts
-from nccldoctor.events import Event
+from nccldoctor.events import Event, Note
 from nccldoctor.model import Family, Finding, SourceKind
 from nccldoctor.model.excerpts import Excerpts, SourceLine
 from nccldoctor.model.exhibits import LastLines
@@ -104,6 +104,8 @@ def _signs_of_life(facts: Facts) -> _Signs:
     logs = {s.id for s in facts.case.sources if s.kind is SourceKind.LOG}
     signs: dict[int, dict[int, list[Event]]] = defaultdict(lambda: defaultdict(list))
     for event in facts.case.events:
+        if isinstance(event, Note) and event.what == "line-above":
+            continue  # it was noted for the exception below it alone
         if event.rank is not None and event.is_sign_of_life and event.place.line and event.place.source in logs:
             signs[event.place.source][event.rank].append(event)
     return signs

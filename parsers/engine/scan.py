@@ -213,26 +213,30 @@ class _Scan:
         low = max(buffer.low, buffer.high - REACH)
         end = low + len(buffer.data[low : buffer.high].rstrip())
         if self.is_of_one_rank and end > buffer.low:
-            self._note_dated_line(end, self.number - buffer.data.count(b"\n", end, buffer.high), "last-line")
+            number = self.number - buffer.data.count(b"\n", end, buffer.high)
+            self._keep_note(self._dated_line(end, number), "last-line")
 
     def _note_line_above(self, start: int, number: int) -> None:
         """Note the nearest line with a time above an exception without one: it was not raised before."""
-        data = self.buffer.data
-        for above in range(number - 1, max(0, number - 1 - _LINES_ABOVE), -1):
-            end = start - 1  # of the line above, without its line end
-            if end <= self.buffer.low or self._note_dated_line(end, above, "line-above"):
-                return
-            start = data.rfind(b"\n", self.buffer.low, end) + 1
+        dated, above = None, number - 1
+        while dated is None and above > max(0, number - _LINES_ABOVE) and start - 1 > self.buffer.low:
+            end = start - 1  # without the end of the line above
+            dated = self._dated_line(end, above)
+            start, above = self.buffer.data.rfind(b"\n", self.buffer.low, end) + 1, above - 1
+        self._keep_note(dated, "line-above")
 
-    def _note_dated_line(self, end: int, number: int, what: str) -> bool:
-        """Note the line that ends there if it has a time and no event of its own; True where it has a time."""
+    def _dated_line(self, end: int, number: int) -> Line | None:
+        """The line that ends there, where it has a time."""
         buffer = self.buffer
         start = max(buffer.data.rfind(b"\n", max(buffer.low, end - REACH), end) + 1, buffer.low)
         dated = [e for e in buffer.lines(start, end, number)[-1:] if (e.mark.time or e.mark.collected) is not None]
-        has_event = any(e.place.line == number for e in self.events.kept[-_RECENT:])
-        if dated and not has_event and (said := dated[0].body.strip()):
-            self.events.retain([Note(**common(dated[0]), what=what, detail=said[:200])])
-        return bool(dated)
+        return dated[0] if dated else None
+
+    def _keep_note(self, line: Line | None, what: str) -> None:
+        """Keep a line that has no event of its own."""
+        has_event = line is not None and any(e.place.line == line.place.line for e in self.events.kept[-_RECENT:])
+        if line is not None and not has_event and line.body.strip():
+            self.events.retain([Note(**common(line), what=what, detail=line.body.strip()[:200])])
 
     def close(self) -> None:
         """Break the circle of buffer and lines: the garbage collector is off while files are read."""
@@ -309,7 +313,7 @@ class _Scan:
                 continue
             events = self.offer(line, owners)
             if events:
-                if self.is_of_one_rank and self.bounded < _MOST_BOUNDED and any(map(_is_undated_exception, events)):
+                if self.bounded < _MOST_BOUNDED and any(map(_is_undated_exception, events)):
                     self.bounded += 1
                     self._note_line_above(start, number)
                 self._keep(events)

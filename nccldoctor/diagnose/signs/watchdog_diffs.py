@@ -42,7 +42,10 @@ _NOUNS = {"op": "operation", "size": "size", "dtype": "dtype"}
 
 
 def from_lines(facts: Facts, aspect: str) -> Hypothesis | None:
-    """The mismatch that lines show in one aspect: the first that names ranks, with the lines of one that names none."""
+    """The mismatch that lines show in one aspect: the first that names ranks.
+
+    One that names none confirms it.
+    """
     first: Hypothesis | None = None
     for look in (_from_fingerprints, _from_analyser, _from_timeouts, from_counts):
         found = look(facts, aspect)
@@ -82,8 +85,8 @@ def _from_fingerprints(facts: Facts, aspect: str) -> Hypothesis | None:
             doubt_of(
                 "only-the-library-says",
                 odd=is_told and odd and not only_number,
-                counted=is_told and odd and only_number,
-                told=is_told,
+                counted=is_told and only_number,
+                told=is_told and (odd or not only_number),
             ),
         ),
         ranks=odd,

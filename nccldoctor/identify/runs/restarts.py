@@ -141,7 +141,7 @@ def _is_of_job(event: Event) -> bool:
 
 
 def _has_begun(case: Case, keep: Sequence[int], begins: Mapping[int, int]) -> bool:
-    """True where a line of the newest attempt is of the job: below a restart, or in another file after it.
+    """True where the newest attempt has a line of the job.
 
     Example: one of two launchers starts its workers again, and finds that the rendezvous is closed.
     """

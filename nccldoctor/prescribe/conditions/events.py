@@ -243,7 +243,10 @@ def gpu_error(context: Context, *, of: Who = "culprit-host", xid: tuple[int, ...
         f"the kernel log shows Xid {listed(map(str, xid), 12)}{' or an SXid' if sxid else ''} on {context.in_words(of)}"
     )
     liveness = context.survey.facts.liveness
-    begun = min((rank.first for rank in liveness.by_rank.values() if not math.isnan(rank.first)), default=math.nan)
+    begun = min(
+        (at for e in context.survey.facts.case.events if e.rank is not None and not math.isnan(at := liveness.time(e))),
+        default=math.nan,
+    )
     for fault in _matching(context, GpuError, of):
         if fault.software and liveness.time(fault) < begun - SLACK:
             continue  # a program before the job caused it

@@ -152,12 +152,12 @@ CASES = {
         lambda: crash("RuntimeError: DeepEP error: invalid number of tokens"),
     ),
     "vllm-worker-stall": (
-        lambda: Job().late(5).raw("engine.log", "(EngineCore_DP0 pid=61) ERROR 02-21 19:02:48 [core.py:845] TimeoutError: RPC call to execute_model timed out."),
-        lambda: Job().late(5).raw("engine.log", "(EngineCore_DP0 pid=61) ERROR 02-21 19:02:48 [core.py:845] ValueError: unknown model"),
+        lambda: Job().late(5).raw("engine.log", "(EngineCore_DP0 pid=61) ERROR 11-20 10:20:48 [core.py:845] TimeoutError: RPC call to execute_model timed out."),
+        lambda: Job().late(5).raw("engine.log", "(EngineCore_DP0 pid=61) ERROR 11-20 10:20:48 [core.py:845] ValueError: unknown model"),
     ),
     "engine-step-stall": (
-        lambda: Job(steps=0).raw("engine.log", "[2026-05-14 08:36:13 TP1] Scheduler watchdog timeout (self.watchdog_timeout=300, self.soft=False)"),
-        lambda: Job(steps=0).raw("engine.log", "[2026-05-14 08:36:13 TP1] Scheduler hit an exception: no memory left"),
+        lambda: Job(steps=0).raw("engine.log", "[2026-11-20 09:36:13 TP1] Scheduler watchdog timeout (self.watchdog_timeout=300, self.soft=False)"),
+        lambda: Job(steps=0).raw("engine.log", "[2026-11-20 09:36:13 TP1] Scheduler hit an exception: no memory left"),
     ),
     "torchft-quorum": (
         lambda: Job(steps=0).raw("lighthouse.log", "Quorum status: New quorum not ready, only have 1 participants, need min_replicas 2 [1/1 participants healthy]"),

@@ -25,7 +25,7 @@ def in_state(state: str) -> Job:
     )
 
 
-FAILED = "E0909 14:03:50.013000 4116 torch/distributed/elastic/multiprocessing/api.py:833] failed (exitcode: -9) local_rank: 4 (pid: 4120)"
+FAILED = "E1120 09:03:50.013000 4116 torch/distributed/elastic/multiprocessing/api.py:833] failed (exitcode: -9) local_rank: 4 (pid: 4120)"
 CUT = "Traceback (most recent call last):"
 
 STEPS = {

@@ -124,11 +124,11 @@ def _doubts_of_failure(
         yield doubt_of("caught", missed=missed, left=missed and are_only_ones_left(facts, first.ranks), silent=silent)
     elif not (first.certain or has_broken_connection or stall.kind is StallKind.ABSENT):
         yield doubt_of("caught-unmissed")
-    if any(_may_have_followed(facts, facts.liveness.activity(r), first.events[0]) for r in first.ranks):
+    if any(_is_possibly_later(facts, facts.liveness.activity(r), first.events[0]) for r in first.ranks):
         yield doubt_of("undated-exception")
 
 
-def _may_have_followed(facts: Facts, own: RankActivity, error: Event) -> bool:
+def _is_possibly_later(facts: Facts, own: RankActivity, error: Event) -> bool:
     """True of an exception without a time whose rank wrote a line below it after others had timed out."""
     last = own.last_event
     is_below = last is not None and last.place.source == error.place.source and last is not error
