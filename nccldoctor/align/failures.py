@@ -383,14 +383,14 @@ def _silent_exits(case: Case, liveness: Liveness) -> Iterator[Failure]:
     """
     alarm = liveness.first_alarm
     has_complaint = alarm is not None and not isinstance(alarm, ExceptionRaised)
-    complaining = {e.pid for e in case.of(NcclError) if e.code == "ncclRemoteError"}  # of their peer's end
+    lost_peers = {e.pid for e in case.of(NcclError) if e.code == "ncclRemoteError"}
     for event in case.of(ProcessExit):
+        complaining = {alarm.pid} if event.is_told_at_once and alarm is not None else lost_peers
         if event.exitcode is None and event.signal is None and event.reporter in NOTICED:
-            is_other_process = (
-                bool(complaining) and None not in (event.pid, *complaining) and event.pid not in complaining
-            )
-            is_other_process |= liveness.time(event) < liveness.alarm - SLACK
-            is_other_observer = event.is_heartbeat_loss or isinstance(alarm, AbsenceReport) or is_other_process
+            is_known = bool(complaining) and None not in (event.pid, *complaining)
+            is_of_other = is_known and event.pid not in complaining
+            is_earlier = liveness.time(event) < liveness.alarm - SLACK
+            is_other_observer = event.is_heartbeat_loss or isinstance(alarm, AbsenceReport) or is_of_other or is_earlier
             was_before = event.is_told_afterwards or can_precede_alarm(liveness, event)
             if event.is_heartbeat_loss and _has_ended_with_job(liveness, event.rank):
                 continue

@@ -59,6 +59,11 @@ class ProcessExit(Event):
         return self.reporter == "hccl"
 
     @property
+    def is_told_at_once(self) -> bool:
+        """True where the daemon of the host printed it at once: Ray's driver tells when it asks for a result."""
+        return self.text.startswith("(raylet")
+
+    @property
     def can_be_launchers_kill(self) -> bool:
         """True of a SIGKILL in the list of Intel MPI, which names the processes that it killed itself as well."""
         return self.reporter == "mpirun" and not self.first and self.signal == "SIGKILL"

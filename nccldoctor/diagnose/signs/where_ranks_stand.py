@@ -82,7 +82,7 @@ def standing_at_rest(facts: Facts, stall: Stall) -> Standing:
 
 
 def is_about_itself(event: Event) -> bool:
-    """True of a rank's word that it makes no step itself, whoever holds it up."""
+    """True when a rank reports that it is stuck itself and does not name the rank that blocks it."""
     return isinstance(event, AbsenceReport) and event.what == "step" and not event.missing
 
 

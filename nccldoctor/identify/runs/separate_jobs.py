@@ -61,7 +61,7 @@ def one_job(read: Ingested) -> Ingested:
 
 
 def _of_last_folders(read: Ingested) -> Ingested:
-    """What was read, without the files of earlier attempts, as the folders of each run of a launcher count them."""
+    """What was read, without the folders of earlier attempts of each launcher."""
     last: dict[str | None, int] = {}
     for one in read.parsed:
         if one.source.attempt is not None:
@@ -431,7 +431,7 @@ def _read_lines(unit: _Unit, one: Parsed, no_dumps: Batch, year: int) -> None:
 
 
 def _is_of_run(event: Event) -> bool:
-    """True of what ranks do and suffer while their job runs: whoever ends a job that hangs comes later."""
+    """True of what happens to ranks while their job runs, not of a cancellation hours after the hang."""
     if isinstance(event, CallTimeout | WorkStatus):
         return True
     is_own = (isinstance(event, ProcessExit) and event.exitcode) or event.written_by is Writer.RANK

@@ -243,10 +243,10 @@ def gpu_error(context: Context, *, of: Who = "culprit-host", xid: tuple[int, ...
         f"the kernel log shows Xid {listed(map(str, xid), 12)}{' or an SXid' if sxid else ''} on {context.in_words(of)}"
     )
     liveness = context.survey.facts.liveness
-    begun = min(
-        (at for e in context.survey.facts.case.events if e.rank is not None and not math.isnan(at := liveness.time(e))),
-        default=math.nan,
-    )
+    software = (fault for fault in context.survey.events_of(GpuError) if fault.software)
+    # only then is the first line of the job looked for, among all events
+    lines = context.survey.facts.case.events if any(software) else ()
+    begun = min((at for e in lines if e.rank is not None and not math.isnan(at := liveness.time(e))), default=math.nan)
     for fault in _matching(context, GpuError, of):
         if fault.software and liveness.time(fault) < begun - SLACK:
             continue  # a program before the job caused it

@@ -171,3 +171,9 @@ def test_a_process_that_ended_above_the_complaint_of_its_lost_peer_died(tmp_path
     assert "90738" in found.headline
     own = verdict(tmp_path, DIED.format(92234) + LOST)
     assert own.cause is not CauseClass.DIED, "the process complained itself"
+
+
+def test_the_hosts_daemon_tells_of_an_end_at_once(tmp_path: Path) -> None:
+    gave_up = RAY + watchdog(1, 1, "BROADCAST", at="E1224 13:33:05.483840")
+    assert verdict(tmp_path, DIED.format(90738) + gave_up).cause is CauseClass.DIED
+    assert verdict(tmp_path, DIED.format(92234) + gave_up).cause is not CauseClass.DIED, "its own abort"

@@ -281,7 +281,7 @@ def test_a_log_that_failed_long_before_all_others_is_of_another_run(
     assert not any("none of its lines has a time" in gap.why for gap in gaps)
 
 
-def test_whoever_cancels_a_job_that_hangs_comes_hours_later(tmp_path: Path) -> None:
+def test_a_cancellation_hours_after_the_hang_is_of_the_same_job(tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "job.log").write_text("".join(caught(r, "03:20:00", 7) for r in range(2)))
     end = "slurmstepd: error: *** JOB 4711 ON node0 CANCELLED AT 2026-02-03T21:30:00 ***\n"
