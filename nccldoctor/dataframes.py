@@ -14,10 +14,11 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 from msgspec import Struct
 
 from nccldoctor.identify.case import Case
@@ -32,10 +33,6 @@ from nccldoctor.model.standings import RankWait, WaitedCall, WaitEnd, WaitStart,
 from nccldoctor.words.names import call_title
 from nccldoctor.words.sanitize import encodable
 from nccldoctor.words.secrets import masked, masked_fields
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 _RANKS = (
     "rank:Int64 role.value:category host:string device:string pid:Int64 group:string completed:Int64 enqueued:Int64 "
@@ -80,8 +77,6 @@ def _columns(items: Iterable[object], columns: str) -> dict[str, Any]:
 
 
 def _series(values: Iterable[Any], dtype: str) -> Any:
-    import pandas as pd
-
     return pd.Series([_storable_text(v) if isinstance(v, str) else v for v in values], dtype=dtype)
 
 
@@ -109,16 +104,12 @@ def _storable_text(text: str) -> str:
 
 def _integers(column: npt.NDArray[Any]) -> Any:
     """Nullable integers; -1 stands for missing in our tables."""
-    import pandas as pd
-
     values = np.asarray(column, dtype=np.int64)
     return pd.arrays.IntegerArray(values, values < 0)
 
 
 def _times(column: npt.NDArray[np.int64]) -> Any:
     """UTC times of nanoseconds since the epoch; 0 is no time."""
-    import pandas as pd
-
     values = column.astype("datetime64[ns]")
     values[column == 0] = np.datetime64("NaT", "ns")
     return pd.Series(values).dt.tz_localize("UTC")
@@ -126,8 +117,6 @@ def _times(column: npt.NDArray[np.int64]) -> Any:
 
 def _moments(seconds: npt.NDArray[np.float64]) -> Any:
     """UTC times of seconds since the epoch, to the microsecond. NaN is no time, and so is a year that nanoseconds do not reach."""
-    import pandas as pd
-
     known = np.isfinite(seconds) & (np.abs(seconds) < 9e9)  # nanoseconds reach to the year 2255
     values = np.full(len(seconds), "NaT", dtype="datetime64[ns]")
     values[known] = np.round(seconds[known] * 1e6).astype("datetime64[us]")
@@ -143,8 +132,6 @@ def _as_printed(time: datetime | None) -> str | None:
 
 def _place_columns(places: Sequence[Place | None]) -> dict[str, Any]:
     """The columns ``path``, ``line`` and ``entry`` of places."""
-    import pandas as pd
-
     return {
         "path": pd.Series([_storable_text(place.path) if place else None for place in places], dtype="category"),
         "line": _series((place.line if place else None for place in places), "Int64"),
@@ -181,8 +168,6 @@ def _spread(case: Case) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64
 
 def _category(codes: npt.NDArray[Any], names: Sequence[str]) -> Any:
     """A categorical of our codes; different codes may read alike, so categories are joined by name."""
-    import pandas as pd
-
     names = [_storable_text(name) for name in names]
     unique = {name: number for number, name in enumerate(dict.fromkeys(name for name in names if name))}
     joined = np.array([unique.get(name, -1) for name in names] + [-1], dtype=np.int64)
@@ -202,8 +187,6 @@ def calls(case: Case) -> pd.DataFrame:
 
     ``incident.calls.attrs["remark"]`` says why the frame is empty, else it is "".
     """
-    import pandas as pd
-
     table, words = case.calls, case.vocabulary
     late, wait = _spread(case)
     frame = pd.DataFrame(
@@ -245,8 +228,6 @@ def events(case: Case) -> pd.DataFrame:
     ``clock`` text, the time as printed · ``host``, ``pod`` text · ``pid`` Int64 · ``path``, ``line``, ``entry`` its place · ``text`` text ·
     ``fields`` object, a dictionary of the fields of that kind.
     """
-    import pandas as pd
-
     items = case.events
     return pd.DataFrame(
         {
@@ -276,8 +257,6 @@ def ranks(diagnosis: Diagnosis) -> pd.DataFrame:
     began to wait until it timed out or ended, or was last looked at · ``last_sign`` text, what was seen of it last · ``last_line`` UTC, the
     time of its newest line; a zone that the line does not name counts as UTC · ``path``, ``line``, ``entry`` the place of ``last_sign``.
     """
-    import pandas as pd
-
     items = diagnosis.ranks
     own, seen = [state.wait for state in items], _newest_look(diagnosis)
     columns = _columns(items, _RANKS)
@@ -301,8 +280,6 @@ def tracks(case: Case) -> pd.DataFrame:
     Int64 of a call that hangs · ``earliest``, ``latest`` UTC, the bounds of when it began, ``<NA>`` where nothing bounds it · ``known_by``
     text, what the bounds rest on: recorder, own timer, silent timer, line or order · ``path``, ``line``, ``entry`` where it is shown.
     """
-    import pandas as pd
-
     from nccldoctor.summarise.standings import track_rows
 
     rows = list(track_rows(case))
@@ -424,8 +401,6 @@ def waits(diagnosis: Diagnosis) -> pd.DataFrame:
 
     ``incident.waits.attrs["remark"]`` says why the frame is empty, or what was not collected; it is "" where nothing lacks.
     """
-    import pandas as pd
-
     rows = _waits(diagnosis)
     frame = pd.DataFrame(
         {
@@ -536,8 +511,6 @@ def findings(diagnosis: Diagnosis) -> pd.DataFrame:
     ``ranks`` at fault, ``suspects``, ``victims`` · ``op``, ``seq``, ``group`` of the stalled call · ``agree`` and ``contradict`` count its
     evidence.
     """
-    import pandas as pd
-
     items = diagnosis.findings
     calls = [finding.stalled for finding in items]
     return pd.DataFrame(
@@ -558,15 +531,11 @@ def hypotheses(diagnosis: Diagnosis) -> pd.DataFrame:
     ``stall``, its number · ``class`` · ``ranks``, ``suspects`` · ``call``, that stalled · ``confidence_in_ranks``,
     ``confidence_in_class`` · ``headline`` · ``fate``, why it became the verdict or not.
     """
-    import pandas as pd
-
     return pd.DataFrame(_columns(diagnosis.proposals, _HYPOTHESES))
 
 
 def evidence(diagnosis: Diagnosis) -> pd.DataFrame:
     """One row per piece: ``finding``, ``id`` (``E2``), ``says``, ``supports``, ``quote``, ``observer``, ``path``, ``line``, ``entry``."""
-    import pandas as pd
-
     pieces = [
         (finding.id, f"E{number}", item)
         for finding in diagnosis.findings
@@ -584,8 +553,6 @@ def evidence(diagnosis: Diagnosis) -> pd.DataFrame:
 
 def groups(diagnosis: Diagnosis) -> pd.DataFrame:
     """One row per process group: ``id``, ``description``, ``label``, ``members``, ``member_count``, ``learned``."""
-    import pandas as pd
-
     items = diagnosis.job.groups
     frame = pd.DataFrame(_columns(items, _GROUPS))
     frame.insert(4, "member_count", _series((len(group.members) for group in items), "Int64"))
@@ -594,8 +561,6 @@ def groups(diagnosis: Diagnosis) -> pd.DataFrame:
 
 def coverage(diagnosis: Diagnosis) -> pd.DataFrame:
     """One row per kind of input: ``input``, ``expected``, ``found``, ``problems``."""
-    import pandas as pd
-
     problems = _series(("; ".join(row.problems) for row in diagnosis.coverage), "string")
     return pd.DataFrame({**_columns(diagnosis.coverage, _COVERAGE), "problems": problems})
 
@@ -605,8 +570,6 @@ def remedies(diagnosis: Diagnosis) -> pd.DataFrame:
 
     ``id``, ``title``, ``finding``, ``fit``, ``conditions_met``, ``conditions``, and the texts ``confirm``, ``fix``, ``prevent``.
     """
-    import pandas as pd
-
     items = diagnosis.remedies
     texts = {
         name: _series(("\n".join(getattr(remedy, name)) for remedy in items), "string")

@@ -13,7 +13,9 @@ from nccldoctor.events import RasStatus
 from nccldoctor.identify.case import Case
 from nccldoctor.ingest.excerpts import LineReader
 from nccldoctor.model import Diagnosis, Finding
+from nccldoctor.model.errors import NccldoctorError
 from nccldoctor.summarise.quotations import Quotations
+from nccldoctor.words.sanitize import line
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -116,7 +118,6 @@ class Incident(Struct, frozen=True, dict=True):
 
         Raises :class:`~nccldoctor.model.errors.NccldoctorError` for any other word.
         """
-        from nccldoctor.model.errors import NccldoctorError
         from nccldoctor.reports import dialects, ticket
 
         if dialect not in dialects.DIALECTS:
@@ -134,12 +135,6 @@ class Incident(Struct, frozen=True, dict=True):
         from nccldoctor.reports import html
 
         return html.page(self.diagnosis)
-
-    def to_interactive_html(self) -> str:
-        """The HTML page with plotly panels: about 2 MB, offline, and the plain page where scripts are blocked."""
-        from nccldoctor.reports.plotly import interactive
-
-        return interactive.page(self.diagnosis)
 
     def source(self, name: str, context: int = 5) -> SourceLines:
         """The lines of an exhibit (``"A"``) or of a piece of evidence, read again.
@@ -193,8 +188,6 @@ class Incident(Struct, frozen=True, dict=True):
         return self.to_markdown()
 
     def __repr__(self) -> str:
-        from nccldoctor.words.sanitize import line
-
         verdict = self.verdict
         return f"<Incident {verdict.cause.value}, confidence {verdict.confidence.value}: {line(verdict.headline, 160)}>"
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from nccldoctor.attempts import Attempts
@@ -29,8 +28,7 @@ from nccldoctor.summarise.lateness import lateness
 from nccldoctor.summarise.proof.exhibits import Proof, prove
 from nccldoctor.summarise.quotations import Quotations
 from nccldoctor.summarise.rank_table import alarm, job, notices, rank_table, survived
-from nccldoctor.summarise.snapshots import snapshots
-from nccldoctor.summarise.stack_diff import stack_diff
+from nccldoctor.summarise.stack_diff import snapshots, stack_diff
 from nccldoctor.summarise.standings import standings
 from nccldoctor.summarise.timeline import timeline
 from nccldoctor.words.sanitize import line
@@ -61,7 +59,7 @@ def read(
     Raises :class:`~nccldoctor.model.errors.InputError` for a path that does not exist.
     """
     inputs = discover(paths, rank_from)
-    return identify_all(_read_all(inputs, rank_from, workers, on_progress).ingested)
+    return identify_all(_read_all(inputs, rank_from, workers, on_progress)[0])
 
 
 @collector_off()
@@ -93,15 +91,8 @@ def analyze(
     from nccldoctor.prescribe.catalogue.overlays import in_use
 
     inputs = discover([paths] if isinstance(paths, str | Path) else paths, rank_from)
-    everything = _read_all(inputs, rank_from, workers, on_progress, before, scheduler)
-    return incident_of(everything.ingested, everything.lines, in_use(catalogue))
-
-
-class _Everything(Struct, frozen=True):
-    """All that was read, and what gives the lines that reports quote."""
-
-    ingested: Ingested
-    lines: LineReader
+    read, lines = _read_all(inputs, rank_from, workers, on_progress, before, scheduler)
+    return incident_of(read, lines, in_use(catalogue))
 
 
 def _read_all(
@@ -111,8 +102,8 @@ def _read_all(
     on_progress: Progress | None,
     before: ReadBefore | None = None,
     scheduler: str | None = None,
-) -> _Everything:
-    """Read the inputs, and the parts among them; on a dask cluster where there is one."""
+) -> tuple[Ingested, LineReader]:
+    """All that was read of the inputs, also on a dask cluster, and what gives the lines that reports quote."""
     if inputs.parts or scheduler is not None:
         from nccldoctor.parts.join import join
 
@@ -121,10 +112,9 @@ def _read_all(
             from nccldoctor.parts.on_dask import read_on_dask
 
             given = read_on_dask(inputs, scheduler, on_progress)
-        joined = join(given, rank_from=rank_from, workers=workers, on_progress=on_progress, order=inputs.inputs)
-        return _Everything(joined.ingested, joined.lines)
+        return join(given, rank_from=rank_from, workers=workers, on_progress=on_progress, order=inputs.inputs)
     read = ingest(inputs, workers, on_progress, before=before)
-    return _Everything(read, lambda wanted: excerpts.read_excerpts(inputs.inputs, wanted))
+    return read, lambda wanted: excerpts.read_excerpts(inputs.inputs, wanted)
 
 
 def incident_of(read: Ingested, lines: LineReader, known: Collected) -> Incident:

@@ -85,10 +85,6 @@ def _without_lone_bracket(found: str) -> str:
     return found[:-1] if found.endswith(")") and "(" not in found else found
 
 
-def _commonmark(text: str) -> str:
-    return re.sub(r"([\\`*\[\]|<>~&]|!(?=[\[\d]))", r"\\\1", text)
-
-
 def _commonmark_span(text: str) -> str:
     fence = "`" * (max((len(run) for run in re.findall("`+", text)), default=0) + 1)
     pad = " " if "`" in text else ""
@@ -105,23 +101,15 @@ def _jira(text: str) -> str:
     return out.replace("://", ":&#47;&#47;")
 
 
-def _jira_span(text: str) -> str:
-    return "{{" + _jira(text) + "}}"
-
-
 def _slack(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
-def _slack_span(text: str) -> str:
-    return f"`{_slack(text.replace('`', chr(39)))}`"
 
 
 _FENCE = (("```", "'''"),)
 
 MD = Dialect(
     delicate="|".join((_ADDRESS, _CALL, _MENTION, _UNDERSCORED)),
-    plain=_commonmark,
+    plain=lambda text: re.sub(r"([\\`*\[\]|<>~&]|!(?=[\[\d]))", r"\\\1", text),
     span=_commonmark_span,
     heading=("### ", ""),
     bold=("**", "**"),
@@ -139,7 +127,7 @@ GITHUB = replace(MD, step="- [ ] ", indent="  ")
 JIRA = Dialect(
     delicate="|".join((_MENTION, _UNDERSCORED)),
     plain=_jira,
-    span=_jira_span,
+    span=lambda text: "{{" + _jira(text) + "}}",
     heading=("h3. ", ""),
     bold=("*", "*"),
     bullet="* ",
@@ -153,7 +141,7 @@ JIRA = Dialect(
 SLACK = Dialect(
     delicate="|".join((_ADDRESS, _CALL, _MENTION, _UNDERSCORED, _MARKED, _DOTTED)),
     plain=_slack,
-    span=_slack_span,
+    span=lambda text: f"`{_slack(text.replace('`', chr(39)))}`",
     heading=("*", "*"),
     bold=("*", "*"),
     bullet="• ",

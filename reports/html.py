@@ -13,8 +13,9 @@ import re
 from functools import cache
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
 from msgspec import Struct
 
 from nccldoctor.model import Diagnosis
@@ -27,10 +28,6 @@ from nccldoctor.reports.parts import prose
 from nccldoctor.words import names, sanitize
 from nccldoctor.words.sentences import capitalized, sentence
 
-if TYPE_CHECKING:
-    from jinja2 import Environment
-    from markupsafe import Markup
-
 TEMPLATES = Path(__file__).parent / "templates"
 
 
@@ -41,35 +38,9 @@ class Asset(Struct, frozen=True):
     hash: str
 
 
-class Figures(Struct, frozen=True):
-    """The part of the page that :mod:`~nccldoctor.reports.plotly.interactive` adds.
-
-    ``figures`` is JSON, by the place that a figure replaces; ``library`` the compressed plotly.js in base64. Neither ends a script
-    element.
-    """
-
-    figures: str
-    library: str
-
-
 def page(diagnosis: Diagnosis) -> str:
     """The whole report; a file of its own, ends with a newline."""
     style, script = asset("page.css"), asset("page.js")
-    return _filled(diagnosis, f"style-src '{style.hash}'; script-src '{script.hash}'", (script,), None)
-
-
-def filled(diagnosis: Diagnosis, figures: Figures, library_hash: str) -> str:
-    """The report with figures in the place of its drawings; ``library_hash`` is the hash of the unpacked
-    plotly.js.
-    """
-    scripts = (asset("page.js"), asset("interactive.js"))
-    allowed = " ".join(f"'{value}'" for value in (*(s.hash for s in scripts), library_hash))
-    return _filled(diagnosis, f"style-src 'unsafe-inline'; script-src {allowed}", scripts, figures)
-
-
-def _filled(diagnosis: Diagnosis, policy: str, scripts: tuple[Asset, ...], figures: Figures | None) -> str:
-    from markupsafe import Markup
-
     return (
         environment()
         .get_template("page.html")
@@ -77,10 +48,9 @@ def _filled(diagnosis: Diagnosis, policy: str, scripts: tuple[Asset, ...], figur
             v=view.build(diagnosis),
             **_PICTURES,
             pid="",
-            policy=Markup(policy),  # our own words and hashes
-            figures=figures,
-            style=asset("page.css"),
-            scripts=scripts,
+            policy=Markup(f"style-src '{style.hash}'; script-src '{script.hash}'"),  # our own words and hashes
+            style=style,
+            script=script,
             document=_packed(diagnosis),
             stall_width=stall.WIDTH,
             strip_width=call_strip.WIDTH,
@@ -96,8 +66,6 @@ _PICTURES = {"link_width": link.WIDTH, "link_box": link.BOX, "crossed_width": cr
 
 def _packed(diagnosis: Diagnosis) -> Markup:
     """The JSON document, compressed without a date, in base64: a job of 16,384 ranks takes half a megabyte."""
-    from markupsafe import Markup
-
     content = json_document.to_json(diagnosis).encode("utf-8", "backslashreplace")
     return Markup(
         base64.b64encode(gzip.compress(content, 9, mtime=0)).decode("ascii")
@@ -120,8 +88,6 @@ def environment() -> Environment:
 
     Everything is escaped, unseen characters are spelled out, a misspelled name is an error.
     """
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -176,8 +142,6 @@ SHOWN_OF_LINE = 400
 
 def _marked(text: str, values: tuple[str, ...]) -> Markup:
     """A quoted line with the cited values marked."""
-    from markupsafe import Markup, escape
-
     shown = sanitize.sanitize(_around_values(_without_colours(text), values), SHOWN_OF_LINE)
     words = sorted((re.escape(v) for v in values if v), key=len, reverse=True)
     pieces = re.split(rf"(?<!\w)({'|'.join(words)})(?!\w)", shown) if words else [shown]
@@ -201,12 +165,6 @@ def _around_values(text: str, values: tuple[str, ...]) -> str:
 @cache
 def asset(name: str) -> Asset:
     """A style sheet or a script of the templates."""
-    from markupsafe import Markup
-
     text = (TEMPLATES / name).read_text(encoding="utf-8").strip()
-    return Asset(Markup(text), digest(text.encode("utf-8")))  # our own files, not text of strangers
-
-
-def digest(content: bytes) -> str:
-    """A hash as a page's policy writes it."""
-    return "sha256-" + base64.b64encode(hashlib.sha256(content).digest()).decode("ascii")
+    digest = base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+    return Asset(Markup(text), f"sha256-{digest}")  # our own files, not text of strangers

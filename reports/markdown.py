@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nccldoctor.model import Diagnosis
+from nccldoctor.model import Diagnosis, EventRole, IncidentEvent
 from nccldoctor.reports import ticket
 from nccldoctor.reports.dialects import MD
-from nccldoctor.reports.parts import advice, event_sequence, prose, standing_titles, wording
+from nccldoctor.reports.parts import advice, prose, standing_titles, wording
 from nccldoctor.reports.parts.quoted_proof import all_quoted, decisive_lines
-from nccldoctor.words import names
+from nccldoctor.words import names, times
 from nccldoctor.words.sanitize import line
 
 EVENTS = 12
 """Rows of the story."""
+
+ROLES = {
+    EventRole.INITIATING: "started it",
+    EventRole.CASCADE: "consequence",
+    EventRole.TEAR_DOWN: "shutdown",
+    EventRole.UNRELATED: "unrelated",
+}
+"""The word for each role, in the order in which rows are kept."""
 
 ROWS = 24
 QUOTED = 300
@@ -101,23 +109,20 @@ def _remedies(diagnosis: Diagnosis) -> str:
 
 
 def _story(diagnosis: Diagnosis) -> str:
-    story = event_sequence.rows(diagnosis, EVENTS)
-    rows = [
-        " ".join(
-            filter(
-                None,
-                (
-                    "-",
-                    row.time,
-                    f"{MD.words(row.who, 160)}: {MD.words(row.says, 200)}",
-                    f"**{row.role}**" if row.cause else f"({row.role})",
-                    MD.code(row.place, 160),
-                ),
-            )
-        )
-        for row in story.shown
-    ]
-    return _section("What happened, in order", rows, story.more)
+    """The events, earliest first; where there are too many, the first cause and the initiating events stay."""
+    story, roles = diagnosis.story, list(ROLES)
+    kept = sorted(range(len(story)), key=lambda n: (not story[n].cause, roles.index(story[n].role), n))[:EVENTS]
+    return _section("What happened, in order", [_event_line(story[n]) for n in sorted(kept)], len(story) - len(kept))
+
+
+def _event_line(event: IncidentEvent) -> str:
+    time = times.instant(event.time) if event.time is not None else ""
+    who = [names.ranks_phrase(event.ranks, 4)] if event.ranks else []
+    who += [line(event.host, 60)] if event.host else []
+    says = line(event.says, 160) + (f" ({event.count:,} times)" if event.count > 1 else "")
+    told = f"{MD.words(' on '.join(who) or 'the job', 160)}: {MD.words(says, 200)}"
+    role = "**root cause**" if event.cause else f"({ROLES[event.role]})"
+    return " ".join(filter(None, ("-", time, told, role, MD.code(line(str(event.where), 160), 160))))
 
 
 def _section(title: str, rows: Sequence[str], more: int = 0) -> str:

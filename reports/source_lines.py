@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from markupsafe import Markup
 from msgspec import Struct
 
 from nccldoctor.ingest.excerpts import LineReader
@@ -32,8 +33,6 @@ class SourceLines(Struct, frozen=True):
         return "\n".join([f"{line(self.path)}:{min(self.quoted)}", *rows])
 
     def _repr_html_(self) -> str:
-        from markupsafe import Markup
-
         rows = (
             Markup("<b>{} {}</b>" if one.number in self.quoted else "{} {}").format(one.number, sanitize(one.text))
             for one in self.lines

@@ -12,7 +12,6 @@ from nccldoctor import pipeline
 from nccldoctor.cli import exit_codes, report_file, terminal
 from nccldoctor.incident import Incident
 from nccldoctor.ingest.ingest import collector_off
-from nccldoctor.model.errors import OutputError
 from nccldoctor.reports.parts import redact
 from nccldoctor.words.sanitize import line
 
@@ -22,8 +21,6 @@ TICKETS = ("md", "github", "jira", "slack")
 DOCUMENTS = {"json": Incident.to_json, "sarif": Incident.to_sarif, "junit": Incident.to_junit}
 """The formats for programs, which are UTF-8 whatever the terminal is."""
 
-PAGES = (".html", ".zip")
-"""The suffixes of reports that hold a page."""
 
 WHOLE = 2_000
 """Characters of a headline at most, where it stands alone."""
@@ -38,7 +35,6 @@ class Options(Struct, frozen=True):
     form: str
     output: Path | None
     force: bool
-    interactive: bool
     redact: str | None
     rank_from: str | None
     catalogue: tuple[Path, ...]
@@ -57,8 +53,6 @@ def analyze_paths(paths: tuple[str, ...], options: Options) -> int:
     Raises :class:`~nccldoctor.model.errors.NccldoctorError` where nothing can be analysed or the report cannot be written.
     """
     redacted = redact.wanted(options.redact or "")
-    if options.interactive and (options.output is None or options.output.suffix.lower() not in PAGES):
-        raise OutputError("--interactive needs a page to write", "add -o report.html")
     if options.output is not None:
         report_file.check_target(options.output, options.force)
     incident = _diagnose(paths, options)
@@ -93,8 +87,7 @@ def _write(incident: Incident, options: Options) -> int | None:
     """Write the report that ``-o`` names; its size in bytes."""
     if options.output is None:
         return None
-    page = incident.to_interactive_html if options.interactive else incident.to_html
-    return report_file.write_report(incident, page, options.output, force=options.force)
+    return report_file.write_report(incident, incident.to_html, options.output, force=options.force)
 
 
 def _print(incident: Incident, options: Options) -> None:

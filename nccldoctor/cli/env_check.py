@@ -9,10 +9,15 @@ from msgspec import Struct
 from nccldoctor.align.facts import align
 from nccldoctor.events import Setting
 from nccldoctor.identify.case import Case
+from nccldoctor.model import CauseClass, Confidence, ConfidenceIn, Evidence, Finding, Place
+from nccldoctor.prescribe.catalogue.overlays import in_use
 from nccldoctor.prescribe.conditions import Context, Survey
 from nccldoctor.prescribe.discouraged import advice_against, assignment, judge_settings, settings_seen
 from nccldoctor.prescribe.setting_table import look_up
 from nccldoctor.prescribe.settings import Judgement, Kind
+from nccldoctor.reports.parts import prose
+from nccldoctor.words.numbers import plural
+from nccldoctor.words.sanitize import line
 
 JUDGED = ("NCCL_", "TORCH_", "GLOO_")
 """Prefixes of the libraries that take part in a collective: each such name gets an answer, known or not."""
@@ -48,9 +53,6 @@ def check_case(case: Case, torch: str | None = None, nccl: str | None = None) ->
 
 def _discouraged(survey: Survey) -> dict[str, str]:
     """Advice of the catalogue against what is seen, where that depends on no finding."""
-    from nccldoctor.model import CauseClass, Confidence, ConfidenceIn, Evidence, Finding, Place
-    from nccldoctor.prescribe.catalogue.overlays import in_use
-
     nothing = Finding(
         "F0",
         CauseClass.UNDETERMINED,
@@ -75,10 +77,6 @@ def _verdict_row(setting: Setting, remarks: list[Judgement], against: str | None
 
 def settings_lines(rows: Sequence[Row]) -> Iterator[str]:
     """A block for each setting, what to fix first, ending in a count."""
-    from nccldoctor.reports.parts import prose
-    from nccldoctor.words.numbers import plural
-    from nccldoctor.words.sanitize import line
-
     order = ("fix", "note", "fine")
     for row in sorted(rows, key=lambda row: order.index(row.verdict)):
         yield f"{row.verdict:<5} {line(assignment(row.name, row.value))}  ({line(row.place)})\n"

@@ -58,9 +58,6 @@ report_options = all_of(
     ),
     click.option("--force", is_flag=True, help="Replace the file named by -o."),
     click.option(
-        "--interactive", is_flag=True, help="Replace the drawings of the page named by -o by ones to zoom (about 2 MB)."
-    ),
-    click.option(
         "--redact",
         metavar="WHAT,...",
         shell_complete=complete_list(redacted_kinds),

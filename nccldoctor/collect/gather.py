@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import tarfile
 import tempfile
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import Any
 
 from nccldoctor.collect.bundle import Answer, BundleResult, write_bundle
 from nccldoctor.collect.node_options import NodeOptions
+from nccldoctor.collect.node_stream import node_files
 from nccldoctor.collect.one_file import collector_source
 from nccldoctor.collect.reach.ask import Limits, ask_all, look_up
 from nccldoctor.collect.reach.way import Command, Target, Way, command_lines
-from nccldoctor.collect.survey import OPTION, job_to_look_at
 from nccldoctor.model.errors import OutputError
+from nccldoctor.model.hosts import JobHere, chosen_job, jobs_of, merged
 
 COLLECTOR = "on_node.py"
 """The name of the file that is sent to nodes."""
@@ -81,3 +85,34 @@ def planned_commands(way: Way, options: NodeOptions, python: str = PYTHON) -> li
 def _needs_survey(way: Way, options: NodeOptions) -> bool:
     """True where nothing tells the job from others on its nodes."""
     return way.reaches_all_jobs and not options.where
+
+
+OPTION = "--survey"
+"""Asks the collector for the processes of all jobs, and for nothing else."""
+
+LIMITS = Limits(30.0, 64 << 20)
+"""A survey reads small files of ``/proc``."""
+
+
+def job_to_look_at(targets: Sequence[Target], collector: Path, folder: Path) -> str:
+    """The name of the job with the most ranks on all targets.
+
+    Empty where they hold no job, or one alone.
+    """
+    folder.mkdir()
+    jobs = merged(job for answer in ask_all(targets, collector, folder, LIMITS) for job in _jobs_in(answer))
+    chosen = chosen_job(jobs)
+    return chosen.name if chosen is not None and len(jobs) > 1 else ""
+
+
+def _jobs_in(answer: Answer) -> tuple[JobHere, ...]:
+    """The jobs of one answer; none of one that is damaged."""
+    if answer.stream is None:
+        return ()
+    newest: Mapping[str, Any] = {}
+    with answer.stream.open("rb") as stream, suppress(tarfile.TarError, EOFError, ValueError, RecursionError):
+        for name, data, _ in node_files(stream):
+            read = json.loads(data) if name == "node.json" else None
+            newest = read if isinstance(read, dict) else newest
+    rows = newest.get("processes")
+    return jobs_of(row for row in rows if isinstance(row, dict)) if isinstance(rows, list) else ()

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct
 
 from nccldoctor.align.facts import Facts
@@ -31,8 +32,8 @@ class CauseRow(Struct, frozen=True):
 
     weights: dict[str, float]
     siblings: dict[CauseClass, str]
-    settled: dict[CauseClass, str]
-    read: dict[CauseClass, str]
+    settled: dict[CauseClass, str] = {}
+    read: dict[CauseClass, str] = {}
 
     def is_separated_from(self, other: CauseClass, observations: Iterable[Observation]) -> bool:
         """True when an observation contradicts the other class, or answers what would separate the two."""
@@ -52,19 +53,7 @@ class CauseRow(Struct, frozen=True):
 def cause_table() -> dict[CauseClass, CauseRow]:
     """The row of every class."""
     table = tomllib.loads(Path(__file__).with_name("causes.toml").read_text(encoding="utf-8"))
-    return {
-        CauseClass(name): CauseRow(
-            row["weights"],
-            _by_class(row["siblings"]),
-            _by_class(row.get("settled", {})),
-            _by_class(row.get("read", {})),
-        )
-        for name, row in table.items()
-    }
-
-
-def _by_class(row: dict[str, str]) -> dict[CauseClass, str]:
-    return {CauseClass(name): text for name, text in row.items()}
+    return msgspec.convert(table, dict[CauseClass, CauseRow])
 
 
 def reasons(observed: Iterable[Observation], cause: CauseClass, evidence: Sequence[Evidence]) -> tuple[Reason, ...]:

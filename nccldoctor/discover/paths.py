@@ -9,7 +9,7 @@ import stat
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from glob import has_magic
+from glob import glob, has_magic
 from pathlib import Path
 from typing import BinaryIO
 
@@ -152,8 +152,6 @@ def _local(path: str, label: str, seen: set[tuple[int, int]], gaps: list[Gap]) -
 
 def _pattern(path: str, label: str, seen: set[tuple[int, int]], gaps: list[Gap]) -> Iterator[Found]:
     """Expand a pattern that the shell left alone; paths are relative to the part before the first wildcard."""
-    from glob import glob
-
     root = _fixed(path)
     hits = [Path(hit) for hit in sorted(glob(path, recursive=True))]  # noqa: PTH207  # Path.glob takes no absolute pattern
     if not hits:

@@ -67,11 +67,6 @@ class Budget:
         """Subtract ``count`` bytes."""
         self.left -= count
 
-    @property
-    def is_exceeded(self) -> bool:
-        """True when more bytes were spent than allowed."""
-        return self.left < 0
-
 
 class Stream(io.RawIOBase):
     """A raw stream over another one: at most ``limit`` bytes, and within ``budget`` if given.
@@ -111,7 +106,7 @@ class Stream(io.RawIOBase):
             self.limit -= got
         if self.budget is not None:
             self.budget.spend(got)
-            if self.budget.is_exceeded:
+            if self.budget.left < 0:
                 self.cut = f"{self.budget.why}{REST}"
                 return 0
         return got

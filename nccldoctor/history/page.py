@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
+from markupsafe import Markup
 from msgspec import Struct
 
 from nccldoctor.history import returning
@@ -70,8 +71,6 @@ class Overview(Struct, frozen=True):
 
 def history_page(incidents: Sequence[PastIncident]) -> str:
     """The page of these incidents, the oldest first; a file of its own that loads nothing."""
-    from markupsafe import Markup
-
     style = html.asset("page.css")
     policy = Markup(f"style-src '{style.hash}'")  # our own words and hash
     template = html.environment().get_template("history.html")

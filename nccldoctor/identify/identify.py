@@ -31,7 +31,7 @@ from nccldoctor.identify.group_members import callers_by_group, world_size_from_
 from nccldoctor.identify.groups import build_groups, with_communicators
 from nccldoctor.identify.lines.repeated_exceptions import without_copies
 from nccldoctor.identify.lines.training_bars import with_counted_bars
-from nccldoctor.identify.nccl_counters import NcclCounters, counters_from_dumps, counters_from_lines
+from nccldoctor.identify.nccl_counters import counters_from_dumps, counters_from_lines
 from nccldoctor.identify.nccl_counters_ras import counters_from_ras
 from nccldoctor.identify.world_size import world_size
 from nccldoctor.ingest.ingest import Ingested
@@ -51,7 +51,11 @@ def identify(read: Ingested) -> Case:
     world = _world(batch, who)
     groups, call_group = build_groups(batch, dump_rank, events, world.ranks, world.learned)
     call_group = np.where(has_no_number(batch.calls), np.int32(-1), call_group)
-    counters = _nccl_counters(batch, who, world.size)
+    counters = (
+        *counters_from_dumps(zip(who.dump_rank, batch.dumps, strict=True)),
+        *counters_from_lines(who.events),
+        *counters_from_ras(who.events.of_kind(RasStatus), who.processes.rank_of, world.size),
+    )
     if not _has_sequence_numbers(batch, events):
         groups, counters = with_communicators(groups, counters)
     rank_of_dump = np.array([-1 if r is None else r for r in dump_rank], dtype=np.int32)
@@ -162,15 +166,6 @@ def _is_whole_job(events: Events, ranks: Ranks, dumped: Ranks) -> bool:
     has_last = size - 1 in dumped or any(e.rank == size - 1 for e in events)
     has_records = bool(events) or (len(dumped) + holes == size and holes > 0)
     return is_usual and has_last and holes <= max(1, size // 8) and has_records
-
-
-def _nccl_counters(batch: Batch, who: Attributed, world_size: int | None) -> tuple[NcclCounters, ...]:
-    """The counts of NCCL's own observers, the finest counts first."""
-    return (
-        *counters_from_dumps(zip(who.dump_rank, batch.dumps, strict=True)),
-        *counters_from_lines(who.events),
-        *counters_from_ras(who.events.of_kind(RasStatus), who.processes.rank_of, world_size),
-    )
 
 
 def _has_sequence_numbers(batch: Batch, events: Events) -> bool:

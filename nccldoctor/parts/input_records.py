@@ -125,18 +125,17 @@ def input_record(named: NamedFile, parsed: Parsed, has_calls: bool) -> InputReco
     )
 
 
+_GAP_FLAGS = ("lost", "apart", "odd", "looks_like", "holes")
+
+
 def gap_record(gap: Gap) -> GapRecord:
     """A gap as a part holds it."""
     return GapRecord(
         what=masked_text(gap.what),
         why=masked_text(gap.why),
         ranks=str(gap.ranks),
-        lost=gap.lost,
-        apart=gap.apart,
-        odd=gap.odd,
-        looks_like=gap.looks_like,
-        holes=gap.holes,
         has_source=gap.source is not None,
+        **{name: getattr(gap, name) for name in _GAP_FLAGS},
     )
 
 
@@ -146,7 +145,7 @@ def gap_of(record: GapRecord, source: int | None, before: str, path: str) -> Gap
     if before != path:
         own = re.compile(rf"(?<![\w./-]){re.escape(before)}(?![\w/-])")
         what, why = (own.sub(lambda _: path, text) for text in (what, why))
-    flags = {name: getattr(record, name) for name in ("lost", "apart", "odd", "looks_like", "holes")}
+    flags = {name: getattr(record, name) for name in _GAP_FLAGS}
     return Gap(what, why, _ranks_in(record.ranks), source if record.has_source else None, **flags)
 
 

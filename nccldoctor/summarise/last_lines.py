@@ -10,6 +10,7 @@ import itertools
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 from msgspec import Struct
 
@@ -19,8 +20,9 @@ from nccldoctor.model import Family, Finding, SourceKind
 from nccldoctor.model.excerpts import Excerpts, SourceLine
 from nccldoctor.model.exhibits import LastLines
 from nccldoctor.model.ranks import Ranks
+from nccldoctor.parsers.base import Mark
 from nccldoctor.parsers.line_prefix.durations import longest_duration
-from nccldoctor.summarise.line_writers import NO_PREFIX, Writer, message, message_with_indent, prefix, printed_time_of
+from nccldoctor.parsers.line_prefix.prefixes import read_mark, split_label, without_codes
 
 SHOWN = 2
 """Lines on each side of the gap."""
@@ -74,7 +76,7 @@ def silences(facts: Facts, finding: Finding) -> tuple[Silence, ...]:
     sides = (
         [one for one in (_silence(facts, signs, r, until) for r in list(rs)[:PEERS]) if one] for rs in (blamed, peers)
     )
-    found = (_best(side) for side in sides)
+    found = (next((one for one in side if not math.isnan(one.seconds)), next(iter(side), None)) for side in sides)
     return tuple(one for one in found if one is not None)
 
 
@@ -89,11 +91,6 @@ def _silent_until(facts: Facts, finding: Finding) -> float:
     if looks:
         return max(looks)
     return math.nan if finding.family is Family.SLOW or not facts.looks.all else math.inf
-
-
-def _best(silences: Sequence[Silence]) -> Silence | None:
-    """The first one of which the length is known, else the first."""
-    return next((one for one in silences if not math.isnan(one.seconds)), next(iter(silences), None))
 
 
 _Signs = Mapping[int, Mapping[int, Sequence[Event]]]
@@ -215,3 +212,85 @@ def _explaining(lines: Sequence[SourceLine], seconds: float) -> tuple[SourceLine
     told = [(longest_duration(line.text), line) for line in lines]
     fitting = [(abs(value - seconds), line.number, line) for value, line in told if value and value >= 0.5 * seconds]
     return (min(fitting, key=lambda one: one[:2])[2],) if fitting else ()
+
+
+Key = tuple[str | None, int | None, int | None, str]
+"""A label in front of a line, a rank, a local rank and a stream: what the prefixes of one writer have in common."""
+
+NO_PREFIX: Key = (None, None, None, "")
+
+
+class Writer(Struct, frozen=True):
+    """The writer of some lines of a file.
+
+    ``known`` are lines that are its own for sure, ``foreign`` those of other ranks. ``alone`` is true where nobody else writes there.
+    """
+
+    known: frozenset[int]
+    alone: bool
+    foreign: frozenset[int] = frozenset()
+
+    def own(self, lines: Sequence[SourceLine]) -> tuple[SourceLine, ...]:
+        """The lines that it wrote and that say anything.
+
+        The outermost tag of a line tells its writer, unless other ranks share that tag: ``2:`` of srun stands in front of every line of
+        task 2, the ``[rank2]:`` behind it only in front of some.
+        """
+        told = [line for line in lines if message(line.text)]
+        if self.alone:
+            return self._without_others(told, lines)
+        for key in (outer_tag, prefix):
+            own = {key(line.text) for line in lines if line.number in self.known} - {NO_PREFIX}
+            if not own & {key(line.text) for line in lines if line.number in self.foreign}:
+                break
+        return tuple(line for line in told if line.number in self.known or key(line.text) in own)
+
+    def _without_others(self, told: Sequence[SourceLine], lines: Sequence[SourceLine]) -> tuple[SourceLine, ...]:
+        """The lines without those that a launcher tags as another process, whose lines no parser knows."""
+        tags = [_launcher_tag(line.text) for line in lines if line.number in self.known]
+        if None in tags:
+            return tuple(told)
+        return tuple(line for line in told if _launcher_tag(line.text) in (*tags, None))
+
+
+def _launcher_tag(text: str) -> Key | None:
+    """The label of srun or the local rank of torchrun in front of a line; None where it has neither."""
+    label, mark, _ = _parts(text)
+    return (label, None, mark.local_rank, "") if label is not None or mark.local_rank is not None else None
+
+
+def outer_tag(text: str) -> Key:
+    """The outermost tag in front of a line: that of srun, then of torchrun, then the rank."""
+    label, mark, _ = _parts(text)
+    if label is not None:
+        return label, None, None, ""
+    if mark.local_rank is not None:
+        return None, None, mark.local_rank, mark.stream
+    return None, mark.rank, None, mark.stream
+
+
+def prefix(text: str) -> Key:
+    """What the prefixes of a line tell of its writer."""
+    label, mark, _ = _parts(text)
+    return label, mark.rank, mark.local_rank, mark.stream
+
+
+def printed_time_of(text: str) -> datetime | None:
+    """The time in front of a line, as it is printed; None where it has none."""
+    return _parts(text)[1].time
+
+
+def message(text: str) -> str:
+    """A line without its prefixes; "" where these are all there is."""
+    return message_with_indent(text).strip()
+
+
+def message_with_indent(text: str) -> str:
+    """A line without its prefixes, with the white space in front that belongs to the message."""
+    return _parts(text)[2]
+
+
+def _parts(text: str) -> tuple[str | None, Mark, str]:
+    label, rest = split_label(without_codes(text))
+    mark, body = read_mark(rest)
+    return label, mark, body

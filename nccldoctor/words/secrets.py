@@ -261,7 +261,7 @@ def masked(text: str) -> str:
         text = _PEM.sub(f"-----PRIVATE KEY {MASK}-----", text)
     if _LONG_WORD.search(text):
         text = _CUT_OFF.sub(MASK, _SHAPED.sub(MASK, _PEM_LINE.sub(MASK, text)))
-        text = _RANDOM.sub(_unless_random, text)
+        text = _RANDOM.sub(lambda found: MASK if _is_random(found.group()) else found.group(), text)
         if _BASE64.search(text):
             text = _PREFIXED_PEM_LINE.sub(MASK, text)
     if "://" in text:
@@ -315,10 +315,6 @@ def _without_hidden(fields: Any, around: str, whole: str) -> Any:
 def is_secret(name: str) -> bool:
     """True for the name of a variable, option or field that holds a secret: ``HF_TOKEN``, ``db-password``."""
     return _NAME_ALONE.search(name) is not None or masked(f"{name}=abcdefgh") != f"{name}=abcdefgh"
-
-
-def _unless_random(found: re.Match[str]) -> str:
-    return MASK if _is_random(found.group()) else found.group()
 
 
 def _is_random(word: str) -> bool:

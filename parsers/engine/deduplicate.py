@@ -123,12 +123,5 @@ def _is_one_failure(first: Event, later: Event) -> bool:
 
 
 def _merged(first: Event, later: Event) -> Event:
-    return replace(
-        first,
-        rank=first.rank if first.rank is not None else later.rank,
-        group_rank=first.group_rank if first.group_rank is not None else later.group_rank,
-        group=first.group if first.group is not None else later.group,
-        pid=first.pid if first.pid is not None else later.pid,
-        host=first.host or later.host,
-        pod=first.pod or later.pod,
-    )
+    names = ("rank", "group_rank", "group", "pid", "host", "pod")
+    return replace(first, **{name: getattr(later, name) for name in names if getattr(first, name) is None})

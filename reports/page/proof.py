@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 from msgspec import Struct
 
-from nccldoctor.model import Diagnosis, Place
+from nccldoctor.model import Diagnosis
 from nccldoctor.model.exhibits import CallCell, Exhibit, LastLines, Part
 from nccldoctor.words import names, times
 from nccldoctor.words.sanitize import line
@@ -59,7 +59,9 @@ def _step(exhibit: Exhibit) -> ProofStep:
     elif exhibit.lines is None:
         label = "from the dumps"
     entries = [place for place in exhibit.places if place.entry is not None] if exhibit.calls is not None else []
-    again = tuple(_command(place) for place in entries[:COMMANDS])
+    again = tuple(
+        line(f"nccldoctor inspect {shlex.quote(place.path)} --entry {place.entry}", 240) for place in entries[:COMMANDS]
+    )
     claim = line(exhibit.claim, 240)
     return ProofStep(exhibit.id, claim, alike, _note(exhibit), _source(exhibit), label, again, exhibit)
 
@@ -80,11 +82,6 @@ def _source(exhibit: Exhibit) -> str:
     if exhibit.calls is not None:
         return line(", ".join(side.path for side in exhibit.calls.sides), 200)
     return line(", ".join(dict.fromkeys(place.path for place in exhibit.places)), 200)
-
-
-def _command(place: Place) -> str:
-    """What prints a recorder entry again."""
-    return line(f"nccldoctor inspect {shlex.quote(place.path)} --entry {place.entry}", 240)
 
 
 def call_cell(cell: CallCell, differs: Collection[str]) -> str:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from collections.abc import Iterator, Sequence
 
-from nccldoctor.attempts import Attempts
-from nccldoctor.model import Avoid, Diagnosis, Family, Finding, RemedyAdvice
+from msgspec import Struct
+from msgspec.structs import replace
+
+from nccldoctor.attempts import Attempts, Broken
+from nccldoctor.model import Avoid, CauseClass, Diagnosis, Family, Finding, RemedyAdvice
+from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.standings import Standing
-from nccldoctor.model.steps import Step, StepKind
+from nccldoctor.model.steps import JobState, Step, StepKind
 from nccldoctor.reports import dialects, ticket
 from nccldoctor.reports.charts import call_strip, group_map, late_calls, rank_map, stall
-from nccldoctor.reports.page import answer, facts, first_picture, not_drawn, open_verdict, tables
+from nccldoctor.reports.page import answer, facts, first_picture, open_verdict, tables
 from nccldoctor.reports.page.proof import LogSide, ProofStep, log_sides, missing_log, proof_steps
-from nccldoctor.reports.parts import advice, missing_inputs, standing_rows, standing_titles, wording
+from nccldoctor.reports.parts import advice, missing_inputs, standing_titles, wording
 from nccldoctor.reports.parts.listed import Listed, first
 from nccldoctor.reports.parts.tones import Tone, tone_of
 from nccldoctor.words import names
@@ -100,7 +104,7 @@ def build(diagnosis: Diagnosis) -> View:
     verdict = diagnosis.verdict
     is_open = verdict.family in (Family.NONE, Family.UNDETERMINED)
     best = next((r for r in diagnosis.remedies if r.fit != "weak"), None)
-    rows = tuple(_rank_row(s) for s in standing_rows.folded(diagnosis.standings))
+    rows = tuple(_rank_row(s) for s in folded(diagnosis.standings))
     attempts = Attempts()
     draw = attempts.get
     picture = draw("who waits for whom", lambda: first_picture.first_picture(diagnosis), None)
@@ -136,7 +140,7 @@ def build(diagnosis: Diagnosis) -> View:
         refuted_by="" if is_open else line(verdict.refuted_by, 300),
         strips=strips,
         stall=bars,
-        not_drawn=not_drawn.not_drawn(diagnosis, frozenset(n for n, what in drawn.items() if what), attempts.broken),
+        not_drawn=not_drawn(diagnosis, frozenset(n for n, what in drawn.items() if what), attempts.broken),
         last_lines=sides,
         no_log=missing_log(diagnosis),
         ranks=rows if len(rows) >= FEWEST_ROWS and not is_open else (),
@@ -229,3 +233,69 @@ def _rank_row(standing: Standing) -> RankRow:
         waits_for=names.few(standing.waits_for, 4) if standing.waits_for else "",
         end=line(standing.end, 40),
     )
+
+
+ROWS = 8
+"""Rows that are shown one by one; more are folded."""
+
+
+def folded(standings: Sequence[Standing]) -> tuple[Standing, ...]:
+    """The rows of a table, in the order of their first standing.
+
+    Ranks behind a stall wait in the same RECV #16117 of 200 pipelines, two to six waits away from the culprit: one row.
+    """
+    if len(standings) <= ROWS:
+        return tuple(standings)
+    alike: dict[object, list[Standing]] = {}
+    for standing in standings:
+        call = standing.call
+        place = (call.kind, call.op, call.seq, call.site) if call is not None else standing
+        alike.setdefault((standing.involvement, place), []).append(standing)
+    return tuple(_joined(same) for same in alike.values())
+
+
+def _joined(same: Sequence[Standing]) -> Standing:
+    first = same[0]
+    ranks = Ranks(rank for s in same for rank in s.ranks)
+    ends = {s.end for s in same}
+    calls = [s.call for s in same if s.call is not None]
+    groups = tuple(dict.fromkeys(group for call in calls for group in call.groups))
+    return replace(
+        first,
+        ranks=ranks,
+        hosts=tuple(dict.fromkeys(host for s in same for host in s.hosts)),
+        call=replace(calls[0], groups=groups) if calls else None,
+        waits_for=Ranks(rank for s in same for rank in s.waits_for) - ranks,
+        frame=first.frame if len({s.frame for s in same}) == 1 else "",
+        end=first.end if len(ends) == 1 else "",
+    )
+
+
+_MISMATCHES = (CauseClass.OP_MISMATCH, CauseClass.SIZE_MISMATCH, CauseClass.DTYPE_MISMATCH)
+_LATE = (CauseClass.NOT_ARRIVED, CauseClass.STRAGGLER)
+
+
+def not_drawn(diagnosis: Diagnosis, drawn: frozenset[str], broken: Sequence[Broken] = ()) -> str:
+    """``Not available: the stall to scale (no time after it began).``; "" where nothing is missing.
+
+    ``drawn`` names what the page shows: *first*, *stall*, *last lines*, *strip*, *late*. Pictures that are ``broken`` are told too.
+    """
+    failed = [f"{part.what} (failed: {part.why})" for part in broken]
+    is_open = diagnosis.verdict.family in (Family.NONE, Family.UNDETERMINED)
+    missing = failed or ([] if is_open else [text for name, text in _wanted(diagnosis) if name not in drawn])
+    return f"Not available: {', '.join(missing)}." if missing else ""
+
+
+def _wanted(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
+    """The pictures that would suit the verdict, each with why it may be missing."""
+    cause = diagnosis.verdict.cause
+    yield "first", "who waits for whom (no record of the waits)"
+    yield "stall", "the stall to scale (no time after it began)"
+    yield "last lines", "last lines (no log of a rank involved)"
+    if cause in _MISMATCHES:
+        yield "strip", "calls around the mismatch (no flight recorder)"
+    if cause in _LATE:
+        why = "no rank stands out" if diagnosis.run_up is not None else "no flight recorder"
+        yield "late", f"lateness ({why})"
+    if diagnosis.job_end.state is JobState.RUNNING and diagnosis.snapshots is None:
+        yield "snapshots", "stacks over time (no rank at fault in two snapshots)"

@@ -11,6 +11,7 @@ from functools import cache
 from html import escape as escaped
 from typing import TYPE_CHECKING
 
+from markupsafe import Markup, escape
 from msgspec import Struct
 
 from nccldoctor.patterns import lazy
@@ -18,7 +19,6 @@ from nccldoctor.words.sanitize import sanitize
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
-    from markupsafe import Markup
 
 LIMIT = 1_200
 """Characters of one text of a remedy."""
@@ -35,8 +35,6 @@ def _renderer() -> MarkdownIt:
 
 def html(text: str) -> Markup:
     """The text as HTML; a text that is one code span becomes a block, ready to copy."""
-    from markupsafe import Markup
-
     shown = sanitize(text.strip(), LIMIT)
     command = as_command(shown)
     if not command and _SENTENCES.fullmatch(shown):
@@ -52,16 +50,12 @@ _SENTENCES = lazy(r"(?![-+~]|\d{1,9}[.)])(?:[^`*_\\\n]|(?<!`)`(?![` ])[^`\n]{1,1
 
 def inline_html(text: str) -> Markup:
     """A sentence of the catalogue as HTML within a line: its code spans are marked, all else is text."""
-    from markupsafe import Markup, escape
-
     pieces = inline_pieces(text)
     return Markup("").join(Markup("<code>{}</code>").format(p.text) if p.is_code else escape(p.text) for p in pieces)
 
 
 def breakable(text: str) -> Markup:
     """Plain text in which names of more than 20 characters may break after ``_``, ``/`` and ``.``, and nowhere else."""
-    from markupsafe import Markup, escape
-
     parts = re.compile(r"(?<=\w)([_/.]+)(?=\w)")
     return Markup(re.sub(r"\S{21,}", lambda name: parts.sub(r"\1<wbr>", name[0]), str(escape(text))))
 

@@ -1,1 +1,1 @@
-"""The interactive page: plotly figures that zoom."""
+"""Plotly figures for a notebook, which zoom."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable
 
+import plotly.graph_objects as go
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -16,9 +16,6 @@ from nccldoctor.reports.plotly.rank_grid import grid_figure
 from nccldoctor.reports.plotly.streams import streams_figure
 from nccldoctor.reports.plotly.timeline import timeline_figure
 from nccldoctor.reports.plotly.wait_chain import wait_figure
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 
 class Plots(Struct, frozen=True):
@@ -55,11 +52,3 @@ class Plots(Struct, frozen=True):
     def streams(self, last: int | None = None) -> go.Figure:
         """The calls of a rank at fault and of a peer; ``last`` rows around the first difference."""
         return streams_figure(self.diagnosis, self.look, last)
-
-
-IN_PLACE: dict[str, Callable[[Plots], go.Figure]] = {
-    "chain": Plots.wait_graph,
-    "map": Plots.rank_map,
-    "stall": Plots.timeline,
-}
-"""The drawings of the page that a figure may replace, by the ``data-figure`` of their place."""

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+
+import plotly.graph_objects as go
 
 from nccldoctor.model import Diagnosis
 from nccldoctor.model.figures import LEVEL_UNKNOWN, LEVELS, NEVER, SEVERITY, UNKNOWN, Lateness, level
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.reports.plotly import look as looks
-from nccldoctor.reports.plotly import merged_rows
 from nccldoctor.words import names, times
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 BINS = 128
 """Rows of a heat map of all ranks at most; the worst of those that share a row shows."""
@@ -27,15 +24,13 @@ def lateness_figure(
     diagnosis: Diagnosis, look: looks.Look, ranks: Iterable[int] | None = None, last: int | None = None
 ) -> go.Figure:
     """How long after the first arrival each rank entered each call; ``ranks`` and the ``last`` calls may be chosen."""
-    import plotly.graph_objects as go
-
     lateness = diagnosis.run_up
     if lateness is None:
         return looks.empty(TITLE, "no flight recorder dumps of several ranks with times", look)
     asked = lateness.ranks if ranks is None else lateness.ranks & ranks
     seqs = lateness.seqs[-last:] if last else lateness.seqs
     levels = dict(zip(lateness.ranks, _level_rows(lateness, len(seqs)), strict=True))
-    rows, step = merged_rows.merged([levels[rank] for rank in asked], BINS, SEVERITY)
+    rows, step = merged([levels[rank] for rank in asked], BINS, SEVERITY)
     order = list(asked)
     members = [Ranks(order[n * step : (n + 1) * step]) for n in range(len(rows))]
     titles = [names.call_title(op, seq) for op, seq in zip(lateness.ops, lateness.seqs, strict=False)][-len(seqs) :]
@@ -78,3 +73,20 @@ def _late_words(lateness: Lateness, inside: Ranks, levels: bytes, is_single: boo
 
 def _late(value: float) -> str:
     return LEVEL_NAMES[level(value)] if value in (NEVER, UNKNOWN) else f"{times.duration(value)} late"
+
+
+def merged(rows: Sequence[bytes], most: int, severity: bytes) -> tuple[list[bytes], int]:
+    """At most ``most`` rows, each the worst of ``step`` neighbours; returns the rows and ``step``. ``severity`` ranks the
+    levels.
+
+    A single odd cell never vanishes: what is worse than its neighbours stays.
+    """
+    step = max(-(-len(rows) // most), 1)
+    if step == 1:
+        return list(rows), 1
+    back = {severity[level]: level for level in range(len(severity))}
+    out = []
+    for start in range(0, len(rows), step):
+        columns = zip(*rows[start : start + step], strict=True)
+        out.append(bytes(back[max(severity[level] for level in column)] for column in columns))
+    return out, step

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+import plotly.graph_objects as go
 from msgspec import Struct
 
 from nccldoctor.reports.parts.tones import Tone
 from nccldoctor.words.sanitize import line
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 HATCHES = {Tone.WAITING: "/", Tone.BLOCKED: "\\", Tone.CROWD: "-", Tone.SUSPECT: "x"}
 """The hatch of a tone: colour alone shows nothing to some readers."""
@@ -105,8 +102,6 @@ def bar(names: Sequence[str], title: str) -> dict[str, object]:
 
 def empty(title: str, why: str, look: Look) -> go.Figure:
     """A figure that says why it shows nothing."""
-    import plotly.graph_objects as go
-
     figure = go.Figure()
     figure.add_annotation(x=0.5, y=0.5, xref="paper", yref="paper", showarrow=False, text=f"Not available: {why}")
     figure.update_xaxes(visible=False)
@@ -116,8 +111,6 @@ def empty(title: str, why: str, look: Look) -> go.Figure:
 
 def finished(figure: go.Figure, title: str, rows: int, look: Look) -> go.Figure:
     """The figure with its title, template and height; nothing is registered with plotly."""
-    import plotly.graph_objects as go
-
     axis = {"gridcolor": look.rule, "linecolor": look.rule, "zeroline": False}
     template = go.layout.Template(
         layout={

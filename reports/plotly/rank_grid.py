@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import plotly.graph_objects as go
 
 from nccldoctor.model import Diagnosis
 from nccldoctor.model.ranks import Ranks
@@ -12,17 +12,12 @@ from nccldoctor.reports.parts.tones import Tone
 from nccldoctor.reports.plotly import look as looks
 from nccldoctor.words import names
 
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
 TITLE = "Where it is"
 MARGIN = 14
 
 
 def grid_figure(diagnosis: Diagnosis, look: looks.Look) -> go.Figure:
     """One square a rank, or one a host in a very large job; only from 32 ranks up."""
-    import plotly.graph_objects as go
-
     drawn = rank_map.rank_map(diagnosis)
     if drawn is None:
         return looks.empty(TITLE, f"a map needs {rank_map.FEWEST} ranks or more", look)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import plotly.graph_objects as go
 
 from nccldoctor.model import Diagnosis
 from nccldoctor.model.figures import CallDiffRow, IssuedCall
 from nccldoctor.reports.plotly import look as looks
 from nccldoctor.words import names
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 KINDS = {"same": "", "differs": "≠", "left-only": "◀ only here", "right-only": "only here ▶"}
 """The middle column: how a row differs."""
@@ -21,8 +18,6 @@ TITLE = "Calls side by side"
 
 def streams_figure(diagnosis: Diagnosis, look: looks.Look, last: int | None = None) -> go.Figure:
     """A table of both streams with the differing rows marked; ``last`` keeps that many rows around the first of them."""
-    import plotly.graph_objects as go
-
     pair = diagnosis.streams
     if pair is None:
         return looks.empty(TITLE, "no flight recorder dumps of a rank at fault and of a peer", look)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+
+import plotly.graph_objects as go
 
 from nccldoctor.model import Diagnosis
 from nccldoctor.model.figures import Mark
@@ -13,9 +14,6 @@ from nccldoctor.reports.parts import standing_titles
 from nccldoctor.reports.parts.tones import Tone, tone_of
 from nccldoctor.reports.plotly import look as looks
 from nccldoctor.words import names, times
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 MARKS = {
     "timeout": ("timed out", "diamond"),
@@ -33,8 +31,6 @@ TITLE = "The stall, to scale"
 
 def timeline_figure(diagnosis: Diagnosis, look: looks.Look, ranks: Collection[int] | None = None) -> go.Figure:
     """Bars from the first arrival to the end; ``ranks`` keeps the rows that hold one of them."""
-    import plotly.graph_objects as go
-
     involved = [s for s in diagnosis.standings if s.distance is not None]
     begun = [s.since for s in involved if s.since is not None and s.call is not None]
     ended = [s.until for s in involved if s.until is not None]
@@ -74,8 +70,6 @@ def _events_since(diagnosis: Diagnosis, rows: Sequence[Standing], start: float) 
 
 
 def _bars(rows: Sequence[Standing], tone: Tone, start: float, end: float, look: looks.Look) -> go.Bar:
-    import plotly.graph_objects as go
-
     spans = [(max(s.since or start, start), s.until if s.until is not None else end) for s in rows]
     return go.Bar(
         orientation="h",
@@ -105,8 +99,6 @@ def _told(standing: Standing, seconds: float) -> str:
 
 
 def _symbols(found: Sequence[tuple[Standing, Mark]], name: str, symbol: str, look: looks.Look) -> go.Scatter:
-    import plotly.graph_objects as go
-
     return go.Scatter(
         mode="markers",
         name=name,

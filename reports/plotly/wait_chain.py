@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import plotly.graph_objects as go
 
 from nccldoctor.model import Diagnosis
 from nccldoctor.reports.charts import chain
@@ -10,17 +10,12 @@ from nccldoctor.reports.charts.text_width import fitting
 from nccldoctor.reports.parts.tones import Tone
 from nccldoctor.reports.plotly import look as looks
 
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
 MARGIN = 14
 TITLE = "Who waits for whom"
 
 
 def wait_figure(diagnosis: Diagnosis, look: looks.Look) -> go.Figure:
     """Boxes of fixed size: a narrow cell of a notebook scrolls, no text leaves its box."""
-    import plotly.graph_objects as go
-
     picture = chain.chain_picture(diagnosis.standings)
     if picture is None:
         return looks.empty(TITLE, "no rank waits for a named rank", look)

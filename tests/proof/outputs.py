@@ -13,7 +13,7 @@ from typing import Any
 from unittest.mock import patch
 
 import click
-from builders.documents.packed_page import contents, held_by_part, members, without_library
+from builders.documents.packed_page import contents, held_by_part, members
 from click.testing import CliRunner
 
 from nccldoctor import pipeline
@@ -81,11 +81,9 @@ def outputs(folder: Path, scratch: Path) -> Iterator[Output]:
 
 
 def slower_outputs(folder: Path, scratch: Path) -> Iterator[Output]:
-    """The others: redacted reports, the interactive page, a zip, a part and what is merged from it."""
+    """The others: redacted reports, a zip, a part and what is merged from it."""
     for form in ("json", "text"):
         yield _run(f"redacted {form}", "analyze", folder, "--format", form, "--redact", ALL_STAND_INS)
-    page = scratch / "interactive.html"
-    yield _run("interactive.html", "analyze", folder, "-q", "--interactive", "-o", page, writes=_page)
     yield _run("report.zip", "analyze", folder, "--quiet", "-o", scratch / "report.zip", writes=_texts_in_zip)
     part = scratch / "node.nd"
     yield _run("part", "reduce", folder, "-o", part, writes=_part)
@@ -105,7 +103,7 @@ def _text(path: Path) -> tuple[str, str]:
 
 
 def _page(path: Path) -> tuple[str, str]:
-    page = without_library(path.read_text("utf-8"))
+    page = path.read_text("utf-8")
     return contents(page), page
 
 

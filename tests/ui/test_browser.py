@@ -20,7 +20,6 @@ from ui.conftest import ARGUMENTS, chromium
 import nccldoctor
 from nccldoctor.cli import demo
 from nccldoctor.reports import html, json_document
-from nccldoctor.reports.plotly import interactive
 
 pytestmark = pytest.mark.browser
 
@@ -289,72 +288,6 @@ def test_a_picture_is_kept(browser, written, name, scheme):
         visit.page.screenshot(path=path, full_page=True)
 
     assert path.stat().st_size > 10_000
-
-
-@pytest.fixture(scope="module")
-def zoomable(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("zoomable")
-    out = {}
-    for name in ("eight ranks", "many ranks", "hostile"):
-        path = folder / f"{name.replace(' ', '-')}.html"
-        path.write_text(interactive.page(PAGES[name]()), encoding="utf-8", newline="\n")
-        out[name] = path.as_uri()
-    return out
-
-
-def _drawn(visit):
-    visit.page.wait_for_selector(
-        "html.zoomable", state="attached", timeout=60_000
-    )  # a function would be text, which the page forbids
-
-
-@pytest.mark.parametrize("name", ["eight ranks", "many ranks", "hostile"])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_each_drawing_is_replaced_in_its_place_offline(browser, zoomable, name, scheme):
-    with Visit(browser, zoomable[name], color_scheme=scheme) as visit:
-        _drawn(visit)
-        places = visit.page.eval_on_selector_all(
-            "[data-figure]",
-            "ps => ps.map(p => [p.querySelectorAll('.panel svg.main-svg').length > 0, p.querySelector(':scope > svg').checkVisibility()])",
-        )
-        grounds = visit.page.eval_on_selector_all(
-            ".panel .main-svg[style*=background]", "ss => ss.map(s => s.style.background)"
-        )
-        page = visit.page.evaluate("getComputedStyle(document.body).backgroundColor")
-
-        assert places
-        assert all(place == [True, False] for place in places)
-        assert set(grounds) == {page}
-        assert visit.requests == [zoomable[name]]
-        assert visit.trouble == []
-
-
-def test_a_click_in_a_figure_and_a_search_light_the_same_ranks(browser, zoomable):
-    with Visit(browser, zoomable["eight ranks"]) as visit:
-        _drawn(visit)
-        visit.page.fill("#search", "rank 5")
-        dimmed = visit.page.eval_on_selector_all(".panel", "ps => ps.flatMap(p => p.data.map(t => t.selectedpoints))")
-        visit.page.keyboard.press("Escape")
-        after = visit.page.eval_on_selector_all(".panel", "ps => ps.flatMap(p => p.data.map(t => t.selectedpoints))")
-
-    assert [] in dimmed
-    assert [0] in dimmed
-    assert all(points is None for points in after)
-
-
-def test_where_scripts_are_blocked_the_drawings_stay(browser, zoomable):
-    with Visit(browser, zoomable["eight ranks"], java_script_enabled=False) as visit:
-        assert visit.page.locator(".panel").count() == 0
-        assert visit.page.is_visible("figure svg")
-
-
-def test_axe_finds_nothing_in_figures(browser, zoomable):
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
-    with Visit(browser, zoomable["eight ranks"]) as visit:
-        _drawn(visit)
-        found = axe.Axe().run(visit.page)
-
-    assert [(v["id"], v["nodes"][0]["html"][:120]) for v in found.response["violations"]] == []
 
 
 def test_a_page_of_many_ranks_has_few_elements(browser, tmp_path):

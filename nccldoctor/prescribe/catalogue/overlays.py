@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -58,8 +59,6 @@ def _from_settings(mistakes: list[str]) -> Iterator[Folder]:
     path = settings_file()
     if path is None:
         return
-    import tomllib
-
     try:
         if path.stat().st_size > LARGEST:
             raise ValueError(f"larger than {LARGEST} bytes")

@@ -6,14 +6,21 @@ The pages are made from the TOML files whenever they are wanted; none is kept in
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 
+from nccldoctor.align.facts import align
+from nccldoctor.identify.identify import identify
+from nccldoctor.ingest.ingest import Ingested
+from nccldoctor.model import CauseClass, Confidence, ConfidenceIn, Evidence, Finding
 from nccldoctor.model.errors import OutputError
-from nccldoctor.prescribe.catalogue.condition_words import condition_sentence
+from nccldoctor.model.recorded_calls import Batch
 from nccldoctor.prescribe.catalogue.load import BUILT_IN_NAME, Catalogue, Entry
-from nccldoctor.prescribe.catalogue.remedy import BLOCKS, TOPICS, Step
+from nccldoctor.prescribe.catalogue.remedy import BLOCKS, TOPICS, Clause, Step
 from nccldoctor.prescribe.catalogue.words import as_text, step_line
-from nccldoctor.words.sentences import capitalized, uncapitalized
+from nccldoctor.prescribe.conditions.base import Context, ask
+from nccldoctor.prescribe.conditions.survey import Survey
+from nccldoctor.words.sentences import capitalized, sentence, uncapitalized
 
 INDEX = "README.md"
 TITLE = "# All remedies"
@@ -82,3 +89,21 @@ def write_pages(folder: Path, catalogue: Catalogue) -> int:
     except OSError as error:
         raise OutputError(f"cannot write {folder}: {error.strerror}", "choose another folder") from error
     return len(texts)
+
+
+def condition_sentence(clause: Clause) -> str:
+    """``A stack of the rank at fault shows _next_data or get_data.``"""
+    return sentence(ask(_nothing_known(), clause.name, clause.arguments).asked)
+
+
+@cache
+def _nothing_known() -> Context:
+    """A finding about an empty input: predicates then speak of *the rank at fault*."""
+    nothing = Finding(
+        id="F0",
+        cause=CauseClass.UNDETERMINED,
+        confidence_in=ConfidenceIn.same(Confidence.CANNOT_TELL),
+        headline="the input is empty",
+        evidence=(Evidence(None, "", "the input is empty"),),
+    )
+    return Context(nothing, Survey(align(identify(Ingested((), Batch.empty(), ())))))

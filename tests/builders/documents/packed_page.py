@@ -19,11 +19,6 @@ def contents(page: str) -> str:
     return page + "".join(gzip.decompress(b64decode(part)).decode() for part in packed)
 
 
-def without_library(page: str) -> str:
-    """An interactive page without plotly.js, which is the same in each."""
-    return re.sub(r'(<script [^>]*id="plotly">)[^<]*', r"\1", page, count=1)
-
-
 def members(archive: bytes) -> dict[str, str]:
     """The texts in a zip of reports, by name."""
     with zipfile.ZipFile(io.BytesIO(archive)) as reports:

@@ -171,14 +171,6 @@ def test_a_ticket_goes_to_stdout_in_the_markup_asked_for(hung: Path, form: str) 
     assert {"jira": "h3. ", "slack": "*"}.get(form, "### ") == printed[: printed.index("Rank 1")]
 
 
-@pytest.mark.parametrize("more", [[], ["-o", "report.json"], ["-o", "report.md"]])
-def test_interactive_needs_a_page(hung: Path, more: list[str]) -> None:
-    refused = run("analyze", hung, "--interactive", *more)
-    assert refused.exit_code == 2
-    assert "-o report.html" in refused.stderr
-    assert refused.stdout == ""
-
-
 def test_quiet_is_one_line_and_verbose_has_places(hung: Path) -> None:
     quiet = run("analyze", hung, "--quiet").stdout
     assert quiet.count("\n") == 1

@@ -9,8 +9,8 @@ import pytest
 from nccldoctor.cli.explain import OBSERVATIONS, explanation
 from nccldoctor.diagnose.why import cause_table
 from nccldoctor.model import CauseClass
-from nccldoctor.prescribe.catalogue.condition_words import condition_sentence
 from nccldoctor.prescribe.catalogue.load import load_catalogue
+from nccldoctor.prescribe.catalogue.pages import condition_sentence
 from nccldoctor.prescribe.catalogue.remedy import BLOCKS
 from nccldoctor.reports.terminal.document import unmarked
 

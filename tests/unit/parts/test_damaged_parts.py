@@ -63,7 +63,7 @@ def _why(tmp_path: Path, data: bytes) -> str:
     log.parent.mkdir()
     log.write_text("RuntimeError: boom\n")
     good = reduced(log.parent, tmp_path / "good.nd")
-    found = join(discover([tmp_path / "bad.nd", good])).ingested
+    found = join(discover([tmp_path / "bad.nd", good]))[0]
 
     assert [one.source.path for one in found.parsed] == ["rank0.log"]
     (gap,) = [gap for gap in found.gaps if gap.what == "bad.nd"]
@@ -160,7 +160,7 @@ def test_flipped_bytes_never_break_the_reading(part: bytes, tmp_path: Path, seed
     for _ in range(rng.randint(1, 3)):
         data[rng.randrange(60, len(data))] ^= 1 << rng.randrange(8)
     (tmp_path / "bad.nd").write_bytes(data)
-    found = join(discover([tmp_path / "bad.nd"])).ingested
+    found = join(discover([tmp_path / "bad.nd"]))[0]
 
     assert found.gaps or len(found.parsed) == len(incident("died").case.sources)
 

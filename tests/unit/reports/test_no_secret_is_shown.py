@@ -102,7 +102,6 @@ def test_frames_show_no_secret(logs: Path) -> None:
     for name in ("calls", "events", "ranks", "findings", "hypotheses", "evidence", "groups", "coverage", "remedies"):
         assert shown_in(getattr(incident, name).to_csv()) == [], name
     assert shown_in(repr(incident) + incident._repr_html_() + incident._repr_markdown_()) == []
-    assert shown_in(contents(incident.to_interactive_html())) == []
     assert shown_in(str(incident.source("E1"))) == []
 
 

@@ -6,7 +6,7 @@ from builders.diagnoses.fixtures_diagnosis_parts import culprit, waiting
 from msgspec.structs import replace
 
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.reports.parts.standing_rows import ROWS, folded
+from nccldoctor.reports.page.view import ROWS, folded
 
 LAGS = culprit(Ranks([0]))
 PIPELINES = [waiting(Ranks([n]), Ranks([n - 1]), f"pp_{n % 3}", "RECV", distance=n) for n in range(2, 40)]

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nccldoctor.model.figures import SEVERITY
-from nccldoctor.reports.plotly import merged_rows
+from nccldoctor.reports.plotly import heat
 
 
 @given(
@@ -14,7 +14,7 @@ from nccldoctor.reports.plotly import merged_rows
     st.integers(1, 20),
 )
 def test_merged_rows_keep_the_worst(rows: list[bytes], most: int) -> None:
-    few, step = merged_rows.merged(rows, most, SEVERITY)
+    few, step = heat.merged(rows, most, SEVERITY)
 
     assert len(few) <= most
     for number, row in enumerate(few):

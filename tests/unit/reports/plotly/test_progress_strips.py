@@ -4,7 +4,7 @@ from nccldoctor.model import Link, RankState, Role
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.reports.parts import rank_rows
 from nccldoctor.reports.parts.standing_titles import wait_in_words
-from nccldoctor.reports.plotly.progress_strips import strips
+from nccldoctor.reports.plotly.progress import strips
 
 
 def test_a_call_that_everybody_is_in_points_at_no_rank():

@@ -1,24 +1,17 @@
-"""Figures and the page that holds them."""
+"""Figures of an incident, for a notebook."""
 
 from __future__ import annotations
 
-import base64
-import gzip
-import hashlib
-import json
 import re
 from collections.abc import Callable
 
 import pytest
 from builders.diagnoses import fixtures_diagnoses
-from plotly.offline import get_plotlyjs
 
 from nccldoctor.model import Diagnosis
-from nccldoctor.reports import html
 from nccldoctor.reports.charts import chain
 from nccldoctor.reports.charts.text_width import width_of
-from nccldoctor.reports.plotly import interactive
-from nccldoctor.reports.plotly.figures import IN_PLACE, Plots
+from nccldoctor.reports.plotly.figures import Plots
 
 NAMES = ("progress", "timeline", "lateness", "wait_graph", "rank_map", "streams")
 
@@ -117,35 +110,3 @@ def test_a_large_job_is_aggregated() -> None:
     figure = Plots(fixtures_diagnoses.large(16384)).lateness()
     assert len(figure.data[0].y) <= 128
     assert 5 in [value for row in figure.data[0].z for value in row]
-
-
-@pytest.mark.parametrize(("world", "most"), [(8, 2_500_000), (64, 2_500_000), (1024, 3_000_000)])
-def test_the_page_is_one_small_file(world: int, most: int) -> None:
-    found = fixtures_diagnoses.lagging() if world == 8 else fixtures_diagnoses.large(world)
-    assert len(interactive.page(found).encode()) <= most
-
-
-def test_the_policy_lists_what_is_unpacked() -> None:
-    page = interactive.page(fixtures_diagnoses.lagging())
-    packed = re.search(r'id="plotly">([^<]*)<', page)
-    assert packed is not None
-    source = gzip.decompress(base64.b64decode(packed.group(1)))
-    policy = page[: page.index("viewport")]
-
-    assert source.decode() == get_plotlyjs()
-    for script in (source, *(s.encode() for s in re.findall(r"<script>(.*?)</script>", page, re.DOTALL))):
-        assert f"'sha256-{base64.b64encode(hashlib.sha256(script).digest()).decode()}'" in policy
-    assert "style-src 'unsafe-inline'" in policy
-    assert "unsafe-inline" not in html.page(fixtures_diagnoses.lagging())
-
-
-def test_the_figures_are_data_that_ends_no_element() -> None:
-    page = interactive.page(fixtures_diagnoses.hostile())
-    data = re.search(r'id="figures">(.*?)</script>', page, re.DOTALL)
-    assert data is not None
-    assert "<" not in data.group(1)
-    assert set(json.loads(data.group(1))) == set(IN_PLACE)
-
-
-def test_same_diagnosis_same_bytes() -> None:
-    assert interactive.page(fixtures_diagnoses.lagging()) == interactive.page(fixtures_diagnoses.lagging())
