@@ -11,7 +11,7 @@ from msgspec import Struct
 from nccldoctor.align.facts import Facts, align
 from nccldoctor.attempts import Broken, attempt
 from nccldoctor.diagnose.decide import Judgement
-from nccldoctor.diagnose.diagnose import diagnose
+from nccldoctor.diagnose.diagnose import diagnose, with_settled
 from nccldoctor.diagnose.headlines import with_headline
 from nccldoctor.diagnose.jackknife import doubted_by_damage
 from nccldoctor.identify.case import Case
@@ -43,7 +43,7 @@ def judge(read: Ingested) -> Judged:
     job, facts, judgement = _without_breaking_sources(read, _judge)
     verdict = doubted_by_damage(judgement.findings[0], facts.case, job, _verdict_again)
     findings = with_headline((verdict, *judgement.findings[1:]), facts.case)
-    return Judged(facts, findings, judgement.proposals, judgement.broken)
+    return Judged(facts, (with_settled(findings[0], facts.case), *findings[1:]), judgement.proposals, judgement.broken)
 
 
 def identify_all(read: Ingested) -> Case:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -84,6 +84,9 @@ class Line(Struct, frozen=True):
 
 class Window(Protocol):
     """The neighbours of a line; the scanner's buffer implements it."""
+
+    noted: dict[Hashable, Any]
+    """What parsers found out about lines, for their work on the next ones; it is lost where the content moves."""
 
     def after(self, line: Line, limit: int) -> Iterator[Line]:
         """See :meth:`Line.following`."""

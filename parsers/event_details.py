@@ -83,7 +83,9 @@ local_rank = number_in(r"local_rank=(\d{1,5})(?!\d)")
 """The local rank that a line of a starting rank prints."""
 
 
-_OWN_HOST = lazy(r"(?<![\w.])(?:host|hostname|node|node_?name)[=:] ?(?P<host>[A-Za-z](?:[\w-]|\.\w){0,200})")
+_OWN_HOST = lazy(
+    r"(?<![\w.])(?:(?:host|hostname|node|node_?name)[=:] ?|(?:starting|running) on (?:node |host ))(?P<host>[A-Za-z](?:[\w-]|\.\w){0,200})"
+)
 
 
 def own_host(text: str) -> str | None:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from nccldoctor.reports.parts.prose import InlinePiece
 from nccldoctor.words.sanitize import line, sanitize
 
-_CALL = r"(?:\b[A-Z][A-Z0-9_]{2,40} )?[\w./-]{0,60}#\d{1,20}"
+_CALL = r"(?:\b[A-Z][A-Z0-9_]{2,40} )?[\w./-]{0,60}#\d{1,20}|\bGH-\d{1,20}\b|\b(?=\d*[a-f])(?=[a-f]*\d)[0-9a-f]{7,64}\b"
 _MENTION = r"[\w.-]{0,60}@[\w.-]{0,60}"
 _ADDRESS = r"\b[a-z][a-z0-9+.-]{1,20}://[^\s<>]{0,200}|\bwww\.[^\s<>]{1,200}|\bmailto:[^\s<>]{0,100}"
 _UNDERSCORED = r"(?<![\w/.'])'?[\w./-]{0,80}_[\w./():=-]{0,80}(?<![.:])'?"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import os
 import shlex
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -170,6 +171,27 @@ def inspect(
 
 
 @cli.command()
+@paths_argument
+def settle(paths: tuple[str, ...]) -> None:
+    """Print the smallest run that tells apart what an open verdict leaves.
+
+    It is a script of the shell. Run it, then analyze the same PATH again: the line
+    that it writes beside the logs is read as evidence.
+
+    \b
+    Examples:
+      nccldoctor settle logs/ > settle.sh
+      sh settle.sh                      # an all-reduce without the program
+      sh settle.sh torchrun train.py    # or the job, changed once
+    """
+    from nccldoctor import pipeline
+    from nccldoctor.prescribe.settle import settling_script
+
+    incident, at = pipeline.analyze(paths), Path(paths[0]).resolve()
+    terminal.out(settling_script(incident.verdict, incident.case, at if at.is_dir() else at.parent))
+
+
+@cli.command()
 @click.argument("name", metavar="ID", shell_complete=completing(completion.explained_names))
 def explain(name: str) -> None:
     """Explain a remedy, a cause class, a kind of event or a setting.
@@ -278,6 +300,11 @@ cli.add_command(live.live_command)
 cli.add_command(live.watch_command)
 
 
+def _terminated(number: int, _: object) -> None:
+    """SIGTERM ends a command as Ctrl-C does: what is half written is removed."""
+    raise SystemExit(128 + number)
+
+
 def main() -> None:
     """Run the command; the entry point of the console script.
 
@@ -285,6 +312,7 @@ def main() -> None:
     """
     gc.set_threshold(200_000)  # new objects before a search for cycles: an import of everything makes less
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    signal.signal(signal.SIGTERM, _terminated)
     try:
         cli(prog_name="nccldoctor")
     finally:

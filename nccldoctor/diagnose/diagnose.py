@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Sequence
+from pathlib import Path
 
 from msgspec.structs import replace
 
@@ -13,6 +15,7 @@ from nccldoctor.align.health.proof import unfinished_starts
 from nccldoctor.align.nccl_counter_evidence import counters_of, has_lagging_coll_lines
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.align.unrecorded_waits import has_hidden_transfers
+from nccldoctor.diagnose.citations import quote
 from nccldoctor.diagnose.confidence import strongest_first
 from nccldoctor.diagnose.decide import NO_CAUSE, Judgement, decide
 from nccldoctor.diagnose.hypothesis import Conclusion
@@ -22,9 +25,10 @@ from nccldoctor.diagnose.propose import Proposals, propose
 from nccldoctor.diagnose.signs.silence import has_dumped_while_stalled
 from nccldoctor.diagnose.signs.still_running import has_open_call
 from nccldoctor.diagnose.signs.where_ranks_stand import BLOCKED, RARE
-from nccldoctor.events import DumpNote, Progress
+from nccldoctor.events import DumpNote, Note, Progress
+from nccldoctor.identify.case import Case
 from nccldoctor.identify.event_times import QUARTER
-from nccldoctor.model import CauseClass, Confidence, Doubt, SourceKind
+from nccldoctor.model import CauseClass, Confidence, Doubt, Family, Finding, SourceKind
 from nccldoctor.model.ranks import Ranks
 
 GOES_ON = doubt_of("job-may-run")
@@ -45,6 +49,16 @@ def diagnose(facts: Facts) -> Judgement:
         told = [tuple(replace(c, doubts=strongest_first((*c.doubts, doubt))) for c in ranked) for ranked in kept]
         proposals = [replace(p, ranked=ranked or p.ranked) for p, ranked in zip(proposals, told, strict=True)]
     return decide(facts, proposals)
+
+
+def with_settled(verdict: Finding, case: Case) -> Finding:
+    """An open verdict with what the runs of ``nccldoctor settle`` showed; the newest one stands in its headline too."""
+    notes = {note.detail: note for note in case.of(Note) if note.what == "settled"}
+    if not notes or verdict.family is Family.NONE or verdict.confidence is Confidence.HIGH:
+        return verdict
+    table = tomllib.loads(Path(__file__).with_name("settled.toml").read_text(encoding="utf-8"))
+    shown = [quote(e, table[what].format(host=e.host or "the suspected host")) for what, e in notes.items()]
+    return replace(verdict, headline=f"{verdict.headline} {shown[-1].says}", evidence=(*verdict.evidence, *shown))
 
 
 def _stalls_to_judge(facts: Facts) -> Sequence[Stall]:

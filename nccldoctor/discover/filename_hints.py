@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import chain
 
@@ -59,6 +59,10 @@ _PATTERNS = {
         rf"^(?:(?:[a-z0-9-]{{0,60}}[^a-z])?(?:{_HOST_WORDS})[a-z]{{0,20}}(?:[-_]?\d[\w-]*|[-_][a-z]{{1,3}}\d{{1,5}})"
         r"|(?:[\w-]{1,63}\.){2,8}[a-z]{2,}|\d{1,3}(?:\.\d{1,3}){3})$"
     ),
+    "counted_host": (
+        r"^(?!(?:[a-z]+-)*(?:attempt|chunk|[cdpst]p|cuda|device|dump|epoch|gpu|group|job|local|look|mesh|p|part|phase|replica|run|seed|shard"
+        r"|stacks?|stage|step|task|trial|try|vp?)-?\d+$)[a-z][a-z0-9-]*\d$"
+    ),
     "tool": rf"^(?:{_TOOLS})$",
     "tool_folder": rf"(?:^|[-_.])(?:{_TOOLS})$",
     "host_file": rf"^(?:(?:{_TOOLS})[-_.](.+?)|(.+?)[-_.](?:{_TOOLS}))(?:\.(?:log|txt|out|err)){{0,3}}$",
@@ -85,6 +89,7 @@ _FAMILY_WORDS = re.compile(
     re.IGNORECASE,
 )
 
+_PARTS = re.compile(r"[/_.]+")
 _NUMBERED = re.compile(r"[-_.]?\d{1,20}$")
 """What numbers a folder: ``pyspy_2``."""
 
@@ -108,6 +113,23 @@ def rank_pattern(text: str) -> re.Pattern[str]:
 def is_host(name: str) -> bool:
     """True of a folder's name that is taken for that of a host."""
     return _pattern("host").match(name) is not None
+
+
+def hosts_in_names(ranks: Mapping[str, int]) -> dict[str, str]:
+    """The host that each name holds behind or before its rank: ``zeta-07`` in ``rank_3.zeta-07.log`` and ``zeta-07/rank_3.log``.
+
+    It is the part with letters and a number that blocks of neighbouring ranks share, each of as many ranks as the others.
+    """
+    bare = {name: [part.strip("-") for part in _PARTS.split(_pattern("rank").sub("", name))] for name in ranks}
+    for column in zip(*bare.values(), strict=False) if len({len(parts) for parts in bare.values()}) == 1 else ():
+        of: dict[str, set[int]] = defaultdict(set)
+        for part, rank in zip(column, ranks.values(), strict=True):
+            of[part].add(rank)
+        spans = {max(own) - min(own) + 1 for own in of.values()}
+        is_even = 1 < len(of) < len(ranks) and spans == {len(ranks) // len(of)} == {len(own) for own in of.values()}
+        if is_even and all(map(_pattern("counted_host").match, of)):
+            return dict(zip(bare, column, strict=True))
+    return {}
 
 
 def hints(names: Sequence[str], dumps: Sequence[bool], rank_from: re.Pattern[str] | None = None) -> list[Hint]:

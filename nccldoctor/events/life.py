@@ -106,12 +106,14 @@ class ProcessState(Event):
     """The state of a process as ``ps``, ``/proc`` or the error of a stack tool shows it.
 
     ``state`` is stopped (by a signal), gone, zombie, blocked (in the kernel, uninterruptible), traced, running or sleeping. ``waits_in``
-    is the kernel's function, ``tool`` who says so; ``look`` counts the looks at the job from 1 on, 0 where it is not known.
+    is the kernel's function, ``parent`` the process that started it, ``tool`` who says so. ``look`` counts the looks at the job from 1 on;
+    0 where it is not known.
     """
 
     state: str = ""
     waits_in: str | None = None
     command: str | None = None
+    parent: int | None = None
     tool: str = ""
     look: int = 0
 

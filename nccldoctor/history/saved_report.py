@@ -79,7 +79,7 @@ class SavedReport(Struct, frozen=True, dict=True):
     def job_size(self) -> int | None:
         """The number of ranks of the job, None where the report does not know it."""
         size = _deep(self.document, "job", "world_size")
-        return size if isinstance(size, int) else None
+        return size if type(size) is int and 0 < size < 1 << 31 else None
 
     @cached_property
     def hosts(self) -> frozenset[str]:

@@ -101,6 +101,8 @@ def _prepare(database: sqlite3.Connection) -> None:
     (version,) = database.execute("pragma user_version").fetchone()
     if version not in (0, _VERSION):
         raise sqlite3.DatabaseError(f"a newer nccldoctor wrote it (version {version})")
+    if database.execute("select 1 from sqlite_master where tbl_name != 'incidents'").fetchone():
+        raise sqlite3.DatabaseError("it holds tables of another program")
     database.execute(_TABLE)
     database.execute(f"pragma user_version = {_VERSION}")
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from nccldoctor.discover.filename_hints import FAMILY, RAY_WORKER
+from nccldoctor.discover.filename_hints import FAMILY, RAY_WORKER, hosts_in_names
 from nccldoctor.events import (
     CallTimeout,
     Event,
@@ -65,7 +65,7 @@ def attribute(parsed: Sequence[Parsed], dumps: Sequence[DumpHead]) -> Attributed
     events = Events(event for one in parsed for event in one.events)
     processes = ProcessTable(pods=find_pods(events))
     read_processes(events, processes)
-    parsed = [_with_host_in_name(one, processes) for one in parsed]
+    parsed = _with_hosts_in_names([_with_host_in_name(one, processes) for one in parsed])
     files, gaps = _file_ranks(parsed, processes)
     gaps += _learn_processes(parsed, files, processes)
     merged = {one.source.id for one in parsed if files.rank[one.source.id] is None}
@@ -100,6 +100,9 @@ def _learn_processes(parsed: Sequence[Parsed], files: _FileRanks, processes: Pro
             continue
         if source.host:
             processes.learn(rank, source.host, *_process_told(source), None)
+        writers = {(e.host, e.pid) for e in one.events if e.host and e.pid is not None and e.written_by is Writer.RANK}
+        if len(writers) == 1 and not source.host and rank not in processes.host and not _is_of_worker(source):
+            processes.learn(rank, *writers.pop(), None, None)
         for event in () if _is_of_worker(source) else one.events:
             if event.pid is None or not _is_of_stack_tool(event):
                 continue
@@ -213,6 +216,17 @@ def _with_host_in_name(one: Parsed, processes: ProcessTable) -> Parsed:
     *folders, name = one.source.path.split("/")
     host = next((part for part in (name.split(".")[0], *reversed(folders)) if part in processes.hosts), None)
     return replace(one, source=replace(one.source, host=host)) if host is not None else one
+
+
+def _with_hosts_in_names(parsed: Sequence[Parsed]) -> Sequence[Parsed]:
+    """The hosts that the names of ranks' logs hold, where no log has a host yet."""
+    logs = [one.source for one in parsed if one.source.rank is not None and one.source.kind is SourceKind.LOG]
+    hosts = (
+        hosts_in_names({s.path: s.rank for s in logs if s.rank is not None}) if not any(s.host for s in logs) else {}
+    )
+    return [
+        replace(one, source=replace(one.source, host=hosts.get(one.source.path, one.source.host))) for one in parsed
+    ]
 
 
 def _with_local_ranks(parsed: Sequence[Parsed]) -> Sequence[Parsed]:

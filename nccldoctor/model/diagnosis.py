@@ -55,13 +55,15 @@ class Coverage(Struct, frozen=True):
 class Action(Struct, frozen=True):
     """When the job may be restarted: ``now``, ``after-fix``, ``after-replacing-node`` or ``unknown``, and what to do first.
 
-    ``steps`` are at most three, the answer about the restart among them.
+    ``steps`` are at most three, the answer about the restart among them. ``cordon`` are hosts to take out,
+    ``pods`` the pods whose hosts are not known.
     """
 
     restart: str
     why: str
     cordon: tuple[str, ...] = ()
     steps: tuple[Step, ...] = ()
+    pods: tuple[str, ...] = ()
 
 
 class Role(StrEnum):

@@ -9,7 +9,7 @@ import shlex
 
 from msgspec.structs import replace
 
-from nccldoctor.events import CallTimeout, DumpSignal, HeartbeatStuck, Note, ProcessExit, SchedulerEvent, Setting
+from nccldoctor.events import CallTimeout, DumpSignal, HeartbeatStuck, Note, Setting
 from nccldoctor.model import Family, Finding
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.steps import JobState, Step, StepKind
@@ -72,7 +72,7 @@ def exits_of_culprits(finding: Finding, survey: Survey) -> tuple[Step, ...]:
     if not has_unknown_end(finding, survey):
         return ()
     who = ranks_phrase(finding.ranks, 4)
-    launcher = _launcher(survey)
+    launcher = survey.launcher
     if launcher == "slurm":
         job = job_id(survey) or "JOBID"
         command = f"sacct -j {shlex.quote(job)} -o JobID,State,ExitCode,NodeList > sacct.txt"
@@ -129,7 +129,7 @@ def _missing_ranks(missing: Ranks) -> str:
 
 
 def _logs(survey: Survey, missing: Ranks) -> Step:
-    launcher = _launcher(survey)
+    launcher = survey.launcher
     if launcher == "kubernetes":
         command = f"mkdir -p logs; for p in {_pod_words(survey)}; do kubectl logs $p > logs/$p.log; done"
     elif launcher == "slurm":
@@ -161,7 +161,7 @@ def _dumps(survey: Survey, missing: Ranks) -> Step:
         named = named.rpartition("/")[0] + "/"
         detail = f"Capture has them in {named}: fr_trace_0 or nccl_trace_rank_0 for rank 0, and so on."
     at = shlex.quote(named)
-    if _launcher(survey) == "kubernetes":
+    if survey.launcher == "kubernetes":
         copied = f"for p in {_pod_words(survey)}; do kubectl exec $p -- sh -c 'tar c {at}*' | tar x -C dumps/; done"
     elif _is_here(survey):
         copied = f"cp {at}* dumps/"
@@ -176,7 +176,7 @@ def live_command(survey: Survey) -> str:
 
     Empty for pods, and for several hosts without Slurm.
     """
-    launcher, job = _launcher(survey), job_id(survey)
+    launcher, job = survey.launcher, job_id(survey)
     if launcher == "slurm" and job:
         return look_at_slurm(job)
     hosts = {survey.case.pods.place(host) for host in survey.case.rank_host.values()}
@@ -206,7 +206,7 @@ def _look_by(command: str, survey: Survey, state: JobState) -> Step:
 def _stacks(survey: Survey, missing: Ranks) -> Step:
     detail = f"Take them while the job hangs, twice, 10 s apart. {PY_SPY_RIGHTS}"
     inner = "for p in $(pgrep -f python); do py-spy dump --pid $p; done"
-    if _launcher(survey) == "kubernetes":
+    if survey.launcher == "kubernetes":
         taken = f"for p in {_pod_words(survey)}; do kubectl exec $p -- sh -c '{inner}' > stacks/$p.txt; done"
     elif _is_here(survey):
         taken = f"{inner} > stacks/all.txt"
@@ -229,7 +229,7 @@ def _host_words(survey: Survey) -> str:
     names = sorted({case.pods.place(host) for host in case.rank_host.values()})
     if 0 < len(names) <= _HOSTS:
         return " ".join(map(shlex.quote, names))
-    if _launcher(survey) == "slurm" and (job := job_id(survey)):
+    if survey.launcher == "slurm" and (job := job_id(survey)):
         return f'$(scontrol show hostnames "$(sacct -nPX -j {shlex.quote(job)} -o NodeList)")'
     return "HOST_0 HOST_1"
 
@@ -244,15 +244,3 @@ def _pod_words(survey: Survey) -> str:
     """The known pods as words of a shell loop; plain words to replace where none, or too many, are known."""
     names = sorted(survey.case.pods.nodes)
     return " ".join(map(shlex.quote, names)) if 0 < len(names) <= _HOSTS else "POD_0 POD_1"
-
-
-def _launcher(survey: Survey) -> str:
-    """What started the job, as far as its own lines show: slurm, kubernetes, ray, or ssh for anything else."""
-    told = {event.reporter for event in survey.events_of(ProcessExit)}
-    told |= {event.by for event in survey.events_of(SchedulerEvent)}
-    if survey.case.pods.nodes or "kubernetes" in told:
-        return "kubernetes"
-    if "ray" in told:
-        return "ray"
-    names = (setting.name for setting in survey.events_of(Setting))
-    return "slurm" if told & {"srun", "slurm"} or any(name.startswith("SLURM_") for name in names) else "ssh"

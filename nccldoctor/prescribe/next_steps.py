@@ -24,7 +24,7 @@ from nccldoctor.prescribe.missing_files import (
     logs_of_culprits,
     then_analyze,
 )
-from nccldoctor.prescribe.remote_commands import on_host, on_spot
+from nccldoctor.prescribe.remote_commands import on_host, on_spot, take_out
 from nccldoctor.prescribe.under_capture import another_look, is_captured, wait_for_look
 from nccldoctor.prescribe.values import placeholder_values
 from nccldoctor.questions.answers import Answer
@@ -116,7 +116,7 @@ def _steps_without_culprit(scene: _Scene, restart: Step) -> tuple[Step, ...]:
 
 def _steps_for_culprit(scene: _Scene, action: Action, restart: Step) -> tuple[Step, ...]:
     checks, fixes = list(_checks(scene)), list(_fixes(scene))
-    drain, opened = _drain(action), _open(scene)
+    drain, opened = _drain(scene, action), _open(scene)
     if drain is not None and checks and scene.finding.cause in _UNPROVEN:
         return (checks[0], drain, restart)
     known = [step for step in (drain, opened) if step is not None]
@@ -145,14 +145,16 @@ _UNPROVEN = (CauseClass.DEVICE_STALLED, CauseClass.FROZEN, CauseClass.DIED)
 """Classes where a host is drained on suspicion: a check that takes seconds comes before."""
 
 
-def _drain(action: Action) -> Step | None:
-    if not action.cordon:
+def _drain(scene: _Scene, action: Action) -> Step | None:
+    if not action.cordon and not action.pods:
         return None
-    more = f" and {len(action.cordon) - _HOSTS} more" if len(action.cordon) > _HOSTS else ""
-    named = [as_text(host) for host in action.cordon[:_HOSTS]]
-    hosts = ", ".join(named) + more if more else and_list(named)
-    whom = "it" if len(action.cordon) == 1 else "them"
-    return Step(StepKind.DRAIN, f"Drain {hosts}.", f"Keep {whom} out of service until checked.")
+    nodes = [as_text(host) for host in action.cordon] + [f"the node of pod {as_text(pod)}" for pod in action.pods]
+    more = f" and {len(nodes) - _HOSTS} more" if len(nodes) > _HOSTS else ""
+    named = ", ".join(nodes[:_HOSTS]) + more if more else and_list(nodes)
+    detail = f"Keep {'it' if len(nodes) == 1 else 'them'} out of service until checked."
+    return Step(
+        StepKind.DRAIN, f"Drain {named}.", detail, take_out(action.cordon, action.pods, scene.finding, scene.survey)
+    )
 
 
 def _open(scene: _Scene) -> Step | None:

@@ -23,6 +23,7 @@ from nccldoctor.prescribe.conditions.base import SPECIFIC
 from nccldoctor.prescribe.discouraged import advice_against, judge_settings
 from nccldoctor.prescribe.job_end import job_end
 from nccldoctor.prescribe.next_steps import Best, next_steps
+from nccldoctor.prescribe.remote_commands import on_spot
 from nccldoctor.prescribe.restart import decide
 from nccldoctor.prescribe.values import placeholder_values, values_inside
 
@@ -279,10 +280,16 @@ def _steps_for(steps: Iterable[Step], context: Context) -> tuple[Step, ...]:
 
 
 def _step_lines(steps: Iterable[Step], context: Context, known: Mapping[str, str]) -> tuple[str, ...]:
-    """The steps that are for this finding, as lines."""
-    fitting = _steps_for(steps, context)
-    inside = values_inside(known, context.finding, context.survey)
-    return tuple(step_line(s, inside if _is_inside_pod(s) else known, in_words=True) for s in fitting)
+    """The steps that are for this finding, as lines; an unknown process is found by its rank."""
+    finding, survey = context.finding, context.survey
+    inside = values_inside(known, finding, survey)
+    lines = []
+    for step in _steps_for(steps, context):
+        values = inside if _is_inside_pod(step) else known
+        if "{{ pid }}" in (step.command or "") and not known.get("pid") and (finding.ranks or finding.suspects):
+            step = replace(step, command=on_spot(step.command or "", finding, survey, values))
+        lines.append(step_line(step, values, in_words=True))
+    return tuple(lines)
 
 
 def _is_inside_pod(step: Step) -> bool:

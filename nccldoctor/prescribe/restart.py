@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -30,7 +30,7 @@ from nccldoctor.model import Action, CauseClass, Confidence, Finding, SourceKind
 from nccldoctor.model.hosts import host_key
 from nccldoctor.model.steps import JobState
 from nccldoctor.parsers.event_details import was_evicted_for_node, was_evicted_for_usage
-from nccldoctor.prescribe.catalogue.words import SHOWS_NODE, fill_in_words
+from nccldoctor.prescribe.catalogue.words import fill_in_words
 from nccldoctor.prescribe.conditions.findings import has_unknown_end
 from nccldoctor.prescribe.conditions.survey import Survey
 from nccldoctor.prescribe.conditions.work import work_of
@@ -97,17 +97,9 @@ def decide(findings: tuple[Finding, ...], survey: Survey) -> Action:
     row, finding = min(rows, key=lambda pair: order.index(pair[0].restart))
     hosts = sorted({host for each, about in rows if each.cordon for host in _cordoned(about, survey)})
     machines = [host for host in hosts if not survey.case.pods.is_pod(host)]
-    why = fill_in_words(row.why, placeholder_values(finding, survey))
-    return Action(row.restart, why + _unknown_nodes(hosts, survey), tuple(machines[:_CORDON_SHOWN]))
-
-
-def _unknown_nodes(hosts: Sequence[str], survey: Survey) -> str:
-    """How to find the nodes to take out where only their pods are known."""
     pods = [host for host in hosts if survey.case.pods.is_pod(host)]
-    if not pods:
-        return ""
-    more = f" and {len(pods) - 1} more" if len(pods) > 1 else ""
-    return f" {SHOWS_NODE.format(pods[0])} shows the node of pod {pods[0]}{more}."
+    why = fill_in_words(row.why, placeholder_values(finding, survey))
+    return Action(row.restart, why, tuple(machines[:_CORDON_SHOWN]), pods=tuple(pods[:_CORDON_SHOWN]))
 
 
 def _cordoned(finding: Finding, survey: Survey) -> tuple[str, ...]:

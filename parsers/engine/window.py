@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain, islice
 from operator import sub
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from msgspec import Struct
@@ -121,11 +121,13 @@ class Buffer:
         self.low = self.high = 0
         self.read: Callable[[str], list[tuple[Mark, str]]] = records
         self.outer: Outer | None = None
+        self.noted: dict[Hashable, Any] = {}
         self._lines: dict[int, tuple[Located, ...]] = {}
 
     def forget(self) -> None:
         """Drop the lines cut so far: the content has moved."""
         self._lines.clear()
+        self.noted.clear()
 
     def like(self, content: bytes) -> Buffer:
         """Another buffer of the same source that holds just this."""

@@ -174,11 +174,15 @@ def _config(value: Any) -> list[tuple[str, str, list[Run]]]:
 
 def _members(ranks: Any) -> list[Run]:
     """Runs of ranks out of ``"[0, 1, 2]"``, ``"0,1,2"`` or a list; empty where it is something else."""
-    if type(ranks) is str:
+    if type(ranks) is str and ranks.count(",") < _MOST_MEMBERS:
         return list(_listed_members(_RankList(ranks)))
-    if type(ranks) in (list, tuple) and set(map(type, ranks)) <= {int}:
+    if type(ranks) in (list, tuple) and len(ranks) <= _MOST_MEMBERS and set(map(type, ranks)) <= {int}:
         return _in_equal_steps(n for n in ranks if 0 <= n < 10**9)
     return []
+
+
+_MOST_MEMBERS = 1 << 17
+"""Ranks of the largest job. A longer list is damaged or forged; it says nothing of the members."""
 
 
 class _RankList(str):

@@ -7,7 +7,7 @@ with ``extraInfo``, or in a newer form the text alone with ``timestamp`` beside 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -26,6 +26,7 @@ class _Callstack:
 
     def __init__(self, source: Source, text: str) -> None:
         mark = Mark()
+        self.noted: dict[Hashable, Any] = {}
         numbered = enumerate(text.split("\n")[:2000])
         self.lines = [Line(Place(source.id, source.path, 1, number), raw, raw, mark, self) for number, raw in numbered]
 
@@ -98,7 +99,7 @@ def _exception_event(source: Source, message: str, stack: str, stamp: str) -> Ex
         name, text = (named["type"], named["message"] or "") if named else ("", message[:2000])
         traceback = tracebacks.Raised(header, name, text, traceback.frames)
     shown = f"{traceback.type}: {traceback.message}" if traceback.type else traceback.message
-    causes = tracebacks.causes(header)
+    causes = tracebacks.causes(tracebacks.chained_lines(header))
     return raised(
         traceback, header, causes, place=Place(source.id, source.path, 1), text=shown[:500], time=time_of_seconds(stamp)
     )

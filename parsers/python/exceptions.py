@@ -135,7 +135,7 @@ def _traceback(header: Line) -> Iterator[Event]:
     if "Error waiting on exit barrier" in before:
         return  # the agent's workers are done and the store has left before it: its parser tells it as tear-down
     chained = any(separator in before for separator in tracebacks.SEPARATORS)
-    below = tuple(tracebacks.chained_lines(header)) if chained else ()
+    below = tracebacks.chained_lines(header) if chained else ()
     if any("traceback : " in line.body for line in (header, *below)):
         return  # a row of torchrun's table: its parser knows whose it is
     traceback = tracebacks.read_traceback(header)
@@ -162,7 +162,7 @@ def _traceback(header: Line) -> Iterator[Event]:
         more["worker"] = int(wrapped["worker"]) if wrapped["worker"] else None
     if not traceback.type and _is_of_parent(header, traceback):
         more["origin"] = "echo"
-    yield raised(traceback, header, tracebacks.causes(header) if chained else (), **more)
+    yield raised(traceback, header, tracebacks.causes(below), **more)
 
 
 def _is_of_parent(header: Line, traceback: Raised) -> bool:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import builtins
 import re
-from collections.abc import Callable, Iterator
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, islice, takewhile
 
 from msgspec import Struct
 
@@ -18,31 +18,42 @@ from nccldoctor.model.recorded_calls import Frame
 from nccldoctor.parsers.base import Line
 from nccldoctor.patterns import lazy
 
-_REACH = 400
+_CHAIN, _MOST_LINKS = 400, 32
+"""Lines of a chain of exceptions that are looked at, and of those its exceptions and headers that are kept."""
 
 
-def chained_lines(header: Line) -> Iterator[Line]:
-    """The exceptions on top of which the one of this traceback was raised, and their headers: nearest first."""
+def chained_lines(header: Line) -> tuple[Line, ...]:
+    """The exceptions on top of which the one of this traceback was raised, and their headers: nearest first.
+
+    What was found for the header of one serves the next: a program that tries again and again chains them without end.
+    """
+    out: list[Line] = []
     awaiting = "separator"
-    for line in header.preceding(_REACH):
+    for line in header.preceding(_CHAIN):
         text = line.body.strip()
         if not text:
             continue
         if awaiting == "separator":
             if not any(separator in text for separator in SEPARATORS):
-                return
+                break
             awaiting = "exception"
         elif is_header(line):
-            yield line
+            out.append(line)
+            known = line.window.noted.get(("chain", line.place, line.body))
+            if known is not None:
+                out += known
+                break
             awaiting = "separator"
         elif awaiting == "exception" and exception_in(text):
-            yield line
+            out.append(line)
             awaiting = "header"
+    header.window.noted["chain", header.place, header.body] = tuple(out[:_MOST_LINKS])
+    return tuple(out[:_MOST_LINKS])
 
 
-def causes(header: Line) -> Iterator[tuple[str, str]]:
-    """Type and message of the exceptions on top of which the one of this traceback was raised, nearest first."""
-    for line in chained_lines(header):
+def causes(chain: Iterable[Line]) -> Iterator[tuple[str, str]]:
+    """Type and message of the exceptions among the lines of a chain."""
+    for line in chain:
         if match := exception_in(line.body.strip()):
             yield match["type"], match["message"] or ""
 
@@ -228,24 +239,36 @@ def _is_part(text: str) -> bool:
 def count_open_before(line: Line, limit: int = 200) -> int:
     """The number of tracebacks of the same writer that began before this line and have not ended yet.
 
-    Where each rank writes under its own name the count stops at 1.
+    Where each rank writes under its own name the count stops at 1. What was counted for a line serves those behind it.
     """
-    ended = opened = foreign = 0
-    for earlier in line.preceding(limit):
+    known, stream = line.window.noted, line.mark.stream
+    opened: tuple[int, ...] = ()  # how many lines above each one began, the first one first
+    found: list[tuple[int, bool]] = []
+    foreign = unusual = 0
+    is_frame = False
+    for far, earlier in enumerate(line.preceding(limit), 1):
         text = earlier.body
-        if is_header(earlier):
-            opened, ended = (opened, ended - 1) if ended else (opened + 1, 0)
-        elif exception_in(text.strip()) and frame_in(text) is None:
-            ended += 1
+        if unusual and _is_part(text):
+            found.append((unusual, False))
+        unusual = far if _unusual(text) and not is_frame else 0
+        is_frame = frame_in(text) is not None
+        if is_header(earlier) or (exception_in(text.strip()) and not is_frame):
+            found.append((far, is_header(earlier)))
+            before = known.get((stream, earlier.place, text)) if earlier.mark.stream == stream else None
+            if before is not None:
+                opened = tuple(far + more for more in before if far + more <= limit)
+            if before is not None or line.mark.rank is not None:
+                break
         elif not _is_part(text) and text.strip():
             foreign += 1
             if foreign > 8:
                 break
             continue
-        if opened + ended > (0 if line.mark.rank is not None else _AT_ONCE):
-            break
         foreign = 0
-    return opened
+    for far, begins in reversed(found):
+        opened = (*opened, far)[-_AT_ONCE:] if begins else opened[1:]
+    known[stream, line.place, line.body] = opened
+    return len(opened)
 
 
 def read_traceback(header: Line) -> Raised:
@@ -255,7 +278,8 @@ def read_traceback(header: Line) -> Raised:
     return found if found.type or not skip else _read_skipping(header, 0)
 
 
-def _read_skipping(header: Line, skip: int) -> Raised:
+def _read_skipping(header: Line, wanted: int) -> Raised:
+    skip = wanted
     unwrap = _unwrapper(header)
     frames: list[Frame] = []
     code: list[str] = []
@@ -263,7 +287,16 @@ def _read_skipping(header: Line, skip: int) -> Raised:
     inside = False
     begun = 0
     doubtful: tuple[Line, re.Match[str]] | None = None
-    for line in _own(header):
+    # a stretch in which no exception stands, from a header like this one to a line, and the tracebacks that begin in it
+    key = ("barren", header.mark.stream, header.body[: header.body.find(HEADER)])
+    start, end, inner = header.window.noted.get(key, (header, header, 0))
+    lines, is_barren = _own(header), _line_number(start) < _line_number(header) < _line_number(end)
+    if is_barren:
+        left = max(0, _LONGEST - _line_number(end) + _line_number(header))
+        behind = header.window.near_of(header.mark.stream, end, left)
+        lines, begun = chain(takewhile(lambda line: not is_header(line), lines), behind), inner
+    line = header
+    for line in lines:
         text = unwrap(line.body)
         part = frame_in(text)
         if doubtful is not None and part is None and not skip:
@@ -291,10 +324,16 @@ def _read_skipping(header: Line, skip: int) -> Raised:
             match = _unusual(text) if inside else None
             doubtful = (line, match) if match is not None else None
             inside = False
-        last = line if text.strip() else last
+        last = line if text.strip() and not begun else last
     if doubtful is not None:
         return _ended(*doubtful, unwrap, frames, code)
+    if skip == wanted and begun and _line_number(line) > _line_number(end):
+        header.window.noted[key] = (start if is_barren else header, line, begun - 1)
     return Raised(last, "", "", tuple(reversed(frames)), tuple(reversed(code)))
+
+
+def _line_number(line: Line) -> int:
+    return line.place.line or 0
 
 
 def _ended(

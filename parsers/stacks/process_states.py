@@ -28,7 +28,7 @@ _PYTHON = lazy(r"\bpython[\d.]*\b|torchrun|\.py\b")
 
 @reads("PID", needs=(lazy(rf"(?:{'|'.join(_COMMANDS)})\s*$"),))
 def process_table(line: Line) -> Iterator[Event]:
-    """``ps`` and ``top``: the processes of Python, and any other that is stopped, blocked or gone.
+    """``ps`` and ``top``: the processes of Python and their children, and any other that is stopped, blocked or gone.
 
     One event for each row below a head with the columns PID and state.
     """
@@ -40,13 +40,18 @@ def process_table(line: Line) -> Iterator[Event]:
     rows = _table_rows(line, len(head), head.index("PID"))
     below = (other.body for other in line.following(40))  # of one process the frames of its kernel stack
     in_kernel = telling_function(below) if len(rows) == 1 else None
+    own = head.index("PPID") if "PPID" in head else None
+    of_python = {cells[head.index("PID")] for _, cells in rows if _PYTHON.search(cells[-1])}
     for row, cells in rows:
+        parent = cells[own] if own is not None and cells[own].isdecimal() else ""
         letter, command = cells[state][:1], cells[-1].strip()
         waits_in = in_kernel or (cells[wait] if wait is not None and cells[wait] not in ("-", "0") else None)
         seen = "stopped" if waits_in == "do_signal_stop" else _STATES.get(letter, "")
-        if seen and (_PYTHON.search(command) or (seen not in ("running", "sleeping") and command[0] != "[")):
+        is_ours = parent in of_python or _PYTHON.search(command)
+        if seen and (is_ours or (seen not in ("running", "sleeping") and command[0] != "[")):
             fields = common(row, pid=int(cells[head.index("PID")]))
-            yield ProcessState(**fields, state=seen, waits_in=waits_in, command=command[:300], tool="ps")
+            started = {"command": command[:300], "parent": int(parent) if parent else None}
+            yield ProcessState(**fields | started, state=seen, waits_in=waits_in, tool="ps")
 
 
 def _table_rows(line: Line, columns: int, pid: int) -> list[tuple[Line, list[str]]]:

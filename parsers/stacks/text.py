@@ -22,7 +22,7 @@ _PYSPY = lazy(
     r"Thread (?P<id>\d{1,10}|0x[0-9A-Fa-f]{1,16}) \((?P<state>idle|active(?:\+gil)?|idle\+gil)\)(?::"
     r" \"(?P<name>[^\"]{0,100})\")?"
 )
-_MODULE = lazy(r"^ {1,8}<module> \(\S{1,300}\.py:\d{1,7}\)$")
+_MODULE = lazy(r"^ {0,8}<module> \(\S{1,300}\.py:\d{1,7}\)$")
 _FAULTHANDLER = lazy(
     r"(?:(?:Current thread|Thread) 0x(?P<id>[0-9a-f]{4,16})(?: \[(?P<name>[^\]]{0,100})\])?|Stack) \(most recent"
     r" call first\):"
@@ -41,7 +41,7 @@ def py_spy(line: Line, hit: re.Match[str]) -> Iterator[Event]:
     named_other = hit["name"] not in (None, "MainThread")
     above = owner_of(line, NEAR if named_other else FAR)
     main = hit["name"] == "MainThread" or (
-        hit["name"] is None and above.pid is not None and hit["id"] == str(above.pid)
+        hit["name"] is None and (hit["id"] == str(above.pid) if above.pid is not None else sf.is_of_program(frames))
     )
     is_helper = (above.is_helper and not sf.is_spawned_rank(frames)) or sf.is_helper_process(frames)
     yield Stack(
@@ -63,10 +63,11 @@ def py_spy_without_head(line: Line, hit: re.Match[str]) -> Iterator[Event]:
     for above in line.preceding(sf.MOST_FRAMES):
         if _PYSPY.search(above.body):
             return
-        if above.body[:1] != " ":
-            break
-        if frame := sf.pyspy_frame(above.body):
+        frame = sf.pyspy_frame(above.body)
+        if frame:
             frames, first = [frame, *frames], above
+        elif above.body[:1] != " ":
+            break
     if len(frames) > 1 and not any(sf.pyspy_frame(below.body) for below in line.following(1)):
         yield from stacks(first, tuple(filter(None, frames)), "py-spy", main=True)
 

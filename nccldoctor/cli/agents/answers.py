@@ -1,11 +1,12 @@
 """What an agent may ask: a diagnosis, the evidence behind it, lines of a file, and what a word means.
 
-Every answer is plain JSON. Texts of the input stand in fields named ``quote`` and ``lines`` alone, masked and bounded, so that an agent can
+Every answer is plain JSON. ``strangers_text`` names the fields that may hold texts of the input, masked and bounded, so that an agent can
 tell them from our own words: they come from strangers.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from nccldoctor.ingest.excerpts import lines_of_input
 from nccldoctor.model import Finding
 from nccldoctor.model.errors import InputError
 from nccldoctor.reports import json_names
-from nccldoctor.words.sanitize import line, sanitize
+from nccldoctor.words.sanitize import encodable, line, sanitize
 
 MOST_LINES = 200
 """Lines of a file in one answer."""
@@ -41,6 +42,7 @@ class Answers:
         incident = self._incident(place)
         diagnosis = incident.unquoted
         return {
+            "strangers_text": ["verdict", "other_findings", "job", "restart.why", "do_now"],
             "verdict": _finding(diagnosis.verdict),
             "other_findings": [_finding(finding) for finding in diagnosis.findings[1:4]],
             "job": _fields_of(diagnosis.job, "world_size", "hosts", "torch", "nccl"),
@@ -58,6 +60,7 @@ class Answers:
         """The lines of a piece of evidence, read from its file: ``E3`` of the verdict, ``F2.E1`` of the second finding."""
         shown = self._incident(self._inside(path)).source(evidence_id, min(max(context, 0), 30))
         return {
+            "strangers_text": ["path", "lines"],
             "id": evidence_id,
             "path": line(shown.path),
             "quoted": sorted(shown.quoted),
@@ -73,7 +76,8 @@ class Answers:
         first = max(first, 1)
         wanted = range(first, first + min(max(count, 1), MOST_LINES))
         found = lines_of_input(inputs[0], wanted) if len(inputs) == 1 else {}
-        return {"path": path, "lines": {str(number): sanitize(text) for number, text in sorted(found.items())}}
+        lines = {str(number): sanitize(text) for number, text in sorted(found.items())}
+        return {"strangers_text": ["path", "lines"], "path": line(path), "lines": lines}
 
     def explain(self, name: str) -> str:
         """What a remedy, a cause class, a kind of event or a setting means, as Markdown."""
@@ -81,11 +85,11 @@ class Answers:
 
     def _inside(self, path: str) -> Path:
         """The real place of a path, which must stand below a root, links followed."""
-        given = Path(path)
+        given = Path(encodable(path).replace("\0", "\\x00"))  # no file has such a name
         tried = [given] if given.is_absolute() else [root / given for root in self._roots]
         for place in tried:
             real = place.resolve()
-            if any(real.is_relative_to(root) for root in self._roots) and real.exists():
+            if any(real.is_relative_to(root) for root in self._roots) and os.path.exists(real):  # noqa: PTH110 - a name too long raises nothing
                 return real
         raise InputError(
             f"{line(path)} is not below the folders that this server may read",

@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterable
 
 from nccldoctor.words.secrets import MASK, is_secret, masked, masked_lines
 
+_AT_ONCE = 1 << 18
+_LONGEST_LINE = 1 << 20
 
-def hide_secrets(data: bytes) -> bytes:
-    """The text without values that look like secrets: keys, tokens, passwords."""
-    return masked_lines(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+
+def hide_secrets(data: bytes, until: float = float("inf")) -> bytes:
+    """The text without values that look like secrets: keys, tokens, passwords.
+
+    It is searched from its end, some lines at once; what is not searched at ``until`` (of time.monotonic) is left out, and so is the
+    rest of a line without end.
+    """
+    out: list[str] = []
+    end = len(data)
+    while end and (time.monotonic() < until or not out):
+        # a private key is found as a whole
+        start = 0 if b"PRIVATE KEY" in data else data.rfind(b"\n", 0, max(0, end - _AT_ONCE)) + 1
+        lines = [line[:_LONGEST_LINE] for line in data[start:end].split(b"\n")]
+        out.append(masked_lines(b"\n".join(lines).decode("utf-8", "surrogateescape")))
+        end = start
+    return "".join(reversed(out)).encode("utf-8", "surrogateescape")
 
 
 def without_values(data: bytes, values: Iterable[bytes]) -> bytes:

@@ -18,6 +18,9 @@ from nccldoctor.collect.on_node.process import Process
 KINDS = ("stack", "threads", "processes", "environment", "log", "dump", "ras", "kernel log", "gpu", "versions", "node")
 """What a file is."""
 
+MASKING_SECONDS = 10.0
+"""What the search of one file for secrets may take: it must not cost the others their place."""
+
 
 def now() -> str:
     """The time with the offset of this node's clock, as logs of this node print it."""
@@ -40,7 +43,7 @@ class TarAnswer:
     def without_secrets(self, data: bytes, job: str | None) -> bytes:
         """The text without what looks like a secret, and without secret variables of the job; None stands for all jobs."""
         values = self.secrets.get(job, []) if job is not None else [v for found in self.secrets.values() for v in found]
-        return hide_secrets(without_values(data, values))
+        return hide_secrets(without_values(data, values), min(self.until, time.monotonic() + MASKING_SECONDS))
 
     def plain_text(self, text: str) -> str:
         """One line of ``node.json`` without secrets."""
@@ -66,7 +69,10 @@ class TarAnswer:
     ) -> None:
         """Write one file; ``more`` goes to its row in ``node.json``."""
         if kind != "dump":
+            lines = data.count(b"\n")
             data = self.without_secrets(data, more.get("job", process.job if process is not None else None))
+            if data.count(b"\n") < lines // 2:
+                self.lacks(f"the beginning of {path}", "no time left to search it for secrets")
         if len(data) > self.left:
             self.lacks(path, "over the limit of this answer (--limit-mb)")
             return

@@ -17,6 +17,7 @@ from nccldoctor.diagnose.phrases.who import NO_PYTHON_FRAME, PROMPT, doing, ongo
 from nccldoctor.events import DesyncReport, DumpNote, ExceptionRaised, MonitoredBarrier, Note, Stack
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.stack_frames import innermost
+from nccldoctor.questions.inside import A_LOCK, child_inside, thread_inside
 from nccldoctor.questions.process import at_prompt
 
 RANKS_PER_SILENT = 8
@@ -73,10 +74,11 @@ def show_activity(facts: Facts, rank: int) -> tuple[str, list[Citation]]:
         return PROMPT, [prompt]
     for stack in activity.stacks:
         if stack.main and not is_waiting(stack.frames):
-            own = user_frame(stack.frames) or (stack.frames[0] if stack.frames else "")
+            own = user_frame(stack.frames) or next((f for f in stack.frames if not f.startswith(("??", "0x"))), "")
             words, around = shown_activity_of(stack.frames), place_in_framework(stack.frames)
             short, full = (doing(words, at, around) or NO_PYTHON_FRAME for at in (innermost((own,)), own))
-            return short, [Line(stack, say("absent.was-doing", rank=rank, doing=full))]
+            more, shown = show_inside(facts, rank)
+            return short + more, [Line(stack, say("absent.was-doing", rank=rank, doing=full)), *shown]
     begun = [p for p in activity.phases if not p.detail.startswith("done") and p.what not in NOT_WORK]
     if begun:
         last = begun[-1]
@@ -84,6 +86,22 @@ def show_activity(facts: Facts, rank: int) -> tuple[str, list[Citation]]:
         if not any(p.what == last.what and p.detail.startswith("done") for p in since):
             words = ongoing(WORK.get(last.what, last.what))
             return words, [Line(last, say("absent.was-doing", rank=rank, doing=words))]
+    return "", []
+
+
+def show_inside(facts: Facts, rank: int) -> tuple[str, list[Line]]:
+    """What a rank waits for inside its process, as the end of a sentence about it, with citations.
+
+    ``, waiting in Queue.put for its thread writer, which waits for a lock in flush (ckpt.py:31)``; "" where nothing shows it.
+    """
+    if (thread := thread_inside(facts, rank)) is not None:
+        says = say("absent.own-thread", rank=rank, thread=thread.name, does=thread.does)
+        key = "absent.beside-thread" if thread.held in ("", A_LOCK) else "absent.for-thread"
+        clause = say(key, held=thread.held or None, thread=thread.name, does=thread.does)
+        return clause, [Line(thread.shown, says)]
+    if (child := child_inside(facts, rank)) is not None:
+        says = say("absent.own-child", rank=rank, child=child.name, does=child.does)
+        return say("absent.for-child", child=child.name, does=child.does), [Line(child.shown, says)]
     return "", []
 
 

@@ -11,7 +11,6 @@ from nccldoctor.align.health.passed_calls import has_passed_looks
 from nccldoctor.align.stack_activity import (
     activity_of,
     hooks_of,
-    is_waiting,
     place_in_framework,
     shown_activity_of,
     wait_of,
@@ -23,11 +22,13 @@ from nccldoctor.diagnose.citations import Line
 from nccldoctor.diagnose.phrases.say import say
 from nccldoctor.diagnose.phrases.who import NO_PYTHON_FRAME, ongoing
 from nccldoctor.diagnose.phrases.who import who as named
+from nccldoctor.diagnose.signs.absence import show_inside
 from nccldoctor.events import AbsenceReport, Event, ExceptionRaised, Note, Phase, Stack
 from nccldoctor.identify.case import Case
 from nccldoctor.model import CauseClass
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.stack_frames import innermost, is_later_line
+from nccldoctor.questions.inside import busy_workers
 from nccldoctor.questions.process import ASKS_A_PERSON
 
 BLOCKED = frozenset({"is in a debugger", "waits for input", "waits for a file lock", "sleeps"})
@@ -236,22 +237,22 @@ def _rank_or_pid(stance: Stance) -> str:
 def show_helpers(facts: Facts, culprits: Sequence[Stance]) -> list[Line]:
     """The workers of a data loader that are at work while a named rank waits for them."""
     busy = _busy_helpers(facts, culprits)[:MOST]
-    return [Line(h, say("stacks.worker-busy", pid=h.pid, place=innermost(h.frames)), "stack") for h in busy]
+    lines = [Line(h, say("stacks.worker-busy", pid=h.pid, place=innermost(h.frames)), "stack") for h in busy]
+    return lines or [line for s in culprits[:MOST] if s.rank is not None for line in show_inside(facts, s.rank)[1]]
 
 
 def where_its_worker_is(facts: Facts, culprits: Sequence[Stance]) -> str:
-    """``whose worker 508 is in read_shard (data.py:31)`` where one rank waits for one worker at work; "" otherwise."""
+    """``whose worker 508 is in read_shard (data.py:31)``; "" unless one rank waits for a worker, thread or child."""
     busy = _busy_helpers(facts, culprits)
+    if not busy and len(culprits) == 1 and culprits[0].rank is not None:
+        return show_inside(facts, culprits[0].rank)[0].removeprefix(", ")
     if len(culprits) != 1 or len({helper.pid for helper in busy}) != 1 or busy[-1].pid is None:
         return ""
     return say("stacks.its-worker", pid=busy[-1].pid, place=innermost(busy[-1].frames))
 
 
 def _busy_helpers(facts: Facts, culprits: Sequence[Stance]) -> list[Stack]:
-    if not any("data loader" in s.words for s in culprits):
-        return []
-    ranks = {None, *(s.rank for s in culprits)}
-    return [h for h in facts.looks.helpers if h.rank in ranks and not is_waiting(h.frames) and not _is_idle(h)]
+    return busy_workers(facts, {None, *(s.rank for s in culprits)}, (s.words for s in culprits))
 
 
 def show_asked_in_vain(facts: Facts, ranks: Ranks) -> list[Line]:
@@ -261,13 +262,6 @@ def show_asked_in_vain(facts: Facts, ranks: Ranks) -> list[Line]:
         return []
     notes = [asked[rank] for rank in list(ranks)[:MOST]]
     return [Line(e, say("absent.no-answer", rank=e.rank, detail=e.detail), observer="debug server") for e in notes]
-
-
-def _is_idle(helper: Stack) -> bool:
-    """True of a worker that waits for its next order."""
-    inner = [frame.partition(" (")[0] for frame in helper.frames]
-    at = inner.index("_worker_loop") if "_worker_loop" in inner else 0
-    return any(name.endswith("Queue.get") or name == "get" for name in inner[:at])
 
 
 def mismatch(few: Stance, most: Stance) -> CauseClass:

@@ -17,6 +17,7 @@ from nccldoctor.prescribe.conditions.base import Context, OneOf, Who, listed, pr
 from nccldoctor.prescribe.conditions.findings import operation
 from nccldoctor.prescribe.conditions.survey import Survey
 from nccldoctor.questions.answers import Answer, Met, NotCheckable, Unmet, excerpt, quoted
+from nccldoctor.questions.inside import child_inside, thread_inside
 from nccldoctor.questions.process import moving
 
 DEPTH = 40
@@ -170,6 +171,21 @@ def process_state(context: Context, *, state: tuple[str, ...], of: Who = "culpri
     if not seen:
         return NotCheckable(asked, "the state of the process (ps -o pid,stat,wchan,cmd, taken while it hangs)")
     return Unmet(asked, f"the process is {seen[0].state}")
+
+
+@predicate(weight=0.9)
+def own_wait(context: Context, *, what: tuple[Literal["stuck-thread", "busy-thread", "child"], ...]) -> Answer:
+    """Such a rank waits for another thread of its process, or for a child that it started."""
+    asked = f"{context.in_words('culprit')} waits for a {listed(what)} inside its process"
+    ranks, facts = list(context.ranks_of("culprit"))[:DEPTH], context.survey.facts
+    for rank in ranks:
+        thread, child = thread_inside(facts, rank), child_inside(facts, rank)
+        kind = "child" if thread is None else "stuck-thread" if thread.is_stuck else "busy-thread"
+        if (found := thread or child) is not None and kind in what:
+            says = excerpt(f"{found.name} {found.does}")
+            return Met(asked, says, str(found.shown.place), shown_by=found.shown)
+    has_threads = any(not stack.main for rank in ranks for stack in context.survey.stacks.get(rank, ()))
+    return Unmet(asked, "no thread of it does") if has_threads else NotCheckable(asked, "stacks of all its threads")
 
 
 _MOTIONS: dict[str, type[Answer]] = {"computing": Met, "blocked": Unmet, "unknown": NotCheckable}

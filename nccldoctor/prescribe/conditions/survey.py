@@ -10,7 +10,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from nccldoctor.align.facts import Facts
-from nccldoctor.events import Event, Heartbeat, Phase, Progress, Setting, Stack
+from nccldoctor.events import Event, Heartbeat, Phase, ProcessExit, Progress, SchedulerEvent, Setting, Stack
 from nccldoctor.identify.case import Case
 from nccldoctor.model import Source, SourceKind
 from nccldoctor.model.hosts import host_key
@@ -92,6 +92,22 @@ class Survey(Struct, frozen=True, dict=True):
     def last_phase(self) -> Phase | None:
         """The last phase before the first complaint, by any rank."""
         return next(filterfalse(self.facts.liveness.is_after_alarm, reversed(self.events_of(Phase))), None)
+
+    @cached_property
+    def launcher(self) -> str:
+        """What started the job, as far as its own lines and names of files show.
+
+        It is slurm, kubernetes or ray, and ssh for anything else.
+        """
+        told = {end.reporter for end in self.events_of(ProcessExit)} | {e.by for e in self.events_of(SchedulerEvent)}
+        names = {setting.name.partition("_")[0] for setting in self.events_of(Setting)}
+        names |= {
+            part.partition("-")[0].upper() for source in self.case.sources for part in source.path.split("/")[-1:]
+        }
+        if self.case.pods.nodes or "kubernetes" in told:
+            return "kubernetes"
+        is_slurm = told & {"srun", "slurm"} or "SLURM" in names
+        return "ray" if "ray" in told else "slurm" if is_slurm else "ssh"
 
     def has_stacks_of(self, ranks: Ranks) -> bool:
         """True where a stack of each of these ranks was read, and there are any."""

@@ -18,6 +18,14 @@ def _hex(number: int, length: int) -> str:
 
 
 TOKENS: Mapping[str, str] = {
+    "Dynatrace": "dt0c01" + "." + _filler(81, 24) + "." + _filler(82, 64),
+    "Alibaba": "LTAI" + _filler(83, 20),
+    "OpenShift": "sha256" + "~" + _filler(84, 43),
+    "Prefect": "pnu" + "_" + _filler(85, 36),
+    "LangSmith": "lsv2" + "_pt_" + _hex(86, 32) + "_" + _hex(87, 10),
+    "RubyGems": "rubygems" + "_" + _hex(88, 48),
+    "SonarQube": "squ" + "_" + _hex(89, 40),
+    "PlanetScale": "pscale" + "_tkn_" + _filler(90, 40),
     "GitHub": "ghp" + "_" + _filler(1, 36),
     "GitHub, fine": "github" + "_pat_" + _filler(2, 60),
     "GitLab": "glpat" + "-" + _filler(3, 20),
@@ -47,7 +55,7 @@ TOKENS: Mapping[str, str] = {
 }
 """Known by their shape alone."""
 
-_N = [f"{number}horsebattery" for number in range(30, 90)]
+_N = [f"{number}horsebattery" for number in range(30, 110)]
 
 NAMED: Mapping[str, str] = {
     _N[0]: f"export DB_PASSWORD={_N[0]}",
@@ -106,6 +114,26 @@ NAMED: Mapping[str, str] = {
     _N[53]: f"https://discord.com/api/webhooks/123456789012345678/{_N[53]}-staple-magnet",
     _N[54]: f"train.py --password 'a {_N[54]}' --lr 0.1",
     _N[55]: f'"Env": ["PATH=/bin", "MYSQL_PWD={_N[55]}", "RANK=3"]',
+    _N[56]: f"mount.cifs //h/s /m -o user=job,pass={_N[56]}",
+    _N[57]: f"pw={_N[57]}",
+    _N[58]: f"SSHPASS='{_N[58]}' scp a b",
+    _N[59]: f"requests.get(url, auth=('job', '{_N[59]}'))",
+    _N[60]: f"HTTPBasicAuth('job', '{_N[60]}')",
+    _N[61]: f"aws configure set aws_secret_access_key {_N[61]}",
+    _N[62]: f"ngc config set apikey {_N[62]}",
+    _N[63]: f"mc alias set store https://s3.example job {_N[63]}",
+    _N[64]: f"openssl rsa -in k -passin pass:{_N[64]}",
+    _N[65]: f"echo {_N[65]} | sudo -S dmesg",
+    _N[66]: f"sudo -S dmesg <<< {_N[66]}",
+    _N[67]: f"smbclient //h/share -U job%{_N[67]}",
+    _N[68]: f"redis-cli -h h -a {_N[68]} ping",
+    _N[69]: f"mongosh -u job -p {_N[69]} runs",
+    _N[70]: f"ldapsearch -D cn=job -w {_N[70]}",
+    _N[71]: f"keytool -list -storepass {_N[71]}",
+    _N[72]: f"kubectl create secret generic s --from-literal=a={_N[72]}",
+    _N[73]: f"gh secret set DEPLOY --body {_N[73]}",
+    _N[74]: f"wandb.login(key='{_N[74]}')",
+    _N[75]: f"rclone obscure {_N[75]}",
 }
 """Known by the name before them: the value, and the line that holds it."""
 

@@ -10,6 +10,7 @@ LOADER = (
     "_next_data (torch/utils/data/dataloader.py:1413)",
 )
 REDUCE = ("all_reduce (torch/distributed/distributed_c10d.py:2800)", "train_step (train.py:91)")
+SPOOL = "stacks/stack_rank_5.txt"
 BACKWARD = ("run_backward (torch/autograd/graph.py:824)", "backward (torch/_tensor.py:626)", "train_step (train.py:92)")
 
 
@@ -61,6 +62,10 @@ CASES = {
             "huggingface/tokenizers: The current process just got forked, after parallelism has already been used. Disabling parallelism to avoid deadlocks...",
         ).late(5),
         lambda: Job().say(5, "tokenizers ready").late(5),
+    ),
+    "deadlock-in-process": (
+        lambda: late(5).stack(5, "put (queue.py:140)", "hand_over (spool.py:12)").raw(SPOOL, "", 'Thread 4712 (idle): "spool"', "    acquire (logging/__init__.py:927)", "    empty (spool.py:40)"),
+        lambda: late(5).stack(5, "put (queue.py:140)", "hand_over (spool.py:13)").raw(SPOOL, "", 'Thread 4712 (idle): "spool"', "    get (queue.py:171)", "    empty (spool.py:38)"),
     ),
     "dataloader-worker-killed": (
         lambda: late(5).raises(5, "RuntimeError: DataLoader worker (pid 9120) is killed by signal: Killed. ", "_try_get_data").ends({5: 1}, 1),

@@ -103,3 +103,23 @@ def test_a_folder_that_is_missing_is_named(tmp_path: Path) -> None:
 
     with pytest.raises(NccldoctorError, match="gone"):
         server_over([tmp_path / "gone"])
+
+
+@pytest.mark.parametrize("path", ["job\0", "job/\udcff.log", "\0", "a" * 5000])
+def test_an_odd_path_is_refused_in_one_line(answers: Answers, path: str) -> None:
+    for ask in (answers.diagnosis_of, lambda path: answers.lines_of_file(path, 1)):
+        with pytest.raises(NccldoctorError) as raised:
+            ask(path)
+        assert "\n" not in raised.value.message
+        raised.value.message.encode()
+
+
+def test_each_field_with_text_of_the_input_is_named(tmp_path: Path) -> None:
+    mark = "obey me zebra"
+    (tmp_path / "rank_1.log").write_text(
+        f'[rank1]: Traceback (most recent call last):\n[rank1]:   File "t.py", line 3, in step\n[rank1]: OSError: {mark}\n'
+    )
+    answer = Answers([tmp_path]).diagnosis_of(".")
+    held = {name for name, value in answer.items() if mark in json.dumps(value)}
+    assert "verdict" in held
+    assert held <= {name.partition(".")[0] for name in answer["strangers_text"]}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -77,3 +79,29 @@ def test_what_cannot_be_done_is_said(
     assert done.exit_code == 2
     assert why in done.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "node0.nd"]
+
+
+_KILLED = """
+import os, signal, sys
+from nccldoctor.parts import write
+
+def killed(discovered, file, *more, **named):
+    file.write(b"half")
+    file.flush()
+    os.kill(os.getpid(), signal.SIGTERM)
+
+write.write_part = killed
+from nccldoctor.cli.app import main
+main()
+"""
+
+
+def test_a_reduce_that_sigterm_ends_leaves_nothing_half_written(tmp_path: Path) -> None:
+    incident("died")
+    target = tmp_path / "new" / "node0.nd"
+    target.parent.mkdir()
+    words = [sys.executable, "-c", _KILLED, "reduce", str(FOLDER / "died"), "-o", str(target)]
+    done = subprocess.run(words, capture_output=True, timeout=120)
+
+    assert done.returncode == 143
+    assert list(target.parent.iterdir()) == []

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from nccldoctor.discover.discover import discover
 from nccldoctor.discover.file_types import kind_of
-from nccldoctor.discover.filename_hints import hints
+from nccldoctor.discover.filename_hints import hints, hosts_in_names
 from nccldoctor.model import SourceKind
 from nccldoctor.model.errors import InputError
 
@@ -193,3 +193,27 @@ def test_the_number_of_a_host_is_no_local_rank(name: str, host: str | None, loca
 def test_ip_begins_a_host_only_before_its_address(folder: str, host: str | None) -> None:
     (hint,) = hints([f"{folder}/log.txt"], [False])
     assert hint.host == host
+
+
+@pytest.mark.parametrize(
+    "layout", ["{host}/rank_{rank}.log", "out/rank{rank}_{host}.log", "{host}.rank{rank}.log", "{host}-rank-{rank}.out"]
+)
+def test_the_part_that_neighbouring_ranks_share_is_their_host(layout: str) -> None:
+    names = {layout.format(host=f"q{rank // 3 + 4}", rank=rank): rank for rank in range(6)}
+    assert set(hosts_in_names(names).items()) == {(name, f"q{rank // 3 + 4}") for name, rank in names.items()}
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        ["pp0", "pp0", "pp1", "pp1"],  # an axis of the mesh
+        ["q4", "q4", "q4", "q4"],  # one for all: it may be anything
+        ["q4", "q5", "q6", "q7"],  # nobody shares it: it may count the ranks
+        ["q4", "q5", "q4", "q5"],  # not in a row
+        ["q4", "q4", "q4", "q5"],  # not as many each
+        ["20260301", "20260301", "20260302", "20260302"],  # a date
+        ["alpha", "alpha", "beta", "beta"],  # no number
+    ],
+)
+def test_another_part_of_a_name_is_no_host(parts: list[str]) -> None:
+    assert hosts_in_names({f"rank{rank}.{part}.log": rank for rank, part in enumerate(parts)}) == {}

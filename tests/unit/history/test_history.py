@@ -239,3 +239,21 @@ def test_the_made_up_fleet_has_one_host_that_returns_and_no_old_name(tmp_path: P
     assert all(host.startswith("gpu-") for report in read for host in report.hosts)
     again = CliRunner().invoke(cli, ["history", "demo", str(past)])
     assert again.exit_code != 0 and isinstance(again.exception, OutputError | SystemExit)
+
+
+def test_the_file_of_another_program_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "tracks.db"
+    with sqlite3.connect(path) as other:
+        other.execute("create table tracks (name text)")
+    other.close()
+    before = path.read_bytes()
+    with pytest.raises(OutputError, match="another program"):
+        History(path).incidents()
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("size", [10**30, -4, 0, True, "8", None])
+def test_an_impossible_number_of_ranks_is_unknown(tmp_path: Path, size: object) -> None:
+    made = incident(1)
+    made["job"] = {"world_size": size, "hosts": HOSTS}
+    assert [one.world_size for one in kept(tmp_path, made).incidents()] == [None]

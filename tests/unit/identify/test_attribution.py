@@ -57,6 +57,19 @@ def test_a_name_that_nothing_contradicts_holds() -> None:
     assert found.gaps == ()
 
 
+def test_the_process_that_alone_writes_to_the_file_of_a_rank_is_its_own() -> None:
+    at_work = said(CommInit, None, host="knot-3", pid=812)
+    found = case(logs=[Log("rank_2.log", [beat(None), at_work], rank=2)])
+    assert (found.rank_host, found.rank_pid) == ({2: "knot-3"}, {2: 812})
+    two = case(logs=[Log("rank_2.log", [at_work, said(CommInit, None, host="knot-4", pid=9)], rank=2)])
+    assert (two.rank_host, two.rank_pid) == ({}, {})
+
+
+def test_names_of_logs_tell_the_hosts_of_their_ranks() -> None:
+    found = case(logs=[Log(f"knot-{rank // 2}/rank_{rank}.log", [beat(None)], rank=rank) for rank in range(4)])
+    assert found.rank_host == {0: "knot-0", 1: "knot-0", 2: "knot-1", 3: "knot-1"}
+
+
 @pytest.mark.parametrize(
     "path, ranks", [("worker-2.log", [1, None]), ("worker-2/out.txt", [1, None]), ("worker-20.log", [1, 0])]
 )

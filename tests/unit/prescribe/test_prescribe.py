@@ -314,8 +314,7 @@ def test_what_is_not_known_is_told_in_words():
     assert "before ALLGATHER #5000 that" in internal.remedies[0].fix[0]
     nowhere = ask(fixtures_conditions.case([fixtures_conditions.stack(5, BUSY)], rank_host={}, rank_pid={}))
     step = nowhere.remedies[0].confirm[0]
-    assert "--pid PID" in step
-    assert "fill in PID first" in step, "a command keeps its blanks"
+    assert "--pid $p" in step and "grep -slxz RANK=5 " in step, "a process is found by its rank"
     assert "on the host at fault" in step
 
 

@@ -182,3 +182,8 @@ def test_code_keeps_its_end_and_leaves_the_full_stop_outside(text):
     shown = dialect.prose(prose.inline_pieces(said), 200) if " " in text else dialect.words(said.replace("`", ""), 200)
 
     assert shown == f"It was in {text}."
+
+
+def test_a_commit_and_a_number_of_an_issue_become_no_link():
+    shown = MD.words("see GH-77 and 9f3ae1c02b7d44aa9f3ae1c02b7d44aa9f3ae1c0 or 4d2f9b1, of 1234567 steps", 200)
+    assert shown == "see `GH-77` and `9f3ae1c02b7d44aa9f3ae1c02b7d44aa9f3ae1c0` or `4d2f9b1`, of 1234567 steps"

@@ -98,6 +98,28 @@ FORMS = [
     "password=b&#x27;{}&#x27;",
     "{{&quot;auth&quot;: &quot;{}&quot;}}",
     "https://discord.com/api/webhooks/123456789012345678/{}-staple-magnet",
+    "mount.cifs //h/s /m -o user=job,pass={}",
+    "pw: {}",
+    "SSHPASS='{}' scp a b",
+    "requests.get(url, auth=('job', '{}'))",
+    "HTTPBasicAuth('job', '{}')",
+    "aws configure set aws_secret_access_key {}",
+    "ngc config set apikey {}",
+    "mc alias set store https://s3.example job {}",
+    "openssl rsa -in k -passin pass:{}",
+    "echo {} | sudo -S dmesg",
+    "echo '{}' | docker login -u job --password-stdin",
+    "sudo -S dmesg <<< {}",
+    "smbclient //h/share -U job%{}",
+    "redis-cli -h h -a {} ping",
+    "mongosh -u job -p {} runs",
+    "ldapsearch -D cn=job -w {}",
+    "keytool -list -storepass {}",
+    "kubectl create secret generic s --from-literal=a={}",
+    "gh secret set DEPLOY --body {}",
+    "wandb.login(key='{}')",
+    "rclone obscure {}",
+    "vault login {}",
 ]
 
 
@@ -139,7 +161,7 @@ TOKENS = [
     "ghp_" + "a1B2" * 9,
     "github_pat_" + "11ABCDEFG0" * 5,
     "glpat-" + "x9Y8z7W6v5U4t3S2r1Q0",
-    "hf_" + "abCDefGHijKL" * 3,
+    "hf_" + "abCDefGHijK" * 3 + "m",
     "sk-proj-" + "T3BlbkFJ" * 6,
     "sk-ant-" + "api03-" + "aB3d" * 10,
     "xoxb-" + "123456789012-" * 2 + "abcdEFGH",
@@ -241,9 +263,57 @@ INNOCENT = [
     "pod train-7d4f9c6b8d-x2x9q of node gke-a3mega-pool-1a2b3c4d-zx9y, run 20261120T090000Z, ulid 01HQZ8K3M5N7P9R1S3T5V7W9Y1",
     "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage4096ul) Float8E4M3FNUZ ProcessGroupNCCL.cpp:616 RTX6000Ada",
     "    refresh (botocore/credentials.py:557)",
+    "hf_ds_gpt2_zero3_4nodes_run2.out /runs/hf_llama_sft/rank_0.log /data/hf_gpt2LargeSft7bCkpt/step-12000 hf_Llama2Sft",
+    "Tokens.fetch_shard: fix the call; TokenBudget.next: wait; Passes.second_pass: fuse; forward pass: step_12 of 40",
+    "pass: 3/10; pass=2; pass: 12.5ms; 2nd pass: done; pw: 0.25; n_pass=3 PASS: test_a[1] compile pass=fuse",
     "error: tests/test_secrets.py:181:141: line too long",
     'File "/opt/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py", line 83 in wrapper',
 ]
+
+
+MODELS = [
+    "hf_llama3_70b_sft",
+    "bert-base-uncased",
+    "t5-v1_1-xxl",
+    "Qwen2.5-72B-Instruct",
+    "Mixtral-8x7B-v0.1",
+    "gpt2Medium_hf",
+    "deepseek-v3-base",
+    "stable-diffusion-xl-base-1.0",
+    "openai/whisper-large-v3",
+    "sk-learn-pipeline_v2",
+    "nomic-embed-text-v1.5",
+]
+USES = (
+    "loading {} from /data/models/{}/step-12000",
+    "/runs/{}/rank_0.log",
+    "{}_zero3_4nodes_bf16.out",
+    "tokenizer {}: vocab 32000",
+    "{}Tokenizer.fetch: fill",
+    "loss/{}/tokens_per_second 18,231.5",
+    "dataset {}-tokens (1.2T tokens), shard 00017-of-02048",
+    "key {} is not in the checkpoint",
+    "n_tokens={}",
+    "class {}Token.Budget",
+    "token_type={} pass 3/10",
+    "export HF_HOME=/cache/{}",
+    "--tokenizer-name {}",
+    "{}.gate_up_proj.weight_scale_inv",
+    "wandb: run {} is at https://wandb.example/runs/{}",
+    "metric tokens.{}.mean=0.25",
+    "AuthorsOf({})",
+    "secretary_of_{}",
+    "compass={}",
+    "key_padding_mask of {}",
+)
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("use", USES)
+def test_names_of_models_files_and_metrics_stay(model: str, use: str) -> None:
+    line = use.replace("{}", model)
+    assert masked(line) == line
+    assert masked_lines(f"{line}\nnext") == f"{line}\nnext"
 
 
 @pytest.mark.parametrize("line", INNOCENT)
