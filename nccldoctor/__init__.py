@@ -8,9 +8,7 @@ found; without a handler of yours it is silent.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # what a job must load for itself is not loaded here: typing, importlib
 if TYPE_CHECKING:
     from nccldoctor.cli.demo import demo
     from nccldoctor.history.comparison import Comparison, compare
@@ -54,11 +52,13 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Load a public name from its home on first use."""
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
     value = getattr(import_module(home), name)
     globals()[name] = value
     return value

@@ -57,7 +57,7 @@ class Incident(Struct, frozen=True, dict=True):
     Each frame (``calls``, ``ranks``, ``waits``, ``tracks``, ``events``, ``findings``, ``hypotheses``, ``evidence``, ``groups``,
     ``coverage``, ``remedies``) is built on first use; every access returns a copy. Columns and units: :mod:`nccldoctor.dataframes`.
 
-    ``unquoted`` is the diagnosis before the files are opened a second time: all that the JSON document and the frames hold.
+    ``unquoted`` is the diagnosis before the lines that it quotes are read again: all that the JSON document and the frames hold.
     """
 
     unquoted: Diagnosis
@@ -164,7 +164,7 @@ class Incident(Struct, frozen=True, dict=True):
 
     @property
     def plot(self) -> Plots:
-        """Figures: ``inc.plot.timeline()``, ``wait_graph()``, ``rank_map()``, ``progress()``, ``lateness()``, ``streams()``.
+        """Figures: ``inc.plot.timeline()``, ``progress()``, ``lateness()``, ``streams()``.
 
         They are returned, never shown by themselves; ``inc.plot.dark`` gives them on a dark ground.
         """

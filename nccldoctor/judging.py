@@ -13,7 +13,7 @@ from nccldoctor.attempts import Broken, attempt
 from nccldoctor.diagnose.decide import Judgement
 from nccldoctor.diagnose.diagnose import diagnose, with_settled
 from nccldoctor.diagnose.headlines import with_headline
-from nccldoctor.diagnose.jackknife import doubted_by_damage
+from nccldoctor.diagnose.missing_input import doubted_by_damage
 from nccldoctor.identify.case import Case
 from nccldoctor.identify.flaws.swallowed_timeouts import without_later_calls
 from nccldoctor.identify.identify import identify

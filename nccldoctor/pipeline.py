@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from nccldoctor.attempts import Attempts
+from nccldoctor.diagnose.headlines import with_last_activity, with_lone_lines
 from nccldoctor.discover.discover import Discovered, discover
 from nccldoctor.ingest import excerpts
 from nccldoctor.ingest.excerpts import LineReader
@@ -17,6 +19,7 @@ from nccldoctor.ingest.ingest import Ingested, collector_off, ingest
 from nccldoctor.ingest.read_before import ReadBefore
 from nccldoctor.judging import Judged, identify_all, judge
 from nccldoctor.model import Diagnosis
+from nccldoctor.questions.lone_lines import last_lines_of_ranks
 from nccldoctor.summarise.broken_link import broken_link
 from nccldoctor.summarise.call_diff import call_diff
 from nccldoctor.summarise.call_strip import call_strip
@@ -76,8 +79,8 @@ def analyze(
     """Diagnose the job whose logs and dumps are under ``paths``.
 
     >>> import nccldoctor as nd
-    >>> nd.analyze(nd.demo("missed-call"))
-    <Incident missed-call, confidence high: Rank 5 (node1, pid 18362) skipped ALLREDUCE #7 and is one step ahead of its peers.>
+    >>> nd.analyze(nd.demo("dtype-mismatch"))
+    <Incident dtype-mismatch, confidence high: Dtype mismatch in ALLREDUCE #7: rank 3 sent float16, ranks 0-2 sent float32.>
     >>> logs = nd.demo("died")
     >>> nd.analyze([logs / "node0", logs / "dumps"]).verdict.ranks
     Ranks('3')
@@ -130,10 +133,21 @@ def incident_of(read: Ingested, lines: LineReader, known: Collected) -> Incident
     for finding in judged.findings:
         _LOG.debug("%s (%s): %s", finding.cause.value, finding.confidence.value, line(finding.headline))
     attempts = Attempts()
+    judged = attempts.get("the last lines of the ranks", partial(_told_by_logs, judged, lines), judged)
     quiet = attempts.get("the choice of last lines", lambda: silences(judged.facts, judged.findings[0]), ())
     diagnosis = _diagnosis(judged, known, attempts)
     coverage = (*diagnosis.coverage, *broken_parts((*judged.broken, *attempts.broken)))
     return Incident(replace(diagnosis, coverage=coverage), case, lines, Quotations(quiet))
+
+
+def _told_by_logs(judged: Judged, lines: LineReader) -> Judged:
+    """The verdict with what the last lines of the logs tell; some files are opened a second time for it."""
+    facts, verdict = judged.facts, judged.findings[0]
+    told = with_last_activity(facts, verdict)
+    last = last_lines_of_ranks(facts, verdict)
+    if last.wanted:
+        told = with_lone_lines(facts, told, last.lone(lines(last.wanted)))
+    return replace(judged, findings=(told, *judged.findings[1:]))
 
 
 def _diagnosis(judged: Judged, known: Collected, attempts: Attempts) -> Diagnosis:

@@ -34,7 +34,9 @@ FIELDS: dict[type, str] = {
     Event: "kind rank group_rank group time where=place host pod pid text",
     findings.ConfidenceIn: "ranks class=cause",
     findings.Finding: "id family class=cause confidence confidence_in headline ranks suspects victims stalled chain evidence "
-    "refuted_by why doubts runner_up",
+    "refuted_by why doubts runner_up last_activity only_here",
+    findings.LastActivity: "text rank time where",
+    findings.OnlyHere: "rank where quote token peers",
     findings.RunnerUp: "class=cause ranks separated_by",
     inputs.Group: "id=uid description=desc members",
     GroupConfig: "id=uid description=desc members=ranks",

@@ -30,7 +30,9 @@ def to_junit(diagnosis: Diagnosis) -> str:
 
 def _case(finding: Finding) -> ElementTree.Element:
     cause, headline = finding.cause, _storable(line(finding.headline, 1000))
-    case = ElementTree.Element("testcase", classname=f"nccldoctor.{cause.family.value}", name=wording.TITLES[cause])
+    case = ElementTree.Element(
+        "testcase", classname=f"nccldoctor.{cause.family.value}", name=wording.CLASSES[cause].title
+    )
     if cause.family is not Family.NONE:
         failure = ElementTree.SubElement(case, "failure", type=cause.value, message=headline)
         failure.text = headline

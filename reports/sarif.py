@@ -27,7 +27,7 @@ _LEVELS = {Family.NONE: "none", Family.UNDETERMINED: "warning"}
 def to_sarif(diagnosis: Diagnosis) -> str:
     """One run with a result for each finding. A job that ended well has a result of kind ``pass``."""
     classes = sorted({finding.cause for finding in diagnosis.findings})
-    rules = [{"id": cause.value, "shortDescription": {"text": wording.TITLES[cause]}} for cause in classes]
+    rules = [{"id": cause.value, "shortDescription": {"text": wording.CLASSES[cause].title}} for cause in classes]
     driver = {"name": "nccldoctor", "semanticVersion": __version__, "rules": rules}
     results = [_sarif_result(finding) for finding in diagnosis.findings]
     run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}

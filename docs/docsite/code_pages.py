@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 import re
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
 
 import nccldoctor
-from nccldoctor import dataframes
+from nccldoctor import dataframes, parsers
 from nccldoctor.cli.app import cli
 from nccldoctor.cli.explain import explanation
 from nccldoctor.events import KINDS
@@ -118,7 +119,16 @@ def words() -> str:
     return section.strip()
 
 
+def meanings() -> str:
+    """The messages of libraries that have a meaning of their own, with whose they are and what they weigh."""
+    table = tomllib.loads((Path(parsers.__file__).parent / "roles.toml").read_text(encoding="utf-8"))
+    told = sorted((row["what"], row["whose"], row["weight"]) for row in table["words"] if "what" in row)
+    rows = (f"| `{what}` | {whose} | {weight} |" for what, whose, weight in told)
+    return "\n".join(("| what | whose | weight |", "| --- | --- | --- |", *rows))
+
+
 BUILT: dict[str, Callable[[], str]] = {
+    "meanings": meanings,
     "api": api,
     "classes": classes,
     "commands": commands,

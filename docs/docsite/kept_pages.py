@@ -92,5 +92,11 @@ def _told(node: ast.FunctionDef | ast.ClassDef) -> str:
     return _EXAMPLE.sub(lambda example: f"```text\n{example[0]}\n```", text)
 
 
-KEPT = {**code_pages.BUILT, "api": api, "incidents": incidents, "remedies": remedies, "values": values}
+KEPT = {
+    **code_pages.BUILT,
+    "api": api,
+    "incidents": incidents,
+    "remedies": remedies,
+    "values": values,
+}
 """What is kept of each built part."""

@@ -15,10 +15,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from nccldoctor.align.p2p import batch_names
+from nccldoctor.align.progress.from_dumps import batch_names
 from nccldoctor.align.progress.table import ProgressTable
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.identify.case import Case
+from nccldoctor.model import Group
 from nccldoctor.model.operations import has_varying_sizes, plain_op
 from nccldoctor.model.recorded_calls import Frame
 from nccldoctor.model.stack_frames import is_library
@@ -206,15 +207,15 @@ def _labels(
     parts = {made: i for i, made in enumerate(sorted({*batches.values()}, key=sorted), 1)}
     for row, made in batches.items():
         detail[row] = (parts[made] << 24) | (detail[row] & 0xFFFFFF)
-    role = _role_codes(case)[np.maximum(case.call_group, 0)]
+    codes: dict[tuple[str, int], int] = {}
+    roles = np.array([codes.setdefault(role, len(codes)) for role in map(role_of, case.groups)] or [0], dtype=np.int64)
+    role = roles[np.maximum(case.call_group, 0)]
     return (role << ROLE_BITS) | (operations[calls.op] << 32) | detail
 
 
-def _role_codes(case: Case) -> npt.NDArray[np.int64]:
-    """A number for the role of each group; groups of one description and size share it.
+def role_of(group: Group) -> tuple[str, int]:
+    """The role and the size of a group: its description, else the name that alone stands for it.
 
-    So the calls of rank 0 in tp(0-3) compare with those of rank 4 in tp(4-7).
+    So the calls of rank 0 in tp(0-3) compare with those of rank 4 in tp(4-7). The bare lists of PyTorch 2.2 give a role by their number.
     """
-    codes: dict[tuple[str, int], int] = {}
-    roles = [(g.desc if g.desc not in ("", "undefined") else f"={g.uid}", len(g.members)) for g in case.groups]
-    return np.array([codes.setdefault(role, len(codes)) for role in roles] or [0], dtype=np.int64)
+    return group.desc if group.desc not in ("", "undefined") else f"={group.uid}", len(group.members)

@@ -14,6 +14,7 @@ from nccldoctor.events import (
     CudaError,
     Event,
     ExceptionRaised,
+    NcclWarn,
     Note,
     ProcessExit,
     SchedulerEvent,
@@ -96,6 +97,25 @@ def is_fatal_cuda_error(liveness: Liveness, event: CudaError) -> bool:
     return event.software and not (step is not None and _was_followed_by(liveness, step, event))
 
 
+def has_gone_on_after(liveness: Liveness, event: Event) -> bool:
+    """True when the rank of an event went on stepping: whatever it told of is moot.
+
+    One step below an event without a time may have been printed late, two are not.
+    """
+    steps = liveness.activity(event.rank).steps if event.rank is not None else ()
+    least = 2 if math.isnan(liveness.time(event)) else 1
+    return len(steps) >= least and all(_was_followed_by(liveness, step, event) for step in steps[-least:])
+
+
+def last_trouble(case: Case, liveness: Liveness, rank: int) -> Event | None:
+    """The last warning or error of a rank; None where it went on stepping, or gave up on a call."""
+    is_waiting = bool(liveness.activity(rank).alarms)
+    own = (e for e in case.events if e.rank == rank and e.is_sign_of_life and not is_waiting)
+    told = (e for e in own if e.is_trouble or isinstance(e, NcclWarn))
+    last = max(told, key=lambda e: (e.place.source, e.place.line or 0), default=None)
+    return None if last is None or has_gone_on_after(liveness, last) else last
+
+
 def fatal_exceptions(liveness: Liveness, activity: RankActivity) -> list[ExceptionRaised]:
     """Own exceptions after which the rank made no more steps; a library's warning with a traceback is none."""
     later = [activity.step_event, *(p for p in activity.phases if p.what == "finished")]
@@ -103,7 +123,7 @@ def fatal_exceptions(liveness: Liveness, activity: RankActivity) -> list[Excepti
     return [e for e in activity.own_exceptions if not any(_was_followed_by(liveness, last, e) for last in signs)]
 
 
-def _was_followed_by(liveness: Liveness, step: Event, event: ExceptionRaised | CudaError) -> bool:
+def _was_followed_by(liveness: Liveness, step: Event, event: Event) -> bool:
     """True when a step of the rank, or its last word, came after the error.
 
     Lines of one file may be mixed up by a few seconds, so that the step must be later by :data:`SLACK`. For an exception that was

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from nccldoctor.align.call_sequences import CallSequences, in_issue_order
 from nccldoctor.align.failures import Failure, failures
-from nccldoctor.align.first_pending import Key
 from nccldoctor.align.lateness.late_ranks import Lateness, measure_lateness
 from nccldoctor.align.liveness import Liveness, collect_liveness
 from nccldoctor.align.progress.from_lines import with_counted_members
@@ -18,9 +17,9 @@ from nccldoctor.align.progress.table import ProgressTable, build_progress_table
 from nccldoctor.align.progress.unnamed_lines import place_unnamed_lines
 from nccldoctor.align.stalls import Stall, StallKind, stalls
 from nccldoctor.align.standing.looks import Looks, collect_looks
-from nccldoctor.align.tracks.tracks import Tracks
+from nccldoctor.align.tracks import Tracks
 from nccldoctor.align.unrecorded_waits import find_unrecorded_waits, redundant_roots
-from nccldoctor.align.wait_graph import WaitGraph, build_wait_graph
+from nccldoctor.align.wait_graph import Key, WaitGraph, build_wait_graph
 from nccldoctor.align.world.hosts import Hosts, find_hosts
 from nccldoctor.align.world.ledger import Ledger, build_ledger
 from nccldoctor.identify.case import Case

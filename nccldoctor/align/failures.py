@@ -19,6 +19,7 @@ from nccldoctor.align.exits import (
     fatal_exceptions,
     has_aborted_after,
     has_ended_badly,
+    has_gone_on_after,
     is_fatal_cuda_error,
     is_own_exit,
     was_killed,
@@ -56,7 +57,7 @@ WORKER = "DataLoader worker"
 TRAINING = frozenset({"python", "python3", "pt_data_worker", WORKER})
 """Names of processes that the out-of-memory killer may have taken from the job itself."""
 
-NOTICED = frozenset({"ray", "vllm", "sglang", "jax", "hccl", "nvrx"})
+NOTICED = frozenset({"ray", "vllm", "sglang", "jax", "hccl", "mindspore", "msrun", "nvrx"})
 """Parents that see a process gone and do not learn how it ended."""
 
 
@@ -204,8 +205,9 @@ def _network(case: Case, liveness: Liveness, hosts: Hosts) -> Iterator[Failure]:
     """
     ports = [e for e in case.of(IbError) if e.is_of_own_end and can_precede_alarm(liveness, e)]
     links = [e for e in case.of(KernelEvent) if e.what == "link-down" and can_precede_alarm(liveness, e)]
-    broken = [e for e in case.of(IbError) if e.what in ("completion", "setup", "fabric", "refused") and not e.is_flush]
-    sockets = [e for e in case.of(SocketError) if not e.echo]
+    felt = (e for e in case.of(IbError) if e.what in ("completion", "setup", "fabric", "refused") and not e.is_flush)
+    broken = [e for e in felt if not has_gone_on_after(liveness, e)]
+    sockets = [e for e in case.of(SocketError) if not e.echo and not has_gone_on_after(liveness, e)]
     down = {e.host for e in links if e.host}
     if not (broken or ports or sockets):
         if down:

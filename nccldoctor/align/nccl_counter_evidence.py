@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Collection, Iterator
 
 from nccldoctor.align.exits import SLACK
@@ -102,14 +101,6 @@ def can_wait_elsewhere(facts: Facts, one: NcclCounters, rank: int) -> bool:
 def uneven_communicators(facts: Facts, known: Collection[str]) -> Iterator[RasStatus]:
     """RAS lines of uneven communicators whose global ranks are not known."""
     yield from (e for e in facts.case.of(RasStatus) if e.what == "MISMATCH" and e.counts and e.comm_id not in known)
-
-
-def expected_count(facts: Facts, one: NcclCounters) -> int | None:
-    """How many calls most members of the other communicators of that size issued; None where there are none."""
-    others = [o for o in facts.case.nccl_counters if o.observer == one.observer and o is not one]
-    disjoint = [o for o in others if len(o.members) == len(one.members) and not o.members & one.members]
-    numbers = Counter(n for o in disjoint for n in o.totals.values()).most_common(1)
-    return numbers[0][0] if numbers else None
 
 
 def has_lagging_coll_lines(facts: Facts) -> bool:

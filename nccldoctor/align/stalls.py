@@ -7,8 +7,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from nccldoctor.align.first_pending import Key
-from nccldoctor.align.wait_graph import StuckCall, WaitGraph
+from nccldoctor.align.wait_graph import Key, StuckCall, WaitGraph
 from nccldoctor.model.ranks import Ranks
 
 

@@ -15,10 +15,9 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from nccldoctor.align.call_sequences import CallSequences, in_issue_order
-from nccldoctor.align.first_pending import Key
 from nccldoctor.align.liveness import Liveness
 from nccldoctor.align.progress.table import ProgressTable
-from nccldoctor.align.wait_graph import WaitGraph
+from nccldoctor.align.wait_graph import Key, WaitGraph
 from nccldoctor.events import StoreError
 from nccldoctor.identify.case import Case
 from nccldoctor.model.ranks import Ranks

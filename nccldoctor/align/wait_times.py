@@ -12,10 +12,9 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.first_pending import pair_keys
 from nccldoctor.align.liveness import RankActivity
 from nccldoctor.align.progress.from_lines import group_of
-from nccldoctor.align.wait_graph import StuckCall
+from nccldoctor.align.wait_graph import StuckCall, pair_keys
 from nccldoctor.events import CallTimeout, Event
 from nccldoctor.model.standings import WaitEnd, WaitStart, WaitTimes
 from nccldoctor.parsers.event_details import gloo_limit_ms, is_gloo_timeout

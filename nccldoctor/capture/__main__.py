@@ -1,27 +1,37 @@
-"""``torchrun … -m nccldoctor.capture [--to DIR] [--stall-after S] (SCRIPT | -m MODULE) ARGS…``: captures a script as it is."""
+"""``torchrun … -m nccldoctor.capture [--to DIR] [--stall-after S] (SCRIPT | -m MODULE) ARGS…``: captures a script as it is.
+
+The process prepares the capture and becomes ``python SCRIPT ARGS…``, with the same flags: Python itself runs the script, and ``hook``
+begins the watch before.
+"""
 
 from __future__ import annotations
 
-import argparse
-import io
-import math
-import os
-import runpy
 import sys
-from pathlib import Path
-from types import ModuleType
 
-from nccldoctor.capture.control import finish, start
+_FIRST = sys.path[:1]
+if __name__ == "__main__":
+    del sys.path[:1]  # the folder of the job, where a file may have a name of the library
+
+import argparse  # noqa: E402
+import json  # noqa: E402
+import math  # noqa: E402
+import os  # noqa: E402
+import runpy  # noqa: E402
+from itertools import pairwise  # noqa: E402
+from pathlib import Path  # noqa: E402
+
+from nccldoctor.capture.control import HANDED_ON, warn  # noqa: E402
+from nccldoctor.capture.identity import identity_of  # noqa: E402
+from nccldoctor.capture.preparation import prepared  # noqa: E402
 
 FOLDER = "NCCLDOCTOR_CAPTURE_DIR"
 """The variable that names the folder where ``--to`` does not."""
 
-WELL = "exiting normally"
-"""The last line of a rank whose script came to its end."""
+_HOOK = Path(__file__).absolute().with_name("hook")
 
 
 def main(arguments: list[str]) -> None:
-    """Start the capture and run the target as Python would; its exit status is left alone."""
+    """Prepare the capture and become the target; what it does and how it ends is left alone."""
     parser = argparse.ArgumentParser(prog="python -m nccldoctor.capture", description="Captures a script as it is.")
     parser.add_argument("--to", metavar="DIR", help=f"folder that all ranks share (default: ${FOLDER}, else capture)")
     parser.add_argument("--stall-after", type=_seconds, metavar="S", help="seconds without progress that make a stall")
@@ -29,18 +39,18 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("target", help="script, or module with -m")
     parser.add_argument("args", nargs=argparse.REMAINDER, help="arguments of the target")
     options = parser.parse_args(arguments)
-    sys.argv = [options.target, *options.args]
-    start(options.to or os.environ.get(FOLDER) or "capture", stall_after=options.stall_after)
-    try:
-        if options.module:
-            runpy.run_module(options.target, run_name="__main__", alter_sys=True)
-        else:
-            _run_script(options.target)
-    except SystemExit as end:
-        if not end.code:
-            finish(WELL)
-        raise
-    finish(WELL)
+    flags = _flags_of_python(len(arguments))
+    if flags is None or sys.flags.ignore_environment or sys.flags.no_site:
+        why = "another program runs this module" if flags is None else "Python reads no PYTHONPATH"
+        problems = [f"nothing is captured: {why}; call nccldoctor.capture.start in the script"]
+    else:
+        problems = _prepare(options.to or os.environ.get(FOLDER) or "capture", options.stall_after, options.target)
+    warn(identity_of(os.environ), problems)
+    if flags is not None:
+        target = ["-m"] * options.module + [options.target, *options.args]
+        os.execv(sys.executable, [sys.orig_argv[0], *flags, *target])
+    sys.argv, sys.path[:0] = [options.target, *options.args], _FIRST
+    (runpy.run_module if options.module else runpy.run_path)(options.target, run_name="__main__")
 
 
 def _seconds(text: str) -> float:
@@ -49,16 +59,25 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-def _run_script(path: str) -> None:
-    """Run a file in a new ``__main__`` that stays: what it leaves for the exit finds its names."""
-    if not sys.flags.safe_path:
-        sys.path[0] = str(Path(path).absolute().parent)
-    module = ModuleType("__main__")
-    module.__dict__.update(__file__=path, __cached__=None, __builtins__=__builtins__)
-    with io.open_code(str(Path(path).absolute())) as file:
-        code = compile(file.read(), path, "exec")
-    sys.modules["__main__"] = module
-    exec(code, module.__dict__)
+def _flags_of_python(arguments: int) -> list[str] | None:
+    """What stands between ``python`` and ``-m nccldoctor.capture`` and its ``arguments``; None where anything else stands there."""
+    *flags, how, what = sys.orig_argv[1 : len(sys.orig_argv) - arguments] or ["", ""]
+    flags += [how[:-1]] if how != "-m" else []
+    are_flags = all(flag[0] == "-" or before in ("-X", "-W") for before, flag in pairwise(["", *flags]))
+    is_python = what == "nccldoctor.capture" and how[:1] == "-" and how[-1] == "m" and "-m" not in flags
+    return flags if is_python and are_flags else None
+
+
+def _prepare(folder: str, stall_after: float | None, target: str) -> list[str]:
+    """Prepare the capture, and the environment so that the hook goes on with it; what is wrong."""
+    try:
+        evidence, scratch, problems = prepared(Path(folder).absolute(), identity_of(os.environ), stall_after, target)
+    except Exception as error:
+        return [f"nothing is captured: {error}"]
+    path = os.environ.get("PYTHONPATH")
+    os.environ[HANDED_ON] = json.dumps([os.getpid(), str(evidence.top), str(scratch.top), stall_after, path])
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(_HOOK), path] if path else [str(_HOOK)])
+    return problems
 
 
 if __name__ == "__main__":

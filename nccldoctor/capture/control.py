@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 import atexit
-import importlib.util
+import json
 import os
-import runpy
 import sys
-import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
+from typing import TYPE_CHECKING
 
-from nccldoctor.capture.beside import Beside
-from nccldoctor.capture.evidence import Evidence, Scratch, prepare
+from nccldoctor.capture.evidence import Evidence, Scratch
 from nccldoctor.capture.identity import Identity, identity_of
-from nccldoctor.capture.session import Session
-from nccldoctor.capture.settings import defeating, recorder_variables, torch_release
-from nccldoctor.capture.stall import stall_limit
+
+if TYPE_CHECKING:
+    from nccldoctor.capture.session import Session
 
 _RUNNING: list[Session] = []
 """The session of this process, at most one."""
 
 
-def start(
-    folder: str | os.PathLike[str], *, rank: int | None = None, stall_after: float | None = None, sidecar: bool = True
-) -> None:
+def start(folder: str | os.PathLike[str], *, rank: int | None = None, stall_after: float | None = None) -> None:
     """Capture this rank into ``folder``, which all ranks should share; call it before the first process group is made.
 
     ``rank`` is taken from the launcher's variables where it is not given. ``stall_after`` are the seconds without progress at which
@@ -34,49 +29,59 @@ def start(
     """
     if _RUNNING and _RUNNING[0].identity.pid == os.getpid():
         return
-    _RUNNING.clear()
+    is_timer_free = "faulthandler" not in sys.modules
+    from nccldoctor.capture.preparation import prepared
+
     identity = identity_of(os.environ, rank)
     try:
-        _RUNNING.append(_begin(Path(folder).absolute(), identity, stall_after, sidecar))
+        evidence, scratch, problems = prepared(Path(folder).absolute(), identity, stall_after, sys.argv[0])
+        watch(evidence, identity, scratch, stall_after, is_timer_free)
     except Exception as error:
-        _warn(identity, f"nothing is captured: {error}")
-        return
-    for problem in _problems():
-        _warn(identity, problem)
+        problems = [f"nothing is captured: {error}"]
+    warn(identity, problems)
 
 
-def _begin(folder: Path, identity: Identity, stall_after: float | None, sidecar: bool) -> Session:
-    listing_s = stall_limit(None, stall_after).listing_s(identity.world)
-    evidence = prepare(folder, identity)
-    scratch = Scratch.make()
-    os.environ.update(recorder_variables(os.environ, evidence.recorder, scratch.pipe_stem, torch_release()))
-    beside = _company(evidence, identity, scratch, listing_s) if sidecar else None
-    session = Session(
-        evidence, identity, scratch, beside, stall_after, lambda why: _warn(identity, f"no more is captured: {why}")
-    )
-    session.begin()
-    atexit.register(_say_goodbye)
-    _hear_exceptions(session)
-    return session
+HANDED_ON = "NCCLDOCTOR_CAPTURE_BEGUN"
+"""The variable by which ``python -m nccldoctor.capture`` tells the process that it becomes what it has prepared."""
 
 
-def _company(evidence: Evidence, identity: Identity, scratch: Scratch, listing_s: float) -> Beside | None:
+def go_on() -> None:
+    """Begin the session that this process prepared before it became the script, and restore PYTHONPATH."""
+    pid, top, scratch, stall_after, path = json.loads(os.environ.pop(HANDED_ON))
+    del os.environ["PYTHONPATH"]
+    os.environ.update({} if path is None else {"PYTHONPATH": path})
+    identity = identity_of(os.environ)
+    if pid == identity.pid:
+        watch(Evidence(Path(top), identity.stem), identity, Scratch(Path(scratch)), stall_after, True)
+
+
+def watch(
+    evidence: Evidence, identity: Identity, scratch: Scratch, stall_after: float | None, is_timer_free: bool
+) -> None:
+    """Begin the session of this process; the job cannot have set the timer of ``faulthandler`` where it is free."""
     try:
-        return Beside(evidence, identity, scratch, listing_s)
-    except OSError as error:
-        _warn(identity, f"no sidecar: {error}; a stopped or killed rank leaves less")
-        return None
+        from nccldoctor.capture.session import Session
+
+        errors = os.fstat(2)
+
+        def fail(why: str) -> None:
+            if os.path.samestat(os.fstat(2), errors):  # the job may have closed it, and given its number to a file
+                warn(identity, [f"no more is captured: {why}"])
+
+        session = Session(evidence, identity, scratch, stall_after, is_timer_free, fail)
+        session.begin()
+    except Exception:
+        scratch.remove()
+        raise
+    _RUNNING[:] = [session]
+    atexit.register(finish)
 
 
-def _problems() -> Iterator[str]:
-    if importlib.util.find_spec("torch") is None:
-        yield "torch is not installed here: stacks and the state of the process are all that is captured"
-    yield from defeating(os.environ)
-
-
-def _warn(identity: Identity, text: str) -> None:
-    with suppress(Exception):
-        print(f"nccldoctor.capture {identity.label} {text}", file=sys.stderr, flush=True)
+def warn(identity: Identity, problems: Sequence[str]) -> None:
+    """Print one line on stderr where there is a problem, past what the job has made of ``sys.stderr``."""
+    line = f"nccldoctor.capture {identity.label} {'; '.join(problems)}\n"
+    with suppress(OSError):
+        os.write(2, line.encode(errors="backslashreplace") if problems else b"")
 
 
 def step(number: int) -> None:
@@ -112,42 +117,11 @@ def remark(text: str) -> None:
             session.log.say(text)
 
 
-def finish(*words: str) -> None:
-    """End the capture of this process with ``words`` as the last line of its log."""
-    for session in _RUNNING[:]:
-        _RUNNING.remove(session)
+def finish() -> None:
+    """End the capture of this process."""
+    while _RUNNING:
+        session = _RUNNING.pop()
         try:
-            session.leave(*words)
+            session.leave()
         except Exception as error:
-            _warn(session.identity, f"the last words are lost: {error}")
-
-
-def _say_goodbye() -> None:
-    finish("the interpreter exits")
-
-
-def _hear_exceptions(session: Session) -> None:
-    """Put the traceback of an exception that nothing catches into the rank's log, too.
-
-    Its lines begin as with torch's own hook (``distributed_c10d.py``, 2.4 to 2.13).
-    """
-    before = sys.excepthook
-
-    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        if session in _RUNNING and session.identity.pid == os.getpid():
-            with suppress(Exception):
-                session.beat()  # the last step comes before what ended the rank
-                session.log.say("an exception that nothing caught ends this process")
-                front = f"[rank{session.identity.rank}]: " if session.identity.rank is not None else ""
-                session.log.quote(front, "".join(traceback.format_exception(kind, error, _of_the_job(trace))))
-        before(kind, error, trace)
-
-    sys.excepthook = hook
-
-
-def _of_the_job(trace: TracebackType | None) -> TracebackType | None:
-    """The traceback without the frames that started the script."""
-    own = (str(Path(__file__).parent), "<frozen runpy>", runpy.__file__)
-    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(own):
-        trace = trace.tb_next
-    return trace
+            warn(session.identity, [f"the last words are lost: {error}"])

@@ -1,20 +1,11 @@
-"""The folder that capture writes to: one log for each rank, dumps, and one folder of stacks for each look.
-
-```text
-/shared/run/attempt-0/rank_3.log                          heartbeats, groups, settings, versions, how the process ended
-                      dumps/fr_trace_3                    the flight recorder, newest state
-                      stacks/20261123T044454Z/rank_3.txt  all threads, at a look that every rank joins
-                      processes/rank_3.txt                state and wait channel, by the sidecar
-```
+"""The folder that capture writes to: a log for each rank, dumps, and a folder of stacks for each look.
 
 What an earlier run left is moved to ``.earlier/``, which keeps one run and is not analysed.
 """
 
 from __future__ import annotations
 
-import re
-import shutil
-import tempfile
+from _thread import allocate_lock
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,8 +13,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from nccldoctor.capture.identity import Identity
+from nccldoctor.capture.sidecar import looks_in
 
-LOOK = re.compile(r"\d{8}T\d{6}Z")
+RECORDERS = ("nccl_trace_rank_", "fr_trace_")
+"""How the dumps begin: that of NCCL's recorder, and that of the others."""
+
 LOG_BYTES = 2 << 20
 """The size at which a log is put aside as ``rank_3.1.log``; the one before it is lost."""
 
@@ -61,9 +55,7 @@ class Evidence:
 
     def known_looks(self) -> list[str]:
         """The names of all looks, the oldest first."""
-        with suppress(OSError):
-            return sorted(path.name for path in self.looks.iterdir() if LOOK.fullmatch(path.name))
-        return []
+        return looks_in(self.looks)
 
     def open_look(self, now: float) -> str:
         """Begin a look at ``now`` (seconds since the epoch); its name. Other ranks join when they see its folder."""
@@ -94,20 +86,10 @@ class Scratch:
 
     top: Path
 
-    @classmethod
-    def make(cls) -> Scratch:
-        """A new folder that only this user can read."""
-        return cls(Path(tempfile.mkdtemp(prefix="nccldoctor-")))
-
     @property
     def late(self) -> Path:
-        """Where the timer writes if no thread of the rank gets the interpreter lock."""
+        """Where C code writes stacks: on SIGUSR1, and if no thread of the rank gets the interpreter lock."""
         return self.top / "late.txt"
-
-    @property
-    def asked(self) -> Path:
-        """Where SIGUSR1 writes before the rank takes a whole look."""
-        return self.top / "asked.txt"
 
     @property
     def pipe_stem(self) -> Path:
@@ -116,20 +98,67 @@ class Scratch:
 
     def remove(self) -> None:
         """Remove it with all that is in it."""
-        shutil.rmtree(self.top, ignore_errors=True)
+        with suppress(OSError):
+            for left in self.top.iterdir():
+                left.unlink()
+            self.top.rmdir()
+
+
+class RankLog:
+    """Lines of one rank; writing them raises OSError where the disk is full or gone.
+
+    The file is opened for each batch: the sidecar may write the last line, and a network file system may forget a handle.
+    """
+
+    def __init__(self, path: Path, label: str, most: int = LOG_BYTES) -> None:
+        self._path, self._label, self._most = path, label, most
+        self._lock = allocate_lock()
+
+    def say(self, *lines: str) -> None:
+        """Append lines with the time of now."""
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        self._append("".join(f"{now} INFO {self._label} {part}\n" for line in lines for part in line.splitlines()))
+
+    def quote(self, front: str, text: str) -> None:
+        """Append a text that another program would have printed, with ``front`` before each of its lines."""
+        self._append("".join(f"{front}{line}\n" for line in text.splitlines()))
+
+    def _append(self, text: str) -> None:
+        with self._lock:
+            if self._path.exists() and self._path.stat().st_size + len(text) > self._most:
+                self._path.replace(self._path.with_suffix(".1.log"))
+            with self._path.open("a", encoding="utf-8", errors="backslashreplace") as file:
+                file.write(text)
 
 
 def prepare(folder: Path, identity: Identity) -> Evidence:
-    """The places of a rank, made and empty. Raises OSError where the folder cannot be written."""
+    """The places of a rank, made and empty.
+
+    Raises OSError where the folder cannot be written, or has a log of this name that is not of a capture.
+    """
     top = folder if identity.attempt is None else folder / f"attempt-{identity.attempt}"
     evidence = Evidence(top, identity.stem)
+    if not _is_of_capture(evidence.log, identity):
+        raise FileExistsError(f"{evidence.log} is no log of a capture: give another folder")
     for place in (evidence.recorder, evidence.looks, evidence.state.parent):
         place.mkdir(parents=True, exist_ok=True)
     _put_aside(evidence, identity)
     return evidence
 
 
+def _is_of_capture(log: Path, identity: Identity) -> bool:
+    """True where a log is not there, or begins as those that capture writes."""
+    with suppress(FileNotFoundError), log.open(encoding="utf-8", errors="replace") as file:
+        time, _, rest = file.readline(1000).partition(" ")
+        return not time or (
+            time.endswith("+00:00") and rest.startswith((f"INFO {identity.label} ", f"ERROR {identity.label} "))
+        )
+    return True
+
+
 def _put_aside(evidence: Evidence, identity: Identity) -> None:
+    if not evidence.log.exists():
+        return  # what else is there is of somebody else
     aside = evidence.top / ".earlier"
     for old in aside.glob(f"stacks/*/{evidence.stem}.txt"):
         old.unlink()
@@ -137,7 +166,7 @@ def _put_aside(evidence: Evidence, identity: Identity) -> None:
         if path.is_file():
             target = aside / path.relative_to(evidence.top)
             target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.move(path, target)
+            path.replace(target)
             with suppress(OSError):
                 path.parent.rmdir()
     for place in (evidence.recorder, evidence.looks, evidence.state.parent):
@@ -149,5 +178,4 @@ def _own_files(evidence: Evidence, identity: Identity) -> Iterator[Path]:
     yield evidence.log.with_suffix(".1.log")
     yield evidence.state
     yield from (evidence.stack(look) for look in evidence.known_looks())
-    if identity.rank is not None:
-        yield from sorted(evidence.recorder.glob(f"*_{identity.rank}"))
+    yield from (evidence.recorder / f"{stem}{identity.suffix}" for stem in RECORDERS)

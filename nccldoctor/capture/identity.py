@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -46,7 +45,7 @@ def identity_of(environment: Mapping[str, str], rank: int | None = None) -> Iden
     return Identity(
         rank=rank if rank is not None else _whole_number(environment, _RANK),
         world=_whole_number(environment, _WORLD),
-        host=socket.gethostname(),
+        host=os.uname().nodename,
         pid=os.getpid(),
         attempt=_whole_number(environment, ("TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT")),
     )

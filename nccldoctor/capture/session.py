@@ -1,27 +1,29 @@
-"""Captures one rank: a thread that watches progress, looks at a stall, and last words on the way out."""
+"""Captures one rank: a thread that watches progress, looks at a stall, and last words on the way out.
+
+The job sees nothing of it: ``threading`` does not know the thread, no signal reaches it, and no file stays open but one (``stacks.py``).
+"""
 
 from __future__ import annotations
 
 import math
 import os
-import threading
+import signal
+import sys
 import time
+import traceback
+from _thread import allocate_lock, start_new_thread
 from collections.abc import Callable
+from contextlib import suppress
 
-from nccldoctor.capture.beside import Beside, ask_torch_for_dump
-from nccldoctor.capture.evidence import LOG_BYTES, Evidence, Scratch
+from nccldoctor.capture.evidence import Evidence, RankLog, Scratch
 from nccldoctor.capture.identity import Identity
-from nccldoctor.capture.rank_log import RankLog
-from nccldoctor.capture.settings import shown
-from nccldoctor.capture.stacks import LateStacks, SignalStacks, write_stacks
+from nccldoctor.capture.sidecar import WELL
+from nccldoctor.capture.stacks import LateStacks, StackFile, write_stacks
 from nccldoctor.capture.stall import Standstill, stall_limit
-from nccldoctor.capture.torch_state import TorchState, recorder_dumps, versions
+from nccldoctor.capture.torch_state import TorchState, ask_torch_for_dump, recorder_dumps, versions
 
 POLL_S = 1.0
 """Seconds between two glances of the watcher; each costs some 0.1 ms."""
-
-WATCHES = "nccldoctor.capture watches this rank"
-"""What the log of a captured rank says at its begin."""
 
 
 class Session:
@@ -32,32 +34,41 @@ class Session:
         evidence: Evidence,
         identity: Identity,
         scratch: Scratch,
-        beside: Beside | None,
         stall_after: float | None,
+        is_timer_free: bool,
         fail: Callable[[str], None],
     ) -> None:
         self.evidence, self.identity = evidence, identity
         self.step: int | None = None
         self.phase = ""
         self.torch = TorchState()
-        self.log = RankLog(evidence.log, identity.label, LOG_BYTES)
-        self._scratch, self._beside, self._asked_limit, self._fail = scratch, beside, stall_after, fail
+        self.log = RankLog(evidence.log, identity.label)
+        self._scratch, self._asked_limit, self._fail = scratch, stall_after, fail
         self._standstill = Standstill(stall_limit(None, stall_after), time.monotonic())
-        self._signal, self._late = SignalStacks(scratch.asked), LateStacks(scratch.late)
+        self._file = StackFile(scratch.late)
+        self._late = LateStacks(self._file, is_timer_free)
+        self._winds = allocate_lock()
+        self._told_error = getattr(sys, "last_value", None) is not None
         self._joined = set(evidence.known_looks())
         self._listed = -math.inf
         self._told_groups = 0
         self._has_dumped = False
         self._beaten: tuple[int | None, str] = (None, "")
-        self._has_ended = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="nccldoctor-capture", daemon=True)
+        self._has_ended = False
+        self._waits, self._runs = allocate_lock(), allocate_lock()  # held until the end, and while the thread runs
+        self._waits.acquire()
 
     def begin(self) -> None:
-        """Say who this is, and watch from now on."""
-        me = self.identity
-        world = f" world_size={me.world}" if me.world is not None else ""
-        self.log.say(f"rank={me.rank} pid={me.pid} host={me.host}{world}", WATCHES, *versions(), *shown())
-        self._thread.start()
+        """Watch from now on, in a thread that takes no signal from the job."""
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        try:
+            self._wind(time.monotonic())
+            self._runs.acquire()
+            start_new_thread(self._watch, ())
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        here, there = self._after_fork, self._leave_child
+        os.register_at_fork(before=self._before_fork, after_in_parent=here, after_in_child=there)
 
     @property
     def poll_s(self) -> float:
@@ -65,20 +76,44 @@ class Session:
         return min(POLL_S, self._standstill.limit.least / 10)
 
     def _watch(self) -> None:
-        while not self._has_ended.wait(self.poll_s):
-            try:
+        try:
+            while not self._waits.acquire(timeout=self.poll_s):
                 self._glance()
-            except Exception as error:  # whatever it is, it must not become the job's
-                self._has_ended.set()
+        except Exception as error:  # whatever it is, it must not become the job's
+            self._has_ended = True
+            with suppress(Exception):
                 self._fail(f"{type(error).__name__}: {error}")
                 self.release()
+        finally:
+            self._runs.release()
+
+    def _wind(self, now: float) -> None:
+        with self._winds:
+            if self._file.is_ours:
+                self._late.wind(self._standstill.seconds + self.poll_s, now)
+            elif not self._has_ended:  # the job has closed it, and may have given its number away
+                self._late.disarm()
+                self._file.close()
+
+    def _before_fork(self) -> None:
+        self._winds.acquire()
+        self._late.disarm()  # a child in which the timer seems to run waits for it in vain when it ends
+
+    def _after_fork(self) -> None:
+        self._winds.release()
+        self._wind(time.monotonic())
+
+    def _leave_child(self) -> None:
+        self._winds.release()
+        self._has_ended = True
+        self._file.close()
 
     def _glance(self) -> None:
         now = time.monotonic()
-        if self._beside is not None:
-            self._beside.beat()
-        self._late.clear()
-        self._late.wind(self._standstill.seconds + self.poll_s)
+        with suppress(OSError):
+            os.utime(self._scratch.top)
+        was_asked = self._file.was_written() and not 0 < self._late.fires <= now
+        self._wind(now)
         self.torch.attach()
         self._tell_groups()
         step, was_looked_at = self.current_step, bool(self._standstill.looks)
@@ -86,7 +121,8 @@ class Session:
         self.beat()
         if has_moved and was_looked_at:
             self.dump()  # the calls that the stall delayed, now with their ends
-        is_own = self._signal.was_asked() or self._standstill.is_due(now)
+        self._tell_error()
+        is_own = was_asked or self._standstill.is_due(now)
         if is_own and not self._fresh_looks():
             self._ask_for_look()
         if is_own or now - self._listed >= self._listing_s:
@@ -135,6 +171,21 @@ class Session:
             self.log.say(f"heartbeat:{at}" + (f" phase={self.phase}" if self.phase else ""))
         self._beaten = (step, self.phase)
 
+    def _tell_error(self) -> None:
+        """Put the traceback of an exception that nothing catches into the log, too: the interpreter shows it to everybody.
+
+        Its lines begin as with torch's own hook (``distributed_c10d.py``, 2.4 to 2.13).
+        """
+        error = getattr(sys, "last_value", None)
+        if error is not None and not self._told_error and not hasattr(sys, "ps1"):
+            self._told_error = True
+            self.beat()  # the last step comes before what ended the rank
+            self.log.say("an exception that nothing caught ends this process")
+            front = f"[rank{self.identity.rank}]: " if self.identity.rank is not None else ""
+            # after Ctrl-C, code that runs from text would change the exit status
+            shown = traceback.format_exception(error) if isinstance(error, Exception) else [type(error).__name__]
+            self.log.quote(front, "".join(shown))
+
     def _tell_groups(self) -> None:
         if len(self.torch.calls()) == self._told_groups:
             return
@@ -161,26 +212,33 @@ class Session:
             unfinished.write_bytes(content)
             unfinished.replace(target)
 
-    def leave(self, *words: str) -> None:
+    def leave(self) -> None:
         """Write the last words and the last dump, once, and let go of everything."""
-        if self._has_ended.is_set() or os.getpid() != self.identity.pid:
+        if self._has_ended or os.getpid() != self.identity.pid:
             return
-        self._has_ended.set()
-        if self._thread.is_alive() and self._thread is not threading.current_thread():
-            self._thread.join(self.poll_s * 5)
+        self._has_ended = True
+        self._waits.release()
+        if self._runs.acquire(timeout=self.poll_s * 5):
+            self._runs.release()
         try:
+            self._tell_error()
             self.beat()
             if self.torch.has_group or self._has_dumped:
                 self.dump()
-            self.log.say(*words)
+            self.log.say(WELL if self._has_ended_well() else "the interpreter exits")
         finally:
             self.release()
 
+    def _has_ended_well(self) -> bool:
+        """True where the interpreter has run a script to its end: it takes ``__file__`` back then, and not at ``sys.exit``."""
+        main = sys.modules.get("__main__")
+        is_script = hasattr(getattr(main, "__loader__", None), "path")
+        return is_script and not hasattr(main, "__file__") and not self._told_error
+
     def release(self) -> None:
-        """Give back the signal, the timer and the hook, and let the sidecar end."""
-        self._signal.close()
-        self._late.close()
+        """Give back the signal, the timer, the hook and the folder on this host, by which the sidecar knows."""
+        with self._winds:
+            self._late.disarm()
+        self._file.close()
         self.torch.detach()
-        if self._beside is not None:
-            self._beside.end()
         self._scratch.remove()

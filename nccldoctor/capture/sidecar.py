@@ -1,7 +1,8 @@
 """A small process beside each rank says what the rank cannot: it is stopped, it died, C++ code aborted it.
 
-``python -I -S sidecar.py CONFIG`` with a JSON object; it imports the standard library alone. The rank writes a byte into standard input
-each time that its watcher runs, and ``q`` when it ends by itself. The sidecar ends with the rank, whatever the rank dies of.
+``python -I -S sidecar.py CONFIG`` with a JSON object; it imports the standard library alone. It prints its pid, and is nobody's child then.
+The rank touches the folder ``scratch`` each time that its watcher runs, and removes it when it ends by itself: no file number of the job
+is held for that. The sidecar ends with the rank, whatever the rank dies of.
 """
 
 from __future__ import annotations
@@ -19,12 +20,15 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 SILENT_S = 3.0
-"""Seconds without a byte after which the rank counts as unable to speak; its watcher runs far more often."""
+"""Seconds without a touch after which the rank counts as unable to speak; its watcher runs far more often."""
 
 POLL_S = 1.0
 """Seconds between two looks at the rank itself, where the kernel does not tell that it ended."""
 
 LOOK = re.compile(r"\d{8}T\d{6}Z")
+
+WELL = "exiting normally"
+"""The last line of a rank whose script came to its end."""
 
 ABORTED = b"terminate called "
 """How the C++ runtime begins its last words; the text of the exception follows in the next line, behind ``what():``."""
@@ -38,6 +42,7 @@ class Sidecar:
 
     def __init__(self, config: dict[str, object]) -> None:
         self.pid = int(str(config["pid"]))
+        self.began = config["began"]
         self.label = str(config["label"])
         self.stem = str(config["stem"])
         self.command = str(config["command"])
@@ -45,43 +50,37 @@ class Sidecar:
         self.looks = Path(str(config["looks"]))
         self.scratch = Path(str(config["scratch"]))
         self.stderr = StderrFile.opened(self.pid)
-        self.seen = set(self.known_looks())
-        self.spoke = time.monotonic()
+        self.seen = set(looks_in(self.looks))
+        self.spoke, self.touched, self.has_left = time.monotonic(), 0, False
         self.wrote = ""
-
-    def known_looks(self) -> list[str]:
-        """The names of all looks."""
-        with suppress(OSError):
-            return sorted(path.name for path in self.looks.iterdir() if LOOK.fullmatch(path.name))
-        return []
 
     def watch(self, listing_s: float) -> None:
         """Look after the rank until it ends; the shared folder is read once in ``listing_s`` seconds."""
         poll_s, listed = min(listing_s, POLL_S), -math.inf
         end = _end_of(self.pid)
-        waiting = [0] if end is None else [0, end]
-        while True:
-            ready, _, _ = select.select(waiting, [], [], poll_s)
-            if 0 in ready:
-                told = os.read(0, 65536)
-                self.spoke = time.monotonic()
-                if b"q" in told:
-                    return
-                if not told:
-                    waiting.remove(0)
-            if (end is not None and end in ready) or (end is None and os.getppid() != self.pid):
-                self.say_how_it_ended()
-                return
+        while stat_fields(self.pid)[19:20] == self.began:  # another process may have its number later
+            if select.select([] if end is None else [end], [], [], poll_s)[0] or exit_status(self.pid) is not None:
+                break
+            self.hear()
             if time.monotonic() - listed >= listing_s:
                 listed = time.monotonic()
                 with suppress(OSError):  # a full disk or a folder that went away is not the rank's trouble
                     self.take_part()
+        self.say_how_it_ended()
+
+    def hear(self) -> None:
+        """Note that the rank's watcher runs, or that the rank is on its way out."""
+        before, self.has_left = self.touched, True
+        with suppress(OSError):
+            self.touched, self.has_left = self.scratch.stat().st_mtime_ns, False
+        if self.touched != before:
+            self.spoke = time.monotonic()
 
     def take_part(self) -> None:
         """Write the state of the process for each look, and stacks where the rank cannot."""
         is_silent = time.monotonic() - self.spoke > SILENT_S
         letter, waits_in = process_state(self.pid)
-        fresh = set(self.known_looks()) - self.seen
+        fresh = set(looks_in(self.looks)) - self.seen
         is_stopped = letter in ("T", "t")
         has_changed = is_stopped != (self.wrote in ("T", "t"))
         is_alive = letter not in ("Z", "X", "?")
@@ -102,14 +101,18 @@ class Sidecar:
         self.wrote = letter
 
     def say_how_it_ended(self) -> None:
-        """The last line of the log of a rank that could not write it."""
+        """The last line of the log of a rank, which cannot know how it ends."""
         status = exit_status(self.pid)
+        self.hear()
+        if self.has_left and status is None:
+            return
         now = datetime.now(timezone.utc).isoformat(timespec="milliseconds")  # noqa: UP017  # any Python 3 may run this file
         with suppress(OSError), self.log.open("a", errors="backslashreplace") as file:
             if self.stderr is not None and status is not None and os.WTERMSIG(status) == signal.SIGABRT:
                 front = self.label.replace(" ", "")  # as torch begins the lines of a rank: [rank3]:
                 file.writelines(f"{front}: {line}\n" for line in self.stderr.last_words())
-            file.write(f"{now} ERROR {self.label} process {self.pid} {ending(status)}, seen by nccldoctor.capture\n")
+            told = f"ERROR {self.label} process {self.pid} {ending(status)}, seen by nccldoctor.capture"
+            file.write(f"{now} {f'INFO {self.label} {WELL}' if self.has_left and status == 0 else told}\n")
 
 
 class StderrFile:
@@ -140,6 +143,13 @@ class StderrFile:
             return []
         said, *below = (found + words).decode("utf-8", "backslashreplace").splitlines()
         return [line[:LONGEST] for line in (said, *below[:1]) if line is said or "what():" in line]
+
+
+def looks_in(folder: Path) -> list[str]:
+    """The names of all looks, the oldest first."""
+    with suppress(OSError):
+        return sorted(path.name for path in folder.iterdir() if LOOK.fullmatch(path.name))
+    return []
 
 
 def ending(status: int | None) -> str:
@@ -188,12 +198,15 @@ def _end_of(pid: int) -> int | None:
 def main() -> None:
     """Watch the process of the configuration, and clear up after it."""
     config = json.loads(sys.argv[1])
+    if pid := os.fork():
+        print(pid)
+        return
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number in range(3):
+        os.dup2(nothing, number)
     sidecar = Sidecar(config)
     try:
-        if os.getppid() != sidecar.pid:  # it died before this began
-            sidecar.say_how_it_ended()
-        else:
-            sidecar.watch(float(config["listing_s"]))
+        sidecar.watch(float(config["listing_s"]))
     finally:
         with suppress(OSError):
             for left in sidecar.scratch.iterdir():

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import faulthandler
+import fcntl
+import io
+import math
 import os
 import signal
+import weakref
+from contextlib import suppress
 from pathlib import Path
-from typing import IO
+
+_HIGH = 1000
+"""File numbers from here on are given to nobody who does not ask for them, and no loop over the first few hundred closes them."""
 
 
 def write_stacks(path: Path) -> None:
@@ -18,59 +25,79 @@ def write_stacks(path: Path) -> None:
     unfinished.replace(path)
 
 
-class SignalStacks:
-    """Stacks on SIGUSR1, written by C code: a rank that hangs in a C call answers, too.
+class StackFile:
+    """A file that C code writes stacks to by its number, on SIGUSR1 and by a timer.
 
-    A handler of the job that is there already runs afterwards; one that the job sets later takes the signal over.
+    A rank that hangs in a C call answers, too. The job may close the number and give it to another file: :attr:`is_ours` is asked before
+    each use. A handler of the job that is there already runs after ours; one that the job sets later takes the signal over.
     """
 
     def __init__(self, path: Path) -> None:
-        self._file: IO[bytes] | None = path.open("ab")
-        self._seen = 0
-        is_handled = signal.getsignal(signal.SIGUSR1) not in (signal.SIG_DFL, signal.SIG_IGN)
-        faulthandler.register(signal.SIGUSR1, self._file, all_threads=True, chain=is_handled)
+        self._path = path
+        low = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            self.number = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, min(_HIGH, os.sysconf("SC_OPEN_MAX") - 2))
+        finally:
+            os.close(low)
+        self._same = path.stat()
+        self._before = signal.getsignal(signal.SIGUSR1)
+        is_handled = self._before not in (signal.SIG_DFL, signal.SIG_IGN)
+        faulthandler.register(signal.SIGUSR1, self.number, all_threads=True, chain=is_handled)
 
-    def was_asked(self) -> bool:
-        """True once after each signal."""
-        if self._file is None:
-            return False
-        size = os.fstat(self._file.fileno()).st_size
-        is_new, self._seen = size > self._seen, size
-        if size > 1 << 20:
-            self._file.truncate(0)
-            self._seen = 0
-        return is_new
+    @property
+    def is_ours(self) -> bool:
+        """True while the number stands for this file."""
+        with suppress(OSError):
+            return os.path.samestat(os.fstat(self.number), self._same)
+        return False
+
+    def was_written(self) -> bool:
+        """True once after something was written."""
+        with suppress(OSError):
+            if self._path.stat().st_size:
+                os.truncate(self._path, 0)
+                return True
+        return False
 
     def close(self) -> None:
-        """Give the signal back."""
-        if self._file is not None:
+        """Give signal and number back, unless the job has taken them."""
+        if signal.getsignal(signal.SIGUSR1) == self._before:
             faulthandler.unregister(signal.SIGUSR1)
-            self._file.close()
-            self._file = None
+        if self.is_ours:
+            os.close(self.number)
 
 
 class LateStacks:
     """A timer of C code that writes the stacks if the interpreter lock is held.
 
-    ``faulthandler`` has one such timer for each process. A job that arms it itself takes it over until the next ``wind``.
+    ``faulthandler`` has one such timer for each process, and keeps the file object of whoever set it last: once it lets go of ours, the
+    job has set the timer or stopped it, and nothing here touches it again. ``is_free`` is False where the job may have set it before.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._file: IO[bytes] | None = path.open("ab")
+    def __init__(self, file: StackFile, is_free: bool) -> None:
+        self._file = file
+        self._is_taken = not is_free
+        self._kept: weakref.ref[io.FileIO] | None = None
+        self.fires = -math.inf
 
-    def wind(self, seconds: float) -> None:
-        """Start the time again."""
-        if self._file is not None:
-            faulthandler.dump_traceback_later(seconds, file=self._file)
+    def wind(self, seconds: float, now: float) -> None:
+        """Let the timer fire in ``seconds`` or somewhat later, unless it is wound again before."""
+        if now < self.fires - seconds:
+            return
+        file = io.FileIO(self._file.number, "a", closefd=False)
+        kept, before = weakref.ref(file, self._let_go), self._kept
+        if not self._is_taken:  # no call stands between here and the timer: no other thread runs meanwhile
+            self._kept = kept
+            faulthandler.dump_traceback_later(seconds * 1.25, file=file)
+        self.fires = math.inf if self._is_taken else now + seconds * 1.25
+        del before
 
-    def clear(self) -> None:
-        """Forget what was written while the lock was held; it is free again."""
-        if self._file is not None and os.fstat(self._file.fileno()).st_size:
-            self._file.truncate(0)
+    def _let_go(self, kept: weakref.ref[io.FileIO]) -> None:
+        self._is_taken = self._is_taken or kept is self._kept
 
-    def close(self) -> None:
-        """Stop the timer."""
-        if self._file is not None:
+    def disarm(self) -> None:
+        """Stop the timer if it is ours; it can be wound again."""
+        before, self._kept = self._kept, None
+        if before is not None and not self._is_taken:
             faulthandler.cancel_dump_traceback_later()
-            self._file.close()
-            self._file = None
+        self.fires = -math.inf

@@ -7,11 +7,16 @@ number of a group (``ProcessGroup._get_sequence_number_for_group``), steps are t
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+
+from nccldoctor.capture.evidence import RECORDERS, Scratch
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +107,24 @@ def recorder_dumps() -> Iterator[tuple[str, bytes]]:
     A recorder without entries is left out.
     """
     c10d = getattr(loaded("torch._C"), "_distributed_c10d", None)
-    for stem, name in (("nccl_trace_rank_", "_dump_nccl_trace"), ("fr_trace_", "_dump_fr_trace")):
+    for stem, name in zip(RECORDERS, ("_dump_nccl_trace", "_dump_fr_trace"), strict=True):
         dump = getattr(c10d, name, None)
         if dump is not None:
             content = dump()
             if b"profiling_name" in content:
                 yield stem, content
+
+
+def ask_torch_for_dump(scratch: Scratch, rank: int | None) -> None:
+    """Write into the pipe that a thread of torch's NCCL process group serves, where there is one."""
+    pipe = Path(f"{scratch.pipe_stem}{rank}.pipe")
+    with suppress(OSError):
+        if stat.S_ISFIFO(pipe.stat().st_mode):
+            descriptor = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+            try:
+                os.write(descriptor, b"1")
+            finally:
+                os.close(descriptor)
 
 
 def _handles() -> list[Any]:

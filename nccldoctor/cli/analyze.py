@@ -58,11 +58,13 @@ def analyze_paths(paths: tuple[str, ...], options: Options) -> int:
     incident = _diagnose(paths, options)
     if redacted:
         incident = incident.redacted(redacted)
+    size = 0
     try:
-        size = _write(incident, options)  # before anything is printed: stdout may be closed or full
+        if options.output is not None:  # before anything is printed: stdout may be closed or full
+            size = report_file.write_report(incident, options.output, force=options.force)
     finally:
         _print(incident, options)
-    if size is not None:
+    if size:
         click.echo(f"wrote {options.output} ({max(1, size // 1000):,} kB)", err=True)
     code = exit_codes.exit_code(incident.unquoted)
     if code == exit_codes.NOTHING_READABLE:
@@ -81,13 +83,6 @@ def _diagnose(paths: tuple[str, ...], options: Options) -> Incident:
             scheduler=options.scheduler,
             on_progress=waiting,
         )
-
-
-def _write(incident: Incident, options: Options) -> int | None:
-    """Write the report that ``-o`` names; its size in bytes."""
-    if options.output is None:
-        return None
-    return report_file.write_report(incident, incident.to_html, options.output, force=options.force)
 
 
 def _print(incident: Incident, options: Options) -> None:

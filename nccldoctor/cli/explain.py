@@ -5,7 +5,9 @@ from __future__ import annotations
 import difflib
 import inspect
 import re
+import tomllib
 from collections.abc import Iterator
+from pathlib import Path
 
 from nccldoctor.diagnose.phrases.say import compiled, outline, read_groups
 from nccldoctor.diagnose.rules import load
@@ -79,31 +81,7 @@ def _with_paragraphs(text: str) -> str:
     return re.sub(r"\n(?=[A-Z][a-z]+(?: [a-z]+){1,4}: )", "\n\n", text.replace("``", "`"))
 
 
-OBSERVATIONS = {
-    "alive=yes": "it left a line, a dump or a stack after the stall began",
-    "alive=no": "it left no sign of life after the stall began",
-    "gave-up=yes": "its own watchdog timed out",
-    "gave-up=no": "its own log shows no timeout",
-    "others=in-the-call": "all its peers are in the call",
-    "others=open": "some of its peers may have skipped the call too",
-    "position=before": "it never entered the call",
-    "position=in": "it is in the call",
-    "position=past": "it is past the call",
-    "device=failed": "the driver reports an error of its GPU",
-    "device=fine": "the kernel log of its host shows no GPU error",
-    "link=failed": "a link or a network card of its host failed",
-    "end=failed": "its process, its node or its pod failed",
-    "exit=none": "others exited, and no exit of it is recorded",
-    "exit=ok": "it exited with code 0",
-    "exit=failed": "it exited with an error or by a signal",
-    "exit-code=1": "it exited with code 1, as Python does after an exception",
-    "exit=closed": "its launcher closed it",
-    "stack=elsewhere": "its stack is outside the collectives",
-    "stack=in-a-wait": "its stack waits for a peer",
-    "phase=busy": "its log ends in work such as an evaluation or a checkpoint",
-    "exception=own": "it raised an exception first",
-    "exception=none": "its log shows no exception",
-}
+OBSERVATIONS: dict[str, str] = tomllib.loads(Path(__file__).with_name("observations.toml").read_text(encoding="utf-8"))
 """Observations of a rank in words, as the table of causes names them."""
 
 

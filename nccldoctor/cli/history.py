@@ -87,38 +87,6 @@ def add_reports(reports: tuple[Path, ...], db: Path | None) -> None:
     click.echo(f"{new} new incidents, {len(read) - new} known before{skipped}", err=True)
 
 
-@history.command("demo")
-@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
-def write_fleet(folder: Path) -> None:
-    """Write reports of nine bundled incidents, moved to a made-up fleet.
-
-    One of its hosts is at fault again and again.
-
-    \b
-    Examples:
-      nccldoctor history demo past/
-      nccldoctor history add past/*.json --db past/history.db
-      nccldoctor history hosts --db past/history.db
-    """
-    import tempfile
-
-    from nccldoctor.cli import demo
-    from nccldoctor.history.made_up_fleet import PLACES, moved
-    from nccldoctor.model.errors import OutputError
-    from nccldoctor.pipeline import analyze
-
-    if folder.exists() and any(folder.iterdir()):
-        raise OutputError(f"{folder} is not empty", "choose another folder")
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, hosts in PLACES.items():
-        with tempfile.TemporaryDirectory() as scratch:
-            demo.write(name, Path(scratch))
-            document = moved(analyze(scratch).to_json(), hosts)
-        (folder / f"{name}.json").write_text(document, encoding="utf-8")
-    following = f"nccldoctor history add {folder}/*.json --db {folder}/history.db"
-    click.echo(f"{len(PLACES)} reports are in {folder}\nnext: {following}", err=True)
-
-
 def _incidents(db: Path | None, since: datetime | None) -> list[PastIncident]:
     from nccldoctor.history.store import History
     from nccldoctor.model.errors import InputError

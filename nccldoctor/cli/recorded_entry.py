@@ -13,7 +13,7 @@ from nccldoctor.identify.case import Case
 from nccldoctor.model import SourceKind
 from nccldoctor.model.errors import InputError
 from nccldoctor.model.recorded_calls import STATES, UNSET
-from nccldoctor.reports import json_document
+from nccldoctor.reports import json_document, json_names
 from nccldoctor.words import numbers
 from nccldoctor.words.sanitize import line
 from nccldoctor.words.sanitize import text as clean
@@ -59,19 +59,19 @@ def _recorded_fields(case: Case, row: int) -> dict[str, object]:
     name = words.ops[calls.op[row]]
     group = words.groups[calls.group[row]] if calls.group[row] >= 0 else None
     duration = float(calls.duration_ms[row])
-    return {
+    fields = {
         "record_id": _value_or_none(calls.record_id[row]),
-        "process_group": list(group) if group is not None else None,
+        "process_group": group,
         "pg_id": _value_or_none(calls.pg_id[row]),
         "profiling_name": f"{dump.backend}:{name}" if dump.backend else name,
         "collective_seq_id": _value_or_none(calls.seq[row]),
         "p2p_seq_id": _value_or_none(calls.p2p_seq[row]),
         "op_id": _value_or_none(calls.op_id[row]),
         "is_p2p": bool(calls.is_p2p[row]),
-        "input_sizes": _lists(sizes[0]),
-        "output_sizes": _lists(sizes[1]),
-        "input_dtypes": _lists(dtypes[0]),
-        "output_dtypes": _lists(dtypes[1]),
+        "input_sizes": sizes[0],
+        "output_sizes": sizes[1],
+        "input_dtypes": dtypes[0],
+        "output_dtypes": dtypes[1],
         "state": STATES[int(calls.state[row])],
         "retired": bool(calls.retired[row]),
         "time_created": _instant(int(calls.created_ns[row])),
@@ -80,14 +80,11 @@ def _recorded_fields(case: Case, row: int) -> dict[str, object]:
         "duration_ms": None if np.isnan(duration) or duration < 0 else round(duration, 3),
         "timeout_ms": _value_or_none(calls.timeout_ms[row]),
     }
+    return {name: json_names.json_value(value) for name, value in fields.items()}
 
 
 def _value_or_none(value: Any) -> int | None:
     return None if int(value) == UNSET else int(value)
-
-
-def _lists(value: object) -> object:
-    return [_lists(item) for item in value] if isinstance(value, tuple) else value
 
 
 def _instant(nanoseconds: int) -> str | None:
@@ -100,15 +97,8 @@ def _instant(nanoseconds: int) -> str | None:
 def to_json(found: RecordedEntry) -> str:
     """The document of ``inspect FILE --entry N --format json``."""
     frames = [{"name": clean(name), "filename": clean(file), "line": number} for name, file, number in found.frames]
-    fields = {name: _cleaned(value) for name, value in found.fields.items()}
     document = {"schema_version": json_document.SCHEMA_VERSION, "path": clean(found.path), "entry": found.entry}
-    return json_document.written({**document, **fields, "frames": frames})
-
-
-def _cleaned(value: object) -> object:
-    if isinstance(value, list):
-        return [_cleaned(item) for item in value]
-    return clean(value) if isinstance(value, str) else value
+    return json_document.written({**document, **found.fields, "frames": frames})
 
 
 def to_text(found: RecordedEntry) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -49,13 +49,13 @@ def is_report(target: Path) -> bool:
         return False
 
 
-def write_report(incident: Incident, page: Callable[[], str], target: Path, *, force: bool) -> int:
-    """Write an incident to ``target`` in the format of its suffix, HTML as ``page`` makes it; the size in bytes.
+def write_report(incident: Incident, target: Path, *, force: bool) -> int:
+    """Write an incident to ``target`` in the format of its suffix; the size in bytes.
 
     The bytes go to a new file beside it, which then takes its name: readers see the old report or the new one.
     Raises :class:`OutputError` where that fails.
     """
-    content = _content(incident, page, target.suffix.lower())
+    content = _content(incident, target.suffix.lower())
     with replacing(target, force=force) as file:
         file.write(content)
     return len(content)
@@ -92,8 +92,8 @@ def _beside(target: Path) -> Path:
     return target.with_name(f".{target.name}.{os.getpid()}.part")
 
 
-def _content(incident: Incident, page: Callable[[], str], suffix: str) -> bytes:
-    writers = {".html": page, ".json": incident.to_json, ".md": incident.to_full_markdown}
+def _content(incident: Incident, suffix: str) -> bytes:
+    writers = {".html": incident.to_html, ".json": incident.to_json, ".md": incident.to_full_markdown}
     if suffix in writers:
         return writers[suffix]().encode("utf-8", "backslashreplace")
     return _packed({f"report{suffix}": writers[suffix]() for suffix in (".html", ".json", ".md")})

@@ -2,21 +2,27 @@
 
 A conclusion starts at *high* in its ranks and in its class. Each doubt names what it leaves of the two, so that a reader sees why a
 confidence is not higher. No doubt raises a confidence.
+
+A promise of 98 % takes 150 judged jobs with that kind of evidence. With fewer, *medium* is the most for the class. Stacks beside dumps or
+logs only add observers, so that such jobs count with those without stacks. ``judged_jobs.toml`` holds the numbers;
+``tests/scoring/calibrate.py --write`` writes it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
 
 from nccldoctor.align.exits import SLACK
 from nccldoctor.align.facts import Facts
 from nccldoctor.diagnose.hypothesis import Conclusion
-from nccldoctor.diagnose.judged_jobs import doubt_of_kind
 from nccldoctor.diagnose.missing_input import MEMBERS_KNOWN, has_skipped_calls, loss_words, relevant_losses
 from nccldoctor.diagnose.phrases.say import doubt_of
 from nccldoctor.diagnose.signs.absence import are_only_ones_left
 from nccldoctor.events import CallTimeout, ExceptionRaised
-from nccldoctor.model import CauseClass, Confidence, Doubt, Family
+from nccldoctor.model import CauseClass, Confidence, Doubt, Family, Source, SourceKind
 from nccldoctor.model.evidence_sources import observers
 from nccldoctor.model.ranks import Ranks
 
@@ -141,3 +147,29 @@ def _of_worlds(facts: Facts, conclusion: Conclusion) -> Iterator[Doubt]:
     elif gaps:
         is_open = conclusion.cause not in ON_RECORD and any(gap.ranks for gap in gaps)
         yield doubt_of("other-worlds", open=is_open)
+
+
+ENOUGH = 150
+"""Judged jobs from which on a kind of evidence may promise *high*."""
+
+
+def kind_of_evidence(sources: Iterable[Source]) -> str:
+    """The kind of evidence that a job left: ``dumps and logs``, ``dumps``, ``logs``, ``stacks`` or ``other files``."""
+    kinds = {source.kind for source in sources}
+    recorded = [name for name, kind in (("dumps", SourceKind.RECORDER), ("logs", SourceKind.LOG)) if kind in kinds]
+    return " and ".join(recorded) or ("stacks" if SourceKind.STACKS in kinds else "other files")
+
+
+def doubt_of_kind(sources: Iterable[Source]) -> Doubt | None:
+    """The doubt about the class where too few jobs with this kind of evidence were judged."""
+    kind = kind_of_evidence(sources)
+    number = judged_jobs().get(kind, 0)
+    if number >= ENOUGH:
+        return None
+    return doubt_of("few-judged", number=number, kind=kind)
+
+
+@cache
+def judged_jobs() -> dict[str, int]:
+    """The judged jobs by kind of evidence."""
+    return dict(tomllib.loads(Path(__file__).with_name("judged_jobs.toml").read_text(encoding="utf-8"))["jobs"])

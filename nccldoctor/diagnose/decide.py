@@ -21,8 +21,7 @@ from nccldoctor.diagnose.phrases.headline import Headline, joined, several, toge
 from nccldoctor.diagnose.phrases.say import doubt_of
 from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.propose import Proposals
-from nccldoctor.diagnose.rank_observations import observe
-from nccldoctor.diagnose.why import reasons, runner_up
+from nccldoctor.diagnose.why import observe, reasons, runner_up
 from nccldoctor.model import (
     CauseClass,
     Confidence,

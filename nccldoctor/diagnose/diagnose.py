@@ -15,10 +15,9 @@ from nccldoctor.align.health.proof import unfinished_starts
 from nccldoctor.align.nccl_counter_evidence import counters_of, has_lagging_coll_lines
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.align.unrecorded_waits import has_hidden_transfers
-from nccldoctor.diagnose.citations import quote
 from nccldoctor.diagnose.confidence import strongest_first
 from nccldoctor.diagnose.decide import NO_CAUSE, Judgement, decide
-from nccldoctor.diagnose.hypothesis import Conclusion
+from nccldoctor.diagnose.hypothesis import Conclusion, quote
 from nccldoctor.diagnose.observations import ObservedJob
 from nccldoctor.diagnose.phrases.say import doubt_of
 from nccldoctor.diagnose.propose import Proposals, propose

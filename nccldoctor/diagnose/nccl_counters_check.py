@@ -7,7 +7,7 @@ neighbour, and a process that was killed did not write its last records.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from msgspec.structs import replace
@@ -18,14 +18,12 @@ from nccldoctor.align.nccl_counter_evidence import (
     can_wait_elsewhere,
     counter_evidence,
     counters_of,
-    expected_count,
     has_time,
     is_of_stall,
     no_ras_answer,
     steady_queries,
 )
-from nccldoctor.diagnose.citations import quote
-from nccldoctor.diagnose.hypothesis import Conclusion
+from nccldoctor.diagnose.hypothesis import Conclusion, quote
 from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
 from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.signs.log_endings import has_clean_end
@@ -51,9 +49,8 @@ OPEN = frozenset({CauseClass.UNDETERMINED, CauseClass.UNFINISHED})
 def check_counters(facts: Facts, draft: Conclusion) -> Conclusion:
     """Returns the conclusion after NCCL's own observers supported, limited or contradicted it."""
     one = counters_of(facts, draft.call)
-    if one is not None:
-        return _add_leads(facts, _limited_by_counters(facts, draft, one))
-    return _add_leads(facts, _compare_counters(facts, draft))
+    checked = _limited_by_counters(facts, draft, one) if one is not None else _compare_counters(facts, draft)
+    return _add_leads(facts, checked)
 
 
 def _limited_by_counters(facts: Facts, draft: Conclusion, one: NcclCounters) -> Conclusion:
@@ -98,9 +95,11 @@ def _is_half_ahead(facts: Facts, draft: Conclusion, one: NcclCounters) -> bool:
     The usual count is that of other communicators of this size. Example: other pairs counted 40 calls; of this pair one
     rank counted 40 and one 41: the one with 41 is out of step.
     """
-    often = expected_count(facts, one) if 2 * len(one.lagging) == len(one.last) else None
+    alike = [o for o in facts.case.nccl_counters if o.observer == one.observer and len(o.members) == len(one.members)]
+    usual = Counter(n for o in alike if not o.members & one.members for n in o.totals.values()).most_common(1)
     late = [one.totals[r] for r in draft.ranks if r in one.totals]
-    return often is not None and bool(late) and min(late) >= often and max(one.totals.values()) > often
+    is_half = 2 * len(one.lagging) == len(one.last) and bool(late)
+    return is_half and any(min(late) >= often and max(one.totals.values()) > often for often, _ in usual)
 
 
 def _is_at_rest(facts: Facts, one: NcclCounters) -> bool:
@@ -139,15 +138,11 @@ def _compare_counters(facts: Facts, draft: Conclusion) -> Conclusion:
     is_open = draft.cause in OPEN or (draft.cause is CauseClass.FROZEN and not draft.ranks)
     if is_open and draft.call is not None and late <= draft.call.unknown and draft.call.inside:
         # these counts single some out of several members that left no record of the call
+        named, call, fewer = who(facts.case, late), describe(facts, draft.call), "NCCL counts fewer calls there"
         return replace(
             draft,
             cause=CauseClass.NOT_ARRIVED,
-            headline=headline_of(
-                "absent.never-reached",
-                who=who(facts.case, late),
-                call=describe(facts, draft.call),
-                doing="NCCL counts fewer calls there",
-            ),
+            headline=headline_of("absent.never-reached", who=named, call=call, doing=fewer),
             evidence=(*shown, *draft.evidence),
             doubts=(COUNTS_ALONE,),
             refuted_by=say("refuted.caught-up"),
@@ -180,23 +175,13 @@ def lagging_ranks(facts: Facts) -> tuple[Ranks, tuple[Evidence, ...]]:
     few = [one for one in found if 2 * len(one.lagging) < len(one.last)]
     ahead = Ranks(r for one in found if one.lagging for r in one.last if r not in one.lagging)
     late = Ranks(r for one in few for r in one.lagging) - ahead
-    shown = tuple(
-        counter_evidence(
-            one.lines[rank],
-            one,
-            say(
-                "counters.had-launched",
-                rank=rank,
-                count=one.last[rank],
-                op=one.op or "calls",
-                most=max(one.last.values()),
-            ),
-        )
-        for one in few
-        for rank in late & one.lagging
-        if rank in one.lines
-    )
-    return late, shown[:3]
+    shown = []
+    for one in few:
+        most, op = max(one.last.values()), one.op or "calls"
+        for rank in late & one.lagging & one.lines:
+            says = say("counters.had-launched", rank=rank, count=one.last[rank], op=op, most=most)
+            shown.append(counter_evidence(one.lines[rank], one, says))
+    return late, tuple(shown[:3])
 
 
 # --- leads -------------------------------------------------------------------------------------------------------

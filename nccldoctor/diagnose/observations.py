@@ -12,11 +12,10 @@ from nccldoctor.align.descriptions import describe, stalled_of
 from nccldoctor.align.divergence.departures import Departure, find_departure
 from nccldoctor.align.divergence.mismatches import Mismatch
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.first_pending import Key
 from nccldoctor.align.health.proof import Health, observe_health
 from nccldoctor.align.stalls import Stall
-from nccldoctor.diagnose.citations import Citation, Line, is_cited
-from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.align.wait_graph import Key
+from nccldoctor.diagnose.hypothesis import Citation, Hypothesis, Line, is_cited
 from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
 from nccldoctor.diagnose.phrases.who import was, who
 from nccldoctor.diagnose.signs import (

@@ -26,6 +26,7 @@ from nccldoctor.diagnose.phrases.say import doubt_of
 from nccldoctor.diagnose.registry import Rule
 from nccldoctor.diagnose.rules import load
 from nccldoctor.model import CauseClass
+from nccldoctor.model.ranks import Ranks
 from nccldoctor.words.sanitize import line
 
 _LOG = logging.getLogger("nccldoctor")
@@ -49,13 +50,10 @@ class Proposals(Struct, frozen=True):
     @property
     def others(self) -> tuple[Conclusion, ...]:
         """The hypotheses that lost, each one once: other ranks, or another class for the same ranks."""
-        seen = {(self.best.cause, self.best.ranks)}
-        kept = []
-        for conclusion in self.ranked[1:]:
-            if (conclusion.cause, conclusion.ranks) not in seen:
-                seen.add((conclusion.cause, conclusion.ranks))
-                kept.append(conclusion)
-        return tuple(kept)
+        each: dict[tuple[CauseClass, Ranks], Conclusion] = {}
+        for conclusion in self.ranked:
+            each.setdefault((conclusion.cause, conclusion.ranks), conclusion)
+        return tuple(each.values())[1:]
 
 
 def propose(job: ObservedJob, stall: Stall) -> Proposals:

@@ -10,13 +10,14 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, BinaryIO, Protocol
+from pathlib import Path
+from typing import Any, BinaryIO
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from nccldoctor.discover.paths import printable
-from nccldoctor.model import CollectedFile, Gap
+from nccldoctor.model import CollectedFile, Gap, SourceKind
 from nccldoctor.model.hosts import JobHere, chosen_job, jobs_of, merged
 from nccldoctor.model.ranks import Ranks
 
@@ -36,15 +37,18 @@ _KERNEL_LOG, _STACK = "kernel log", "stack"
 _NO_DIGITS = str.maketrans("", "", "0123456789")
 
 
-class Listed(Protocol):
-    """What is known of an input before its manifest is read."""
+class Draft(Struct):
+    """An input without number and hints; ``hint_name`` is the path from which hints are read."""
 
     path: str
+    hint_name: str
+    size: int
+    kind: SourceKind
     head: bytes
-
-    @property
-    def open(self) -> Callable[[], BinaryIO]:
-        """Opens it for its bytes."""
+    open: Callable[[], BinaryIO]
+    file: Path | None = None
+    lane: int = 0
+    turn: int = 0
 
 
 class Bundled(Struct, frozen=True):
@@ -55,7 +59,7 @@ class Bundled(Struct, frozen=True):
     gaps: tuple[Gap, ...] = ()
 
 
-def read_manifests(drafts: Sequence[Listed]) -> Bundled:
+def read_manifests(drafts: Sequence[Draft]) -> Bundled:
     """The manifests among the inputs, and what they say of the others."""
     files: dict[str, CollectedFile] = {}
     left_out: set[str] = set()
@@ -157,7 +161,7 @@ def _is_above(manifest: str, path: str) -> bool:
     return name == NAMES[0] and path.startswith(f"{folder}/" if folder else "")
 
 
-def _document(draft: Listed) -> dict[str, Any] | None:
+def _document(draft: Draft) -> dict[str, Any] | None:
     with draft.open() as stream:
         data = stream.read(_MOST + 1)
     try:

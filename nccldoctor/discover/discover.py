@@ -15,9 +15,9 @@ from typing import BinaryIO
 from msgspec import Struct
 
 from nccldoctor.discover.archives import ARCHIVES, Lane, Member, Note, dumps_in, parts_in, walk
-from nccldoctor.discover.bundles import read_manifests
+from nccldoctor.discover.bundles import Draft, read_manifests
 from nccldoctor.discover.file_types import is_own_report, is_part, kind_of, packing
-from nccldoctor.discover.filename_hints import OWN_RULE, Hint, hints, rank_pattern
+from nccldoctor.discover.filename_hints import OWN_RULE, PACKED, Hint, hints, rank_pattern
 from nccldoctor.discover.paths import Found, find, first_bytes, printable
 from nccldoctor.discover.provenance import kind_of_text
 from nccldoctor.discover.remote import find_remote
@@ -62,10 +62,6 @@ class Input(Struct, frozen=True):
     turn: int = 0
 
 
-_SUFFIXES = re.compile(r"(?:\.(?:tar|tgz|tbz2?|txz|zip|gz|bz2|xz|zst|zstd))+$", re.IGNORECASE)
-"""Suffixes of an archive: its members get a folder named without them, since ``logs.tar.gz`` is no host."""
-
-
 _PAGE = "page"
 """A page of PyTorch's debug server, whose members are the recorder dumps in it."""
 
@@ -103,20 +99,6 @@ class _Kept:
         return has_room
 
 
-class _Draft(Struct):
-    """An input without number and hints; ``hint_name`` is the path from which hints are read."""
-
-    path: str
-    hint_name: str
-    size: int
-    kind: SourceKind
-    head: bytes
-    open: Opener
-    file: Path | None = None
-    lane: int = 0
-    turn: int = 0
-
-
 class _Plain(Struct, frozen=True):
     """A file that is no archive.
 
@@ -141,7 +123,7 @@ def discover(paths: Sequence[str | Path], rank_from: str | None = None) -> Disco
     """
     rule: re.Pattern[str] | None = rank_pattern(rank_from) if rank_from else None
     files, gaps = find(sorted(str(path) for path in paths), find_remote)
-    drafts: list[_Draft] = []
+    drafts: list[Draft] = []
     parts: list[Found] = []
     kept = _Kept(MOST_FILES - len(files))
     for number, found in enumerate(files, 1):
@@ -219,16 +201,14 @@ def _kind(head: bytes, hint_name: str) -> SourceKind:
     return kind_of_text(text, hint_name, is_json=is_json) or kind
 
 
-def _look(found: Found, lane: int, drafts: list[_Draft], parts: list[Found], gaps: list[Gap], kept: _Kept) -> None:
+def _look(found: Found, lane: int, drafts: list[Draft], parts: list[Found], gaps: list[Gap], kept: _Kept) -> None:
     """Look at the first bytes of a file; an archive becomes its members."""
     try:
         head = first_bytes(found.file) if found.file is not None else None
         if head is None or packing(head):
             _look_inside(found, lane, drafts, parts, gaps, kept)
         elif is_pickle(head):
-            drafts.append(
-                _Draft(found.path, found.typed, found.size, SourceKind.RECORDER, head, found.open, found.file)
-            )
+            drafts.append(Draft(found.path, found.typed, found.size, SourceKind.RECORDER, head, found.open, found.file))
         else:
             _add(_Plain(found, head, found.open, found.file), lane, drafts, gaps, kept)
     except OSError as error:
@@ -237,7 +217,7 @@ def _look(found: Found, lane: int, drafts: list[_Draft], parts: list[Found], gap
 
 
 def _look_inside(
-    found: Found, lane: int, drafts: list[_Draft], parts: list[Found], gaps: list[Gap], kept: _Kept
+    found: Found, lane: int, drafts: list[Draft], parts: list[Found], gaps: list[Gap], kept: _Kept
 ) -> None:
     """Look at a file that may be packed, or is none on the disk."""
     with found.open() as raw:
@@ -253,7 +233,7 @@ def _look_inside(
             _add(_Plain(found, first.head, opener, file, problem_of(first.stream)), lane, drafts, gaps, kept)
 
 
-def _add(one: _Plain, lane: int, drafts: list[_Draft], gaps: list[Gap], kept: _Kept) -> None:
+def _add(one: _Plain, lane: int, drafts: list[Draft], gaps: list[Gap], kept: _Kept) -> None:
     """Add a file that is no archive, or what it holds."""
     found, head, opener = one.found, one.head, one.open
     if is_own_report(head):
@@ -268,7 +248,7 @@ def _add(one: _Plain, lane: int, drafts: list[_Draft], gaps: list[Gap], kept: _K
         kind, is_whole = _kind(head, found.typed), len(head) < HEAD and not one.problem
         if is_whole and kind is not SourceKind.RECORDER and kept.has_taken(len(head)):
             opener = partial(io.BytesIO, head)
-        drafts.append(_Draft(found.path, found.typed, found.size, kind, head[:_TOLD], opener, one.file))
+        drafts.append(Draft(found.path, found.typed, found.size, kind, head[:_TOLD], opener, one.file))
         if is_page:
             _members(found, lane, _PAGE, drafts, gaps, kept)
 
@@ -277,7 +257,7 @@ def _unpacking(found: Found) -> Opener:
     return lambda: reader(opened(found.open(), Budget(found.size)).stream)
 
 
-def _members(found: Found, lane: int, packing: str, drafts: list[_Draft], gaps: list[Gap], kept: _Kept) -> None:
+def _members(found: Found, lane: int, packing: str, drafts: list[Draft], gaps: list[Gap], kept: _Kept) -> None:
     """List an archive's members as inputs that share a lane."""
     prefix, most = "" if found.alone else f"{found.path}/", kept.members
 
@@ -291,7 +271,7 @@ def _members(found: Found, lane: int, packing: str, drafts: list[_Draft], gaps: 
         return walk(raw, packing, budget, note)
 
     refused: dict[str, list[str]] = {}
-    listed: list[_Draft] = []
+    listed: list[Draft] = []
     members = Lane(lambda: start(lambda name, why: None))
     for number, member in enumerate(start(lambda name, why: refused.setdefault(why, []).append(name))):
         name = printable(member.name.strip("/"))
@@ -307,11 +287,11 @@ def _members(found: Found, lane: int, packing: str, drafts: list[_Draft], gaps: 
                 opener = _member_opener(members, number)
             is_unnamed = packing == _WRAPPED and (not name or name.startswith("dump-"))
             is_joined = packing == _WRAPPED and not is_unnamed and not name.startswith("rank_")
-            above = "" if is_joined else f"{_SUFFIXES.sub('', found.typed)}/"
+            above = "" if is_joined else f"{PACKED.sub('', found.typed)}/"
             hint_name = found.typed if is_unnamed else above + name
             path = prefix + name if name else found.path
             kind = _kind(member.head, hint_name)
-            listed.append(_Draft(path, hint_name, member.size, kind, member.head[:_TOLD], opener, None, lane, number))
+            listed.append(Draft(path, hint_name, member.size, kind, member.head[:_TOLD], opener, None, lane, number))
     kept.members -= len(listed) + sum(map(len, refused.values()))
     drafts.extend(sorted(listed, key=lambda draft: (draft.path, draft.turn)))
     for why, names in refused.items():

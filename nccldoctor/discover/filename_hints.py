@@ -74,9 +74,9 @@ def _pattern(name: str) -> re.Pattern[str]:
     return re.compile(_PATTERNS[name], re.IGNORECASE)
 
 
-_PACKED = re.compile(
-    r"(?:\.(?:tar|tgz|tbz2?|txz|zip|gz|bz2|xz|zst))+$", re.IGNORECASE
-)  # an archive stands like a folder
+PACKED = re.compile(r"(?:\.(?:tar|tgz|tbz2?|txz|zip|gz|bz2|xz|zst|zstd))+$", re.IGNORECASE)
+"""Suffixes of an archive, which stands like a folder of the name without them: ``logs.tar.gz`` is no host."""
+
 _SUFFIX = re.compile(
     r"(?:\.(?:log|txt|out|err|json|jsonl|pkl|pickle|pt|bin|dump|trace|gz|bz2|xz|zst|stdout|stderr))+$", re.IGNORECASE
 )
@@ -194,7 +194,7 @@ def _plain(name: str, clues: dict[str, tuple[int | str, str]]) -> None:
         clues["host"] = _SUFFIX.sub("", base), "host in the name"
     is_of_host = "host" in clues  # of launcher_gpu-04.log the number is a part of the host's name
     for folder in reversed(folders):
-        bare = _PACKED.sub("", folder)
+        bare = PACKED.sub("", folder)
         if "host" not in clues and _pattern("host").match(bare):
             clues["host"] = bare, "host folder" if bare == folder else "host in the archive's name"
     for part in [base, *reversed(folders)]:
@@ -254,7 +254,7 @@ def _is_of_job(folder: str) -> bool:
     """
     parts = folder.split("/")
     is_named = _FAMILY_WORDS.search(_NUMBERED.sub("", parts[-1])) is not None
-    return is_named and not any(_pattern("host").match(_PACKED.sub("", part)) for part in parts)
+    return is_named and not any(_pattern("host").match(PACKED.sub("", part)) for part in parts)
 
 
 def _slurm_ranks(names: Sequence[str]) -> dict[str, int]:

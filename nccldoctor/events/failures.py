@@ -23,8 +23,8 @@ class ProcessExit(Event):
     """A process ended, as its launcher saw it.
 
     ``exitcode`` is negative or 128+n for a signal; ``signal`` its name.
-    ``first`` marks the launcher's first observed failure on that node; ``reporter`` is torchrun, srun, shell, kubernetes, spawn,
-    mpirun, deepspeed, lightning, ray, vllm, sglang, jax, hccl, container, sagemaker, paddle, sidecar or ``process`` (it says so itself).
+    ``first`` marks the launcher's first observed failure on that node; ``reporter`` is torchrun, srun, shell, kubernetes, spawn, mpirun,
+    deepspeed, lightning, ray, vllm, sglang, jax, hccl, mindspore, msrun, container, sagemaker, paddle, sidecar or ``process`` (itself).
     ``task`` is Slurm's task id: the global rank only where each task is one rank;
     ``name`` what a framework calls the process (``WorkerDict_0:6``); ``agent`` the pid of the launcher that wrote the line.
     """
@@ -51,7 +51,7 @@ class ProcessExit(Event):
     @property
     def is_heartbeat_loss(self) -> bool:
         """True where a coordinator only misses its heartbeats: a stopped process and a lost link look the same."""
-        return self.reporter in ("jax", "hccl")
+        return self.reporter in ("jax", "hccl", "mindspore")
 
     @property
     def is_told_afterwards(self) -> bool:
@@ -236,17 +236,32 @@ class NcclWarn(Event):
 
     ``topic`` is what could not be set up: shared-memory, interface, multicast (of NVLink), fabric-manager, fabric (of several
     nodes), peer-access, duplicate-gpu, version, driver, plugin, topology, limits (threads or memory), checked-in (a rank that came twice).
+    ``whose`` it is (caller, library, host, peer, fabric, ranks) and its ``weight`` (cause, consequence, notice) stand in
+    ``parsers/roles.toml``, and so does ``what`` where it has a meaning of its own.
     """
 
     message: str = ""
     file: str | None = None
     device: int | None = None
     topic: str = ""
+    whose: str = ""
+    weight: str = ""
+    what: str = ""
+
+    @property
+    def bearing(self) -> str:
+        """Whose it is and what it weighs, in one word: ``host-cause``."""
+        return f"{self.whose}-{self.weight}"
+
+    @property
+    def consequence(self) -> EventRole | None:
+        """By its weight."""
+        return EventRole.CASCADE if self.weight == "consequence" else None
 
     @property
     def is_trouble(self) -> bool:
-        """Always true: NCCL warns where something failed or will not work."""
-        return True
+        """False of a notice: NCCL goes on."""
+        return self.weight != "notice"
 
 
 @kind("ib-error", symbol="trouble", host_matters=True, has_two_ends=True)
@@ -414,7 +429,8 @@ class GpuError(Event):
         if self.xid is None:
             return f"device error: {self.message}"
         meaning = self.message.partition(": ")[0]  # behind it come the driver's own words
-        return f"Xid {self.xid}, {meaning}" if meaning else f"Xid {self.xid}"
+        number = f"Xid {self.xid}" if "xid" in self.text.lower() or not meaning else ""
+        return ", ".join(filter(None, (number, meaning)))
 
 
 @kind("cuda-error", wording="CUDA error", worded_by="message", causes=_DEVICE)

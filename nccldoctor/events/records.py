@@ -168,8 +168,9 @@ class Note(Event):
 
     @property
     def is_testimony(self) -> bool:
-        """Advice, and code that reads a variable, are what people wrote; sizes and places tell of no event."""
-        return self.what not in ("advice", "reads-variable", "world-size", "job-size", "least-size", "pod-on-node")
+        """Advice, and code that reads a variable, are what people wrote; sizes, places and unread lines tell of no event."""
+        asides = ("advice", "reads-variable", "world-size", "job-size", "least-size", "pod-on-node")
+        return self.what not in (*asides, "marked")
 
     @property
     def is_sign_of_life(self) -> bool:
@@ -208,5 +209,5 @@ _FAILED = (
     frozenset({"nccl-trail", "remote-error", "aborted-comm", "worker-gone", "worker-crashed", "ranks-missing"})
     | {"store-barrier-waiting", "connect-retry", "process-limit", "iommu-fault", "port-down", "desync-failed"}
     | {"pod-pending", "pod-ended", "wrong-results", "low-bandwidth"}
-    | {"exit-barrier-timeout"}
+    | {"exit-barrier-timeout", "forward-order"}
 )

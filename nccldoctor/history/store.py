@@ -23,21 +23,7 @@ create table if not exists incidents (
     hosts text not null, report text not null
 ) strict
 """
-_COLUMNS = [
-    "id",
-    "happened",
-    "added",
-    "headline",
-    "confidence",
-    "cause",
-    "site",
-    "group_role",
-    "world_size",
-    "accused",
-    "hosts",
-    "report",
-]
-_PUT = f"insert or replace into incidents ({', '.join(_COLUMNS)}) values ({', '.join('?' * len(_COLUMNS))})"
+_PUT = f"insert or replace into incidents values ({', '.join('?' * 12)})"
 
 
 class PastIncident(Struct, frozen=True):
@@ -73,7 +59,7 @@ class History:
     def incidents(self, since: datetime | None = None) -> list[PastIncident]:
         """The incidents from ``since`` on, the oldest first."""
         with self._open() as database:
-            rows = database.execute(f"select {', '.join(_COLUMNS)} from incidents").fetchall()
+            rows = database.execute("select * from incidents").fetchall()
         found = sorted((_incident(row) for row in rows), key=lambda one: (one.time, one.id))
         return [one for one in found if since is None or one.time >= since]
 

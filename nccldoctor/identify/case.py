@@ -15,7 +15,7 @@ from nccldoctor.identify.groups import Groups
 from nccldoctor.identify.launcher_tables import LauncherTable, Reporter, launcher_tables, ranks_off_table
 from nccldoctor.identify.nccl_counters import NcclCounters
 from nccldoctor.identify.pods import Pods
-from nccldoctor.model import Gap, Group, Source, Unexplained
+from nccldoctor.model import Gap, Group, Place, Source, Unexplained
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import Batch, Calls, DumpHead, Vocabulary
 
@@ -143,6 +143,11 @@ class Case(Struct, frozen=True, dict=True):
         told = ("world-size", "job-size", "least-size")
         noted = any(note.what in told and note.detail == str(size) for note in self.of(Note))
         return not noted and not any(len(g.ranks) == size for dump in self.dumps for g in dump.config if g.ranks)
+
+    def place_of_call(self, row: int) -> Place:
+        """Where a recorded call stands: its dump, and the number of its entry there."""
+        dump = self.dumps[self.calls.dump[row]]
+        return Place(dump.source, dump.path, entry=int(self.calls.entry[row]))
 
     def has_clock_of(self, one: int | None, other: int | None) -> bool:
         """True where two ranks run on one host, or their clocks were compared, or one may be on any host."""

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from nccldoctor.events import Event, GroupRef, StoreError
-from nccldoctor.identify.group_members import fill_silent_members
+from nccldoctor.identify.group_members import fill_silent_members, infer_groups
 from nccldoctor.identify.nccl_counters import NcclCounters
 from nccldoctor.model import Group
 from nccldoctor.model.ranks import Ranks
@@ -192,8 +192,6 @@ def _add_numbered(
     lists = [i for i, d in enumerate(batch.dumps) if d.form == "list" and dump_rank[i] is not None]
     if not lists:
         return {}
-    from nccldoctor.identify.unnamed_groups import infer_groups
-
     out: dict[tuple[int, int, int | None], int] = {}
     members = infer_groups(batch, lists, dump_rank, world)
     for dump in lists:

@@ -24,16 +24,11 @@ from nccldoctor.identify import clock_skew
 from nccldoctor.identify.attribution import Attributed, attribute
 from nccldoctor.identify.case import Case, Reading
 from nccldoctor.identify.event_times import YEARLESS, event_seconds
-from nccldoctor.identify.flaws.dump_flaws import dump_gaps, has_no_number
-from nccldoctor.identify.flaws.line_flaws import line_gaps
-from nccldoctor.identify.flaws.owed_looks import owed_look_gaps
-from nccldoctor.identify.group_members import callers_by_group, world_size_from_groups
+from nccldoctor.identify.flaws.file_flaws import dump_gaps, has_no_number, line_gaps, owed_look_gaps
+from nccldoctor.identify.group_members import callers_by_group, world_size, world_size_from_groups
 from nccldoctor.identify.groups import build_groups, with_communicators
-from nccldoctor.identify.lines.repeated_exceptions import without_copies
-from nccldoctor.identify.lines.training_bars import with_counted_bars
-from nccldoctor.identify.nccl_counters import counters_from_dumps, counters_from_lines
-from nccldoctor.identify.nccl_counters_ras import counters_from_ras
-from nccldoctor.identify.world_size import world_size
+from nccldoctor.identify.nccl_counters import counters_from_dumps, counters_from_lines, counters_from_ras
+from nccldoctor.identify.told_lines import with_counted_bars, without_copies
 from nccldoctor.ingest.ingest import Ingested
 from nccldoctor.model import SourceKind
 from nccldoctor.model.ranks import Ranks

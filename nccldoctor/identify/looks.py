@@ -46,11 +46,12 @@ def _is_counted(event: Event) -> bool:
     return event.main if isinstance(event, Stack) else isinstance(event, ProcessState) and event.tool == "stack tool"
 
 
-def _process(event: Event) -> Hashable:
+def process_of(event: Event) -> Hashable:
+    """The rank of a process, else its host and pid, else its file and the number of its main thread."""
     if event.rank is not None:
         return event.rank
     if event.pid is not None:
-        return event.host, event.pid
+        return event.host or "", event.pid
     return event.place.path.rpartition("/")[2], event.ident if isinstance(event, Stack) else None
 
 
@@ -67,7 +68,7 @@ def _numbers(events: Iterable[Event], sources: Mapping[int, Source]) -> dict[int
             continue
         # the clocks of hosts differ, their counts do not
         taken = str(source.taken or "") if source.collected is None else ""
-        groups[taken, source.look][_process(event)].append(event)
+        groups[taken, source.look][process_of(event)].append(event)
     numbers: dict[int, int] = {}
     number, seen = 0, set[Hashable]()
     for key in sorted(groups, key=lambda key: (key[0], _natural(key[1]))):
@@ -85,7 +86,7 @@ def _identity_of_copies(event: Event, source: Source) -> Hashable:
     if source.taken is None:
         return id(event)
     shown = event.frames if isinstance(event, Stack) else event.text
-    return tuple(event.place.path.split("/")[-2:]), event.place.line, str(source.taken), _process(event), shown
+    return tuple(event.place.path.split("/")[-2:]), event.place.line, str(source.taken), process_of(event), shown
 
 
 def _by_time(numbers: Mapping[int, int], times: Mapping[int, datetime | None]) -> dict[int, int]:

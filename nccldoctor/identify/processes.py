@@ -18,8 +18,8 @@ from nccldoctor.events import (
     RasStatus,
     Writer,
 )
+from nccldoctor.identify.group_members import gpus_by_ras
 from nccldoctor.identify.pods import Pods
-from nccldoctor.identify.world_size import gpus_by_ras
 from nccldoctor.model.hosts import short_host
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.event_details import local_rank, own_host

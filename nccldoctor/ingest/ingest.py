@@ -295,8 +295,8 @@ def _accounted(parsed: Parsed, head: bytes) -> Parsed:
     ):
         return parsed
     name = format_of_text(head)
-    if not parsed.events and parsed.source.rank is None:
-        if is_kernel_log(_whole_lines(head)):
+    if not said and parsed.source.rank is None:
+        if is_kernel_log(head):
             return replace(parsed, source=replace(parsed.source, kind=SourceKind.KERNEL_LOG))
         if not name and is_rest_of_kernel_log(parsed.source.path, head.decode("utf-8", "replace")):
             return _nothing(
@@ -311,12 +311,6 @@ def _accounted(parsed: Parsed, head: bytes) -> Parsed:
         why = f"looks like {name}; none of it was parsed" if name else silent
     gap = Gap(parsed.source.path, why, source=parsed.source.id, looks_like=name)
     return replace(parsed, gaps=(gap,))
-
-
-def _whole_lines(head: bytes) -> str:
-    """The lines at the beginning of a file, without one that may be cut off."""
-    text = head[:8192].decode("utf-8", "replace")
-    return text if len(head) <= 8192 else text.rpartition("\n")[0]
 
 
 def _unknown_binary(one: Input) -> Parsed:

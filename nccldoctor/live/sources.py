@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,28 +23,7 @@ MOST_ANSWER = 256 << 20
 """Bytes of one answer: 4,096 ranks of 100 communicators each are about 60 MB of text."""
 
 
-class Watched(ABC):
-    """Something that tells more and more of a job."""
-
-    @abstractmethod
-    def has_grown(self) -> bool:
-        """True when there is more to analyse than at the last call, and at the first call."""
-
-    @abstractmethod
-    def inputs(self) -> tuple[Path, ...]:
-        """The paths to analyse."""
-
-    @abstractmethod
-    def last_written(self) -> float:
-        """When something was written last, in seconds since the epoch."""
-
-    @property
-    @abstractmethod
-    def has_ended(self) -> bool:
-        """True when the job answers no more."""
-
-
-class WatchedFolder(Watched):
+class WatchedFolder:
     """The files below a folder, or one file."""
 
     def __init__(self, path: Path) -> None:
@@ -97,7 +75,7 @@ def _state_of(path: Path) -> tuple[str, tuple[int, int]]:
     return str(path), (found.st_size, found.st_mtime_ns)
 
 
-class WatchedRas(Watched):
+class WatchedRas:
     """NCCL's RAS at ``host:port``; the newest answers are files in ``folder``."""
 
     def __init__(self, host: str, port: int, folder: Path, clock: Clock) -> None:
@@ -140,6 +118,10 @@ class WatchedRas(Watched):
     def has_ended(self) -> bool:
         """True when three questions in a row were not answered."""
         return self._refused >= 3
+
+
+Watched = WatchedFolder | WatchedRas
+"""Something that tells more and more of a job."""
 
 
 def _report_of(host: str, port: int) -> bytes:

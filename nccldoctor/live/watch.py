@@ -13,10 +13,9 @@ from enum import StrEnum
 
 import numpy as np
 from msgspec import Struct
-from msgspec.structs import replace
 
 from nccldoctor import pipeline
-from nccldoctor.align.lateness.pace import Pace, measure_pace
+from nccldoctor.align.divergence.step_counters import Pace, measure_pace
 from nccldoctor.align.liveness import Liveness, collect_liveness
 from nccldoctor.events import Event
 from nccldoctor.identify.case import Case
@@ -57,7 +56,7 @@ class Wishes(Struct, frozen=True):
 
 
 class Observation(Struct, frozen=True):
-    """One look: the newest analysis, whether it is new, and the pace at the time ``at`` (seconds since the epoch).
+    """One look: the newest analysis, and the pace at the time ``at`` (seconds since the epoch).
 
     ``is_verdict``: the analysis itself says that the job is stuck or failed. ``is_over``: nothing more will come of this job.
     """
@@ -65,7 +64,6 @@ class Observation(Struct, frozen=True):
     at: float
     state: State
     incident: Incident
-    is_new: bool
     pace: Pace
     is_verdict: bool = False
     is_over: bool = False
@@ -125,10 +123,10 @@ def watch_job(watched: Watched, clock: Clock, wishes: Wishes) -> Iterator[Observ
     seen, newest, before = _Seen(), None, ReadBefore()
     while True:
         begin = clock.now()
-        is_new = watched.has_grown() or newest is None
-        incident = pipeline.analyze(watched.inputs(), before=before) if is_new or newest is None else newest.incident
+        if watched.has_grown() or newest is None:
+            incident = pipeline.analyze(watched.inputs(), before=before)
         newest = _observed(incident, clock.now(), watched, seen, wishes)
-        yield replace(newest, is_new=is_new)
+        yield newest
         if newest.is_over:
             return
         clock.sleep(max(wishes.every, clock.now() - begin))
@@ -163,7 +161,7 @@ def _observed(incident: Incident, now: float, watched: Watched, seen: _Seen, wis
         state = State.STUCK
     has_failed = is_verdict and incident.diagnosis.job_end.state is JobState.ENDED
     is_over = has_failed or watched.has_ended or state is State.ENDED
-    return Observation(now, state, incident, False, pace, is_verdict, is_over)
+    return Observation(now, state, incident, pace, is_verdict, is_over)
 
 
 def _job_time(case: Case, liveness: Liveness, unwritten: float, now: float) -> float:

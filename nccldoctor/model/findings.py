@@ -116,6 +116,37 @@ class RunnerUp(Struct, frozen=True):
     separated_by: str
 
 
+class Printed(Struct, frozen=True):
+    """A line that a rank printed, without its prefix."""
+
+    where: Place
+    quote: str
+
+
+class OnlyHere(Struct, frozen=True):
+    """A line before the wait that one rank printed and none of its peers, of the ranks ``compared``.
+
+    ``token`` is what deviates in a line that peers print too, "" where none has such a line; ``peers`` are lines of theirs to compare.
+    """
+
+    rank: int
+    where: Place
+    quote: str
+    token: str
+    peers: tuple[Printed, ...]
+    compared: Ranks
+
+
+class LastActivity(Struct, frozen=True):
+    """The last thing that anybody printed before the wait began; ``is_step`` where that is a step of the training."""
+
+    text: str
+    rank: int | None
+    time: datetime | None
+    where: Place
+    is_step: bool = False
+
+
 class Finding(Struct, frozen=True):
     """One conclusion. It cannot be built without evidence.
 
@@ -138,6 +169,8 @@ class Finding(Struct, frozen=True):
     runner_up: RunnerUp | None = None
     if_unsure: str = ""
     if_class_unsure: str = ""
+    last_activity: LastActivity | None = None
+    only_here: tuple[OnlyHere, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.evidence:

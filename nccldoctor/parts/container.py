@@ -12,17 +12,22 @@ import re
 import zipfile
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
-from typing import Annotated, BinaryIO, TypeVar
+from datetime import datetime
+from typing import Annotated, Any, BinaryIO, TypeVar
 
 import msgspec
 import zstandard
 from msgspec import Meta, Struct
+from msgspec.structs import asdict
 
 from nccldoctor.discover.file_types import PART_HEAD
+from nccldoctor.model import Gap
 from nccldoctor.model.errors import NccldoctorError
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.parts.masked_values import masked_values
 from nccldoctor.version import __version__
 
-FORMAT = 1
+FORMAT = 2
 """Raised by each change after which older parts mean something else."""
 
 MOST_RAW = 512 << 20
@@ -30,6 +35,9 @@ MOST_RAW = 512 << 20
 
 FREE_RAW, MOST_RATIO = 1 << 30, 400
 """Unpacked bytes of all members of a part: so many in any case, above that so many times its packed size."""
+
+MOST_RANKS = 1_000_000
+"""Ranks in one set, and the largest number of one, is ten times that."""
 
 _D = TypeVar("_D", bound=Struct)
 Count = Annotated[int, Meta(ge=0, lt=1 << 50)]
@@ -56,27 +64,13 @@ class Member(Struct, frozen=True, forbid_unknown_fields=True):
     count: Count
 
 
-class GapRecord(Struct, frozen=True, forbid_unknown_fields=True):
-    """A gap; ``ranks`` as ``0-3,7``. ``has_source``: it is of the input that it stands with."""
-
-    what: str
-    why: str
-    ranks: str = ""
-    lost: bool = False
-    apart: bool = False
-    odd: bool = False
-    looks_like: str = ""
-    holes: bool = False
-    has_source: bool = False
-
-
 class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
     """What a part holds: ``inputs`` files with ``rows`` recorded calls, ``gaps`` of no file that was read."""
 
     name: Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^/]+\Z")]
     inputs: Annotated[int, Meta(ge=0, le=1_000_000)]
     rows: Annotated[int, Meta(ge=0, le=200_000_000)]
-    gaps: tuple[GapRecord, ...]
+    gaps: tuple[Gap, ...]
     members: tuple[Member, ...]
 
 
@@ -101,10 +95,10 @@ class PartWriter:
         self._members.append(member)
         _store(self._zip, f"0/{member.name}", packed)
 
-    def close(self, inputs: int, rows: int, gaps: Sequence[GapRecord]) -> None:
+    def close(self, inputs: int, rows: int, gaps: Sequence[Gap]) -> None:
         """Write the manifest and the directory of the zip."""
         manifest = Manifest(name=self._name, inputs=inputs, rows=rows, gaps=tuple(gaps), members=tuple(self._members))
-        _store(self._zip, "0/manifest", self._packer.compress(msgspec.json.encode(manifest)))
+        _store(self._zip, "0/manifest", self._packer.compress(written_document(manifest)))
         self._zip.close()
 
 
@@ -172,12 +166,53 @@ def write_joined(file: BinaryIO, parts: Iterable[AbstractContextManager[StoredPa
     archive.close()
 
 
+def written_document(document: Struct) -> bytes:
+    """A document of a part, without secrets."""
+    return json.dumps(document, default=as_json, separators=(",", ":")).encode()
+
+
 def read_document(kind: type[_D], raw: bytes) -> _D:
     """A document of a part. Raises :class:`PartError` where a field is missing, unknown or of another type."""
     try:
-        return msgspec.json.decode(raw, type=kind)
+        return msgspec.json.decode(raw, type=kind, dec_hook=ranks_of)
     except (ValueError, RecursionError) as error:
         raise PartError(f"damaged: {error}"[:200]) from None
+
+
+def ranks_of(form: type, value: Any) -> Any:
+    """A value of a type that JSON does not have: a set of ranks."""
+    if form is not Ranks:
+        raise TypeError(f"an unknown type {form.__name__}")
+    return _ranks_in(value)
+
+
+def as_json(value: Any) -> Any:
+    """A value of an event as JSON has it."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, Ranks):
+        return str(value)
+    if isinstance(value, Struct):
+        return masked_values(asdict(value))
+    if isinstance(value, frozenset | set):
+        return sorted(value)
+    raise TypeError(f"a part cannot hold a {type(value).__name__}")
+
+
+def _ranks_in(text: Any) -> Ranks:
+    """The ranks in ``0-3,7``. Raises :class:`PartError` where they are too many."""
+    if type(text) is not str:
+        raise PartError("damaged: no set of ranks")
+    out: list[int] = []
+    for part in filter(None, text.split(",")):
+        low, dash, high = part.partition("-")
+        if not low.isdecimal() or (dash and not high.isdecimal()) or len(low) > 8 or len(high) > 8:
+            raise PartError("damaged: no set of ranks")
+        first, last = int(low), int(high or low)
+        if last >= 10 * MOST_RANKS or last - first + len(out) > MOST_RANKS:
+            raise PartError("damaged: a set of too many ranks")
+        out.extend(range(first, last + 1))
+    return Ranks(out)
 
 
 def _started(file: BinaryIO) -> zipfile.ZipFile:

@@ -98,7 +98,7 @@ def _in_folders(parts: Sequence[OpenedPart]) -> list[OpenedPart]:
 
     Parts ``node0.nd`` and ``node1.nd`` are read like folders ``node0/`` and ``node1/``.
     """
-    paths = Counter(record.path for part in parts for record in part.records)
+    paths = Counter(record.named.path for part in parts for record in part.records)
     if len(parts) < 2 or (max(paths.values(), default=0) < 2 and not all(is_host(part.name) for part in parts)):
         return list(parts)
     out: dict[str, OpenedPart] = {}

@@ -13,9 +13,9 @@ from nccldoctor.discover.discover import NamedFile
 from nccldoctor.discover.paths import Found, printable
 from nccldoctor.events import Event
 from nccldoctor.model import Gap, Source
-from nccldoctor.parts.container import GapRecord, PartError, StoredPart, stored_parts
+from nccldoctor.parts.container import PartError, StoredPart, stored_parts
 from nccldoctor.parts.dump_slices import DumpSliceReader, StoredDump
-from nccldoctor.parts.input_records import InputRecord, gap_of, unpack_events, unpack_inputs
+from nccldoctor.parts.input_records import InputRecord, unpack_events, unpack_inputs
 from nccldoctor.parts.kept_lines import unpack_lines
 from nccldoctor.parts.masked_values import Lines
 
@@ -32,7 +32,7 @@ class OpenedPart(Struct, frozen=True):
     name: str
     rows: int
     records: tuple[InputRecord, ...]
-    told: tuple[GapRecord, ...]
+    told: tuple[Gap, ...]
     folder: str = ""
 
     @contextmanager
@@ -46,20 +46,18 @@ class OpenedPart(Struct, frozen=True):
 
     def file_named(self, number: int) -> NamedFile:
         """An input as it is called beside those of other parts."""
-        one = self.records[number].named_file
+        one = self.records[number].named
         if not self.folder:
             return one
         return replace(one, path=f"{self.folder}/{one.path}", hint_name=f"{self.folder}/{one.hint_name}")
 
     def gaps_of_no_input(self) -> list[Gap]:
         """What the part does not hold, apart from the gaps of its inputs."""
-        gaps = [gap_of(record, None, "", "") for record in self.told]
+        inside = f"{self.folder}/" if self.folder else ""
         # the packages of parsers that failed to load lie in no folder
         return [
-            replace(gap, what=f"{self.folder}/{gap.what}")
-            if self.folder and not gap.what.startswith("parsers of ")
-            else gap
-            for gap in gaps
+            replace(gap, source=None, what=gap.what if gap.what.startswith("parsers of ") else inside + gap.what)
+            for gap in self.told
         ]
 
     def events_by_input(self, stored: StoredPart, sources: Sequence[Source]) -> dict[int, list[Event]]:

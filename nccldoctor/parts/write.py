@@ -15,7 +15,7 @@ from nccldoctor.parsers import registry
 from nccldoctor.parsers.base import Parsed
 from nccldoctor.parts.container import PartWriter
 from nccldoctor.parts.dump_slices import DumpSliceWriter
-from nccldoctor.parts.input_records import gap_record, input_record, pack_events, pack_inputs
+from nccldoctor.parts.input_records import input_record, pack_events, pack_inputs
 from nccldoctor.parts.kept_lines import kept_lines, pack_lines
 from nccldoctor.parts.masked_values import Lines, masked_texts
 
@@ -67,7 +67,7 @@ def write_part(
             read |= calls.write_calls(writer, dict(zip(numbers, found, strict=True)))
     _write_inputs(writer, inputs, [read[number] for number in range(len(inputs))], calls.inputs)
     gaps = (*discovered.gaps, *(registry.load_parsers() if texts else ()))
-    writer.close(len(inputs), calls.rows, [gap_record(gap) for gap in gaps])
+    writer.close(len(inputs), calls.rows, gaps)
     return calls.rows
 
 

@@ -80,8 +80,8 @@ def _matches(
 ) -> Iterator[tuple[str, str, str | None]]:
     """Everything seen that an entry advises against: its name, its text, its place."""
     remedy = entry.remedy
-    context = next((each for each in contexts if all(_is_met(each, c) for c in remedy.clauses("all"))), None)
-    if context is None or any(_is_met(context, c) for c in remedy.clauses("none")):
+    context = next((each for each in contexts if all(is_met(each, c) for c in remedy.clauses("all"))), None)
+    if context is None or any(is_met(context, c) for c in remedy.clauses("none")):
         return
     for clause in (*remedy.clauses("all"), *remedy.clauses("any")):
         if clause.name == "setting":
@@ -94,5 +94,6 @@ def _matches(
                 yield "", remedy.avoid[0].what, answer.where
 
 
-def _is_met(context: Context, clause: Clause) -> bool:
+def is_met(context: Context, clause: Clause) -> bool:
+    """True where a condition is met."""
     return ask(context, clause.name, clause.arguments).holds is True

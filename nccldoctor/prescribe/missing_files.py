@@ -43,7 +43,7 @@ def files_to_collect(finding: Finding, survey: Survey, state: JobState) -> tuple
     steps = []
     if not world or world - survey.facts.liveness.log_read:
         steps.append(_logs(survey, world - survey.facts.liveness.log_read))
-    if (not world or world - dumped) and can_have_dumps(finding, survey, state):
+    if (not world or world - dumped) and _is_of_torch(survey) and can_have_dumps(finding, survey, state):
         steps.append(_dumps(survey, world - dumped))
     if state is not JobState.ENDED and (not world or world - Ranks(survey.stacks)):
         live = live_command(survey)
@@ -137,6 +137,8 @@ def _logs(survey: Survey, missing: Ranks) -> Step:
     elif launcher == "ray":
         copied = f'for h in {_host_words(survey)}; do scp -r "$h:/tmp/ray/session_latest/logs" logs/$h; done'
         command = f"mkdir -p logs; {copied}"
+    elif not _is_of_torch(survey):
+        command = None
     else:
         copied = f'for h in {_host_words(survey)}; do scp -r "$h:$TORCHRUN_LOG_DIR" logs/$h; done'
         if _is_here(survey):
@@ -180,7 +182,14 @@ def live_command(survey: Survey) -> str:
     if launcher == "slurm" and job:
         return look_at_slurm(job)
     hosts = {survey.case.pods.place(host) for host in survey.case.rank_host.values()}
-    return LOOK_HERE if launcher == "ssh" and len(hosts) < 2 else ""
+    return LOOK_HERE if launcher == "ssh" and len(hosts) < 2 and _is_of_torch(survey) else ""
+
+
+def _is_of_torch(survey: Survey) -> bool:
+    """True unless the text is another framework's, or no process of a job wrote it."""
+    own = (event for event in survey.case.events if event.written_by in ("rank", "launcher"))
+    is_told = any(not (isinstance(event, Note) and event.what == "pod-pending") for event in own)
+    return is_told and not backends_of(survey.case) & {"jax", "horovod"}
 
 
 LOOK_HERE = "nccldoctor live --pid all --twice 10"

@@ -1,14 +1,18 @@
-"""Chooses the three steps that an engineer takes first: what to open, check or drain, and whether to restart.
+"""Builds the three steps that an engineer takes first; ``steps.toml`` says which, and in which order.
 
 A step never asks for what the input already shows, and never for a look at a process whose end is recorded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from itertools import chain, islice
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, convert
 
 from nccldoctor.model import Action, CauseClass, Confidence, Family, Finding, SourceKind
 from nccldoctor.model.hosts import host_key
@@ -68,12 +72,46 @@ class _Scene(Struct, frozen=True):
     finding: Finding
     survey: Survey
     end: JobEnd
+    action: Action
     best: Best
     values: Mapping[str, str]
 
     @property
+    def is_to_drain(self) -> bool:
+        return bool(self.action.cordon or self.action.pods)
+
+    @property
     def is_running(self) -> bool:
         return self.end.state is JobState.RUNNING
+
+
+class _Row(Struct, frozen=True, rename={"class_": "class"}, forbid_unknown_fields=True):
+    """One row of ``steps.toml``: it fits where all that it names does."""
+
+    steps: tuple[str | tuple[str, ...], ...]
+    class_: tuple[CauseClass, ...] = ()
+    family: Family | None = None
+    state: JobState | None = None
+    restart: str | None = None
+    sign: tuple[str, ...] = ()
+    has: tuple[str, ...] = ()
+
+    def is_for(self, scene: _Scene) -> bool:
+        """True where the row fits."""
+        wanted = (self.family, self.state, self.restart)
+        told = (scene.finding.family, scene.end.state, scene.action.restart)
+        if any(one not in (None, other) for one, other in zip(wanted, told, strict=True)):
+            return False
+        if (self.class_ and scene.finding.cause not in self.class_) or not all(_SIGNS[s](scene) for s in self.sign):
+            return False
+        return not self.has or any(any(True for _ in _PARTS[part](scene)) for part in self.has)
+
+
+@cache
+def step_rows() -> tuple[_Row, ...]:
+    """The rows of ``steps.toml`` in their order."""
+    table = tomllib.loads(Path(__file__).with_name("steps.toml").read_text(encoding="utf-8"))
+    return convert(table["row"], tuple[_Row, ...])
 
 
 def next_steps(finding: Finding, survey: Survey, end: JobEnd, action: Action, best: Best) -> tuple[Step, ...]:
@@ -81,8 +119,8 @@ def next_steps(finding: Finding, survey: Survey, end: JobEnd, action: Action, be
 
     Where ranks still owe a look to capture, it comes first: their stacks may change the verdict.
     """
-    scene = _Scene(finding, survey, end, best, placeholder_values(finding, survey))
-    chosen = _steps_at_hand(scene, action)
+    scene = _Scene(finding, survey, end, action, best, placeholder_values(finding, survey))
+    chosen = then_analyze(_chosen(scene))
     wait = wait_for_look(survey, end.state)
     if wait is None:
         return chosen
@@ -90,71 +128,56 @@ def next_steps(finding: Finding, survey: Survey, end: JobEnd, action: Action, be
     return (wait, *others[:-1][: MOST - 2], *others[-1:])
 
 
-def _steps_at_hand(scene: _Scene, action: Action) -> tuple[Step, ...]:
-    """The steps that the files at hand call for."""
-    finding, survey = scene.finding, scene.survey
-    if finding.family is Family.NONE:
-        is_unsure = finding.confidence is Confidence.LOW
-        return then_analyze(files_to_collect(finding, survey, JobState.ENDED)) if is_unsure else ()
-    restart = _restart(scene, action)
-    is_named = finding.ranks or action.cordon or culprit_frame(finding, survey)
-    is_open = finding.family is Family.UNDETERMINED or not is_named
-    if is_open and (steps := _steps_without_culprit(scene, restart)):
-        return then_analyze(steps)
-    if act := next(_acts_now(scene), None):
-        return (act, restart)
-    return then_analyze(_steps_for_culprit(scene, action, restart))
+def _chosen(scene: _Scene) -> tuple[Step, ...]:
+    """The steps of the first row that fits, in its order; one of each group of alternatives."""
+    row = next(row for row in step_rows() if row.is_for(scene))
+    found: list[Step] = []
+    for part in row.steps:
+        if part == "restart":
+            found = [*found[: MOST - 1], _restart(scene)]
+            continue
+        names, most = ((part,), None) if isinstance(part, str) else (part, 1)
+        steps = islice(chain.from_iterable(_PARTS[name](scene) for name in names), most)
+        found += [step for step in steps if step not in found]
+    return tuple(found[:MOST])
 
 
-def _steps_without_culprit(scene: _Scene, restart: Step) -> tuple[Step, ...]:
-    """A named error is checked and fixed first; files are gathered where it leaves room. Empty where neither is there to do."""
-    missing = files_to_collect(scene.finding, scene.survey, scene.end.state)
-    if scene.best.is_certain and (known := [*list(_checks(scene))[:1], *list(_fixes(scene))[:1]]):
-        return (*[*known, *missing][: MOST - 1], restart)
-    return (*missing[: MOST - 1], restart) if scene.finding.family is Family.UNDETERMINED or missing else ()
+def _is_nobody_named(scene: _Scene) -> bool:
+    """True where the verdict is open, or no rank, host or line of the user's code is at hand."""
+    finding = scene.finding
+    is_named = finding.ranks or scene.action.cordon or culprit_frame(finding, scene.survey)
+    return finding.family is Family.UNDETERMINED or not is_named
 
 
-def _steps_for_culprit(scene: _Scene, action: Action, restart: Step) -> tuple[Step, ...]:
-    checks, fixes = list(_checks(scene)), list(_fixes(scene))
-    drain, opened = _drain(scene, action), _open(scene)
-    if drain is not None and checks and scene.finding.cause in _UNPROVEN:
-        return (checks[0], drain, restart)
-    known = [step for step in (drain, opened) if step is not None]
-    if action.restart == "unknown" and not known:
-        known = [*logs_of_culprits(scene.finding, scene.survey), *exits_of_culprits(scene.finding, scene.survey)]
-    if scene.best.is_certain and scene.finding.cause in (CauseClass.DIED, CauseClass.RAISED) and drain is None:
-        known = [*fixes, *known]
-    if scene.is_running and at_prompt(scene.survey.facts, scene.finding.ranks).holds:
-        return (*[*fixes, *known][: MOST - 1], restart)
-    if scene.is_running:
-        looks = list(_looks_now(scene))
-        found = [*known, *looks] if _is_of_worker(scene) else [*looks, *known]
-        return (*[*found, *checks, *fixes][: MOST - 1], restart)
-    if scene.end.state is JobState.UNKNOWN and (look := list(_if_again(scene))):
-        found = [*look, *known] if scene.finding.family is Family.SETUP else [*known[:1], *look]
-        return (*[*found, *checks, *fixes][: MOST - 1], restart)
-    is_fix_due = action.restart == "after-fix"
-    if is_fix_due and scene.best.is_certain and len(both := tuple(dict.fromkeys([*known, *fixes]))) > 1:
-        return (*both[: MOST - 1], restart)
-    first = (known or checks or (fixes if scene.best.is_certain or is_fix_due else []))[:1]
-    rest = [*checks, *_if_again(scene), *(fixes if is_fix_due or not first else [])]
-    return (*first, restart, *[step for step in rest if step not in first][: MOST - len(first) - 1])
+def _files_not_given(scene: _Scene) -> tuple[Step, ...]:
+    """What the input lacks. Of a job that is well nobody can take a stack any more."""
+    state = JobState.ENDED if scene.finding.family is Family.NONE else scene.end.state
+    return files_to_collect(scene.finding, scene.survey, state)
 
 
-_UNPROVEN = (CauseClass.DEVICE_STALLED, CauseClass.FROZEN, CauseClass.DIED)
-"""Classes where a host is drained on suspicion: a check that takes seconds comes before."""
+def _lacking(scene: _Scene) -> tuple[Step, ...]:
+    """The logs and exits of named ranks that nobody read, where they decide about the restart."""
+    if scene.action.restart != "unknown" or scene.is_to_drain or _open(scene):
+        return ()
+    return (*logs_of_culprits(scene.finding, scene.survey), *exits_of_culprits(scene.finding, scene.survey))
 
 
-def _drain(scene: _Scene, action: Action) -> Step | None:
-    if not action.cordon and not action.pods:
-        return None
-    nodes = [as_text(host) for host in action.cordon] + [f"the node of pod {as_text(pod)}" for pod in action.pods]
+def _cure(scene: _Scene) -> Iterator[Step]:
+    """The fix of a named error that ended the rank; not where its host has to go."""
+    was_ended = scene.finding.cause in (CauseClass.DIED, CauseClass.RAISED)
+    if was_ended and scene.best.is_certain and not scene.is_to_drain:
+        yield from _fixes(scene)
+
+
+def _drain(scene: _Scene) -> Iterator[Step]:
+    hosts, pods = scene.action.cordon, scene.action.pods
+    nodes = [as_text(host) for host in hosts] + [f"the node of pod {as_text(pod)}" for pod in pods]
     more = f" and {len(nodes) - _HOSTS} more" if len(nodes) > _HOSTS else ""
     named = ", ".join(nodes[:_HOSTS]) + more if more else and_list(nodes)
-    detail = f"Keep {'it' if len(nodes) == 1 else 'them'} out of service until checked."
-    return Step(
-        StepKind.DRAIN, f"Drain {named}.", detail, take_out(action.cordon, action.pods, scene.finding, scene.survey)
-    )
+    if nodes:
+        detail = f"Keep {'it' if len(nodes) == 1 else 'them'} out of service until checked."
+        command = take_out(hosts, pods, scene.finding, scene.survey)
+        yield Step(StepKind.DRAIN, f"Drain {named}.", detail, command)
 
 
 def _open(scene: _Scene) -> Step | None:
@@ -298,7 +321,7 @@ def _if_again(scene: _Scene) -> Iterator[Step]:
         if not is_read:
             command, where = _on_host(scene, "py-spy dump --pid {{ pid }}", known)
             text = f"{when}: dump the stack of {who} before it's killed."
-            unseen = f"No file shows what {who} {'was' if len(ranks) == 1 else 'were'} doing."
+            unseen = f"No stack of {who} was read."
             by_itself = "A job started with `-m nccldoctor.capture` dumps the stacks by itself."
             yield Step(StepKind.IF_AGAIN, text, f"{unseen} {by_itself}", command, where)
         elif _is_motion_open(scene):
@@ -316,12 +339,6 @@ def _is_motion_open(scene: _Scene) -> bool:
 def _is_one_look(command: str) -> bool:
     """True of a command that reads one Python stack of the rank, and neither frames of C nor child processes."""
     return command.count("py-spy dump") == 1 and "--native" not in command and "pgrep -P" not in command
-
-
-def _acts_now(scene: _Scene) -> Iterator[Step]:
-    """The command that frees a running job, where the best remedy begins with one."""
-    if scene.is_running and scene.best.fix and scene.best.fix[0].command and scene.best.fix[0].while_ == "running":
-        yield from _fixes(scene)
 
 
 def _fixes(scene: _Scene) -> Iterator[Step]:
@@ -344,7 +361,8 @@ RESTARTS = {
 """The sentence for each value of ``Action.restart``."""
 
 
-def _restart(scene: _Scene, action: Action) -> Step:
+def _restart(scene: _Scene) -> Step:
+    action = scene.action
     text, detail = RESTARTS[action.restart], action.why
     if scene.is_running:
         fires = scene.end.deadline
@@ -406,3 +424,26 @@ def _lead_and_rest(text: str) -> tuple[str, str]:
     """The first sentence, and what follows it."""
     lead, stop, rest = text.strip().partition(". ")
     return sentence(lead), sentence(rest) if stop else ""
+
+
+_PARTS: dict[str, Callable[[_Scene], Iterable[Step]]] = {
+    "check": lambda scene: islice(_checks(scene), 1),
+    "checks": _checks,
+    "fix": _fixes,
+    "cure": _cure,
+    "drain": _drain,
+    "open": lambda scene: filter(None, (_open(scene),)),
+    "lacking": _lacking,
+    "files": _files_not_given,
+    "look": _looks_now,
+    "if-again": _if_again,
+}
+_SIGNS: dict[str, Callable[[_Scene], bool]] = {
+    "unsure": lambda scene: scene.finding.confidence is Confidence.LOW,
+    "nobody-named": _is_nobody_named,
+    "certain": lambda scene: scene.best.is_certain,
+    "frees": lambda scene: any(fix.command and fix.while_ == "running" for fix in scene.best.fix[:1]),
+    "drains": lambda scene: scene.is_to_drain,
+    "waits-for-person": lambda scene: at_prompt(scene.survey.facts, scene.finding.ranks).holds is True,
+    "in-worker": _is_of_worker,
+}

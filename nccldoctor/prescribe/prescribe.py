@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.health.proof import observe_health
 from nccldoctor.attempts import Attempts, Broken
+from nccldoctor.events import AbsenceReport
 from nccldoctor.model import Action, Avoid, CauseClass, Condition, Confidence, Finding, RemedyAdvice
 from nccldoctor.model.steps import UNKNOWN_END, JobEnd
 from nccldoctor.prescribe.capture import capture
@@ -20,7 +21,7 @@ from nccldoctor.prescribe.catalogue.load import BUILT_IN_NAME, one_line
 from nccldoctor.prescribe.catalogue.words import fill_in_words, step_line
 from nccldoctor.prescribe.conditions import PREDICATES, Answer, Context, Met, NotCheckable, Survey, Unmet, ask
 from nccldoctor.prescribe.conditions.base import SPECIFIC
-from nccldoctor.prescribe.discouraged import advice_against, judge_settings
+from nccldoctor.prescribe.discouraged import advice_against, is_met, judge_settings
 from nccldoctor.prescribe.job_end import job_end
 from nccldoctor.prescribe.next_steps import Best, next_steps
 from nccldoctor.prescribe.remote_commands import on_spot
@@ -61,9 +62,8 @@ NO_ADVICE = Prescription((), (), Action("unknown", "The advice could not be work
 class Fit(Struct, frozen=True):
     """One remedy held against one finding.
 
-    ``score`` is share met x strength x prior; ``specific`` is true where a condition is met that few causes share;
-    ``refuted`` is the share of its signs that were looked for and are not there. ``is_hint`` where the names of a user's own functions
-    are all that is specific.
+    ``score`` is share met x strength x prior; ``specific`` is true where a condition is met that few causes share; ``is_hint`` where
+    the names of a user's own functions are all that is specific.
     """
 
     entry: Entry
@@ -72,7 +72,6 @@ class Fit(Struct, frozen=True):
     fit: str
     score: float
     specific: bool
-    refuted: float = 0.0
     is_hint: bool = False
 
     @property
@@ -105,7 +104,7 @@ def _is_quiet(findings: tuple[Finding, ...], survey: Survey) -> bool:
     Such a job may well be healthy.
     """
     facts = survey.facts
-    is_told = facts.liveness.first_alarm or facts.failures or survey.stacks
+    is_told = facts.liveness.first_alarm or facts.failures or survey.stacks or survey.events_of(AbsenceReport)
     is_open = any(f.cause is CauseClass.UNDETERMINED and f.stalled is None for f in findings[:1])
     return is_open and not is_told and not observe_health(facts).troubles
 
@@ -116,7 +115,7 @@ def _action(findings: tuple[Finding, ...], survey: Survey, end: JobEnd, shown: l
     if not findings:
         return action
     verdict = findings[0]
-    fit = next((fit for fit in shown if fit.fit != "weak" and fit.finding.id == verdict.id), None)
+    fit = next((fit for fit in shown if fit.finding.id == verdict.id), None)
     best = _best_steps(fit, Context(verdict, survey, findings)) if fit is not None else Best()
     return replace(action, steps=next_steps(verdict, survey, end, action, best))
 
@@ -138,33 +137,29 @@ def weigh(entry: Entry, context: Context) -> Fit | None:
     """The fit of a remedy to a finding, None where it is ruled out.
 
     Another class of finding rules it out, and so does any met condition of ``none``. The class itself proves nothing and counts as
-    no condition; where it is open, a specific sign is heard whatever the class.
+    no condition. A remedy whose signs tell enough in an open verdict names that class, too.
     """
     remedy = entry.remedy
-    is_open = context.finding.cause is CauseClass.UNDETERMINED
     signs: list[_Sign] = []
     checks: list[Condition] = []
     release_open = False
     for clause in remedy.clauses("all"):
         answer = ask(context, clause.name, clause.arguments)
-        is_class = clause.name == "finding"
-        if isinstance(answer, Unmet) and clause.name in _DECISIVE and not (is_class and is_open and not remedy.general):
+        if isinstance(answer, Unmet) and clause.name in _DECISIVE:
             return None
         release_open = release_open or (clause.name == "version" and isinstance(answer, NotCheckable))
-        checks += [] if is_class else [_as_condition(answer)]
+        checks += [] if clause.name == "finding" else [_as_condition(answer)]
         signs += _signs([(clause, answer)])
-    refuted = 0.0
     if any_of := remedy.clauses("any"):
         told = [(clause, ask(context, clause.name, clause.arguments)) for clause in any_of]
         answers = [(answer, PREDICATES[clause.name].weight) for clause, answer in told]
         checks.append(_any_condition(answers))
         signs += _signs(told)
-        refuted = sum(isinstance(answer, Unmet) for answer, _ in answers) / len(answers)
-    if any(_is_met(context, clause) for clause in remedy.clauses("none")):
+    if any(is_met(context, clause) for clause in remedy.clauses("none")):
         return None
     if release_open and not any(sign.is_specific for sign in signs):
         return None  # any release has its defects: without the release, and without a sign of this one, it is none
-    return _fit(entry, context.finding, tuple(checks), signs, refuted if any_of and not checks[-1].met else 0.0)
+    return _fit(entry, context.finding, tuple(checks), signs)
 
 
 class _Sign(Struct, frozen=True):
@@ -188,7 +183,7 @@ def _signs(answers: Iterable[tuple[Clause, Answer]]) -> list[_Sign]:
     ]
 
 
-def _fit(entry: Entry, finding: Finding, checks: tuple[Condition, ...], signs: list[_Sign], refuted: float) -> Fit:
+def _fit(entry: Entry, finding: Finding, checks: tuple[Condition, ...], signs: list[_Sign]) -> Fit:
     remedy = entry.remedy
     specific = any(sign.is_specific for sign in signs)
     is_hint = specific and all(sign.is_hint for sign in signs if sign.is_specific)
@@ -202,8 +197,8 @@ def _fit(entry: Entry, finding: Finding, checks: tuple[Condition, ...], signs: l
     told = [sign.weight for sign in signs] or [PREDICATES["finding"].weight]
     score = (met + 1) / (len(checks) + 1) * (1 - math.prod(1 - weight for weight in told)) * remedy.prior
     if not specific:
-        score *= _FREQUENCY[remedy.frequency] * (1 - refuted)
-    return Fit(entry, finding, checks, fit, score, specific, refuted, is_hint)
+        score *= _FREQUENCY[remedy.frequency]
+    return Fit(entry, finding, checks, fit, score, specific, is_hint)
 
 
 def _fits(contexts: Iterable[Context], catalogue: Catalogue, attempts: Attempts) -> list[Fit]:
@@ -221,42 +216,34 @@ def _fits(contexts: Iterable[Context], catalogue: Catalogue, attempts: Attempts)
     return sorted(best.values(), key=_sort_key)
 
 
-def _sort_key(fit: Fit) -> tuple[int, bool, float, str]:
-    """Guesses that are checked in full come before those that are not."""
-    incomplete = not fit.specific and fit.met < len(fit.checks)
-    return ("strong", "possible", "weak").index(fit.fit), incomplete, -round(fit.score, 9), fit.entry.remedy.id
+def _sort_key(fit: Fit) -> tuple[int, bool, bool, float, str]:
+    """Remedies that are checked in full come first, those of a cause before those of a consequence."""
+    strength = ("strong", "possible", "weak").index(fit.fit)
+    remedy = fit.entry.remedy
+    return strength, fit.met < len(fit.checks), remedy.consequence, -round(fit.score, 9), remedy.id
 
 
 def _worth_showing(fits: list[Fit]) -> list[Fit]:
-    """The fits to show: proven causes, causes with a specific sign, guesses met in full, fallbacks, other guesses.
+    """The fits to show: proven causes, causes with a specific sign, guesses met in full, fallbacks.
 
-    A guess that rests on the class of the finding alone is noise beside anything else. Where nothing fits, the nearest
-    misses help.
+    Readers act on the first, so that is one that was checked in full, or a fallback: nothing is shown where there is neither.
     """
     fitting = [fit for fit in fits if fit.fit != "weak"]
     particular = [fit for fit in fitting if not fit.entry.remedy.general]
     fallbacks = [fit for fit in fitting if fit.entry.remedy.general]
     strong = [fit for fit in particular if fit.fit == "strong"]
     is_proven = any(fit.fit == "strong" for fit in fitting)
-    guesses = [] if is_proven else [fit for fit in particular if _is_worth_a_guess(fit)][:GUESSES]
+    possible = [fit for fit in particular if fit.fit == "possible"]
+    guesses = [fit for fit in possible if not fit.specific and fit.met == len(fit.checks)]
     explained = {fit.finding.id for fit in strong}
     worth = [
         *strong,
-        *(fit for fit in particular if fit.fit == "possible" and fit.specific),
-        *(fit for fit in guesses if fit.met == len(fit.checks)),
+        *(fit for fit in possible if fit.specific),
+        *([] if is_proven else guesses[:GUESSES]),
         *(fit for fit in fallbacks if fit.finding.id not in explained),
-        *(fit for fit in guesses if fit.met < len(fit.checks)),
     ]
-    return (worth or [fit for fit in fits if fit.met and fit.specific][:GUESSES])[:SHOWN]
-
-
-def _is_worth_a_guess(fit: Fit) -> bool:
-    """True where a condition is met, and less than half of the remedy's signs were looked for in vain.
-
-    The cause that a class stands for needs no further sign.
-    """
-    is_met = fit.met >= 1 or fit.entry.remedy.is_cause
-    return fit.fit == "possible" and not fit.specific and is_met and fit.refuted < 0.5
+    first = next((fit for fit in worth if fit.met == len(fit.checks) or fit.entry.remedy.general), None)
+    return [first, *(fit for fit in worth if fit is not first)][:SHOWN] if first is not None else []
 
 
 def _as_condition(answer: Answer) -> Condition:
@@ -276,7 +263,7 @@ def _any_condition(answers: list[tuple[Answer, float]]) -> Condition:
 
 def _steps_for(steps: Iterable[Step], context: Context) -> tuple[Step, ...]:
     """The steps that are for this finding."""
-    return tuple(step for step in steps if step.when is None or _is_met(context, step.when))
+    return tuple(step for step in steps if step.when is None or is_met(context, step.when))
 
 
 def _step_lines(steps: Iterable[Step], context: Context, known: Mapping[str, str]) -> tuple[str, ...]:
@@ -294,10 +281,6 @@ def _step_lines(steps: Iterable[Step], context: Context, known: Mapping[str, str
 
 def _is_inside_pod(step: Step) -> bool:
     return "{{ pid }}" in (step.command or "") or "container" in (step.where or "")
-
-
-def _is_met(context: Context, clause: Clause) -> bool:
-    return ask(context, clause.name, clause.arguments).holds is True
 
 
 def _advice(fit: Fit, findings: tuple[Finding, ...], survey: Survey) -> RemedyAdvice:

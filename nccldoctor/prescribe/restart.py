@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, convert
 
 from nccldoctor.events import (
     ExceptionRaised,
@@ -43,27 +43,13 @@ REPEATED = 2
 """Link faults of one host from which the host, and not a passing flap, is taken for the cause."""
 TRANSIENT = ("preempted", "node-failure", "requeue", "time-limit")
 SCARCE = ("disk-full", "shm-exhausted", "fd-exhausted", "process-limit")
-PASSING = (
-    "ConnectionResetError",
-    "ConnectTimeout",
-    "ConnectTimeoutError",
-    "EndpointConnectionError",
-    "GatewayTimeout",
-    "IncompleteRead",
-    "ReadTimeout",
-    "ReadTimeoutError",
-    "RemoteDisconnected",
-    "ServiceUnavailable",
-    "SlowDown",
-)
-"""Exceptions that clients of remote services raise when the service is busy or gone for a moment."""
 STANDING = (CauseClass.NOT_ARRIVED, CauseClass.FROZEN, CauseClass.UNFINISHED, CauseClass.INIT)
 """Classes of hangs whose cause only a look at the processes tells."""
 _CORDON_SHOWN = 16
 _UNSURE = (Confidence.LOW, Confidence.CANNOT_TELL)
 
 
-class _Row(Struct, frozen=True):
+class _Row(Struct, frozen=True, rename={"class_": "class"}):
     """One row: it fits where its class, its family and its sign do, those that it has."""
 
     restart: str
@@ -80,11 +66,13 @@ class _Row(Struct, frozen=True):
         return not self.sign or _SIGNS[self.sign](finding, survey)
 
 
+_TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+
+
 @cache
 def restart_rows() -> tuple[_Row, ...]:
     """The rows of ``restart.toml`` in their order."""
-    rows = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))["row"]
-    return tuple(_Row(class_=tuple(row.pop("class", ())), **row) for row in rows)
+    return convert(_TABLE["row"], tuple[_Row, ...])
 
 
 def decide(findings: tuple[Finding, ...], survey: Survey) -> Action:
@@ -172,7 +160,7 @@ def _has_passing_error(finding: Finding, survey: Survey) -> bool:
     if finding.cause is not CauseClass.RAISED:
         return False
     own = (e for e in survey.events_of(ExceptionRaised) if e.rank in set(finding.ranks) and e.origin == "own")
-    return any(event.type.rpartition(".")[2] in PASSING for event in own)
+    return any(event.type.rpartition(".")[2] in _TABLE["passing"] for event in own)
 
 
 def _ends_of(finding: Finding, survey: Survey) -> list[ProcessExit]:
@@ -238,6 +226,7 @@ _SIGNS: dict[str, Callable[[Finding, Survey], bool]] = {
     "hung-board": _has_hung_board,
     "failing-link": lambda finding, survey: finding.cause is CauseClass.NETWORK and bool(_link_hosts(finding, survey)),
     "device-fault": _has_device_fault,
+    "never-connected": lambda _, survey: any(error.what == "setup" for error in survey.events_of(IbError)),
     "evicted-for-usage": lambda finding, survey: _was_evicted(finding, survey, was_evicted_for_usage),
     "taken-away": _was_taken_away,
     "evicted": _was_evicted,
@@ -252,6 +241,7 @@ _SIGNS: dict[str, Callable[[Finding, Survey], bool]] = {
     "unheard": _is_unheard,
     "stack-read": lambda finding, survey: survey.has_stacks_of(finding.ranks),
     "end-unknown": lambda finding, survey: has_unknown_end(finding, survey) and work_of(finding, survey) is None,
+    "bus-error": lambda finding, survey: any(end.signal == "SIGBUS" for end in _ends_of(finding, survey)),
     "crashed": lambda finding, survey: any(end.signal is not None for end in _ends_of(finding, survey)),
     "chose-to-exit": lambda finding, survey: any(
         end.signal is None and end.exitcode is not None for end in _ends_of(finding, survey)

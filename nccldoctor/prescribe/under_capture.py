@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator
 
 from nccldoctor.events import CaptureNotice
-from nccldoctor.identify.flaws.owed_looks import owed_look
+from nccldoctor.identify.flaws.file_flaws import owed_look
 from nccldoctor.model import Finding
 from nccldoctor.model.steps import JobState, Step, StepKind
 from nccldoctor.prescribe.conditions.survey import Survey

@@ -118,7 +118,10 @@ def rehearsed(fault: Fault, folder: Path) -> Iterator[Rehearsal]:
 
 def _end_all(processes: Collection[subprocess.Popen[bytes]]) -> None:
     """Kill the ranks, and wait for their sidecars, which see that and end."""
-    sidecars = [descriptor for process in processes for descriptor in _children(process.pid)]
+    sidecars = []
+    for pid in sidecars_of([process.pid for process in processes]):
+        with suppress(OSError):
+            sidecars.append(os.pidfd_open(pid))
     for process in processes:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -129,12 +132,13 @@ def _end_all(processes: Collection[subprocess.Popen[bytes]]) -> None:
         os.close(descriptor)
 
 
-def _children(pid: int) -> Iterator[int]:
-    """A descriptor of each child of a process."""
-    with suppress(OSError):
-        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-            with suppress(OSError):
-                yield os.pidfd_open(int(child))
+def sidecars_of(ranks: Collection[int]) -> Iterator[int]:
+    """The pids of the sidecars of these processes."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            command = path.read_text(errors="replace")
+            if "/capture/sidecar.py\0" in command and any(f'"pid": {pid},' in command for pid in ranks):
+                yield int(path.parent.name)
 
 
 def _started(fault: Fault, rank: int, port: int, folder: Path, work: Path) -> subprocess.Popen[bytes]:

@@ -29,8 +29,6 @@ STATUSES = {
 }
 """Completion statuses that NCCL prints as numbers (rdma-core, ``ibv_wc_status``)."""
 
-_Error = IbError | SocketError | StoreError
-
 
 def broken_link(facts: Facts, finding: Finding) -> BrokenLink | None:
     """The link whose error a finding about links cites.

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from nccldoctor.align.descriptions import describe, in_group
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.first_pending import Key
 from nccldoctor.align.progress.from_dumps import GroupProgress
+from nccldoctor.align.wait_graph import Key
 from nccldoctor.events import CommInit, DumpSignal, Event, ExceptionRaised
 from nccldoctor.identify.event_times import YEARLESS
 from nccldoctor.model import Alarm, CauseClass, Confidence, Family, Finding, Job, Place, RankState, Role

@@ -14,10 +14,10 @@ from msgspec.structs import replace
 from nccldoctor.align.descriptions import op_of
 from nccldoctor.align.divergence.mismatches import rows_at
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.first_pending import Key
 from nccldoctor.align.progress.from_lines import group_of
 from nccldoctor.align.stack_activity import wait_of
 from nccldoctor.align.standing.stances import is_transfer
+from nccldoctor.align.wait_graph import Key
 from nccldoctor.align.wait_times import complaints, wait_times
 from nccldoctor.events import CallTimeout, Event, ExceptionRaised
 from nccldoctor.model import Finding, Link, Role

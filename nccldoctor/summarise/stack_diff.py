@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from nccldoctor.align.descriptions import entry_text
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.standing.looks import Look
-from nccldoctor.model import Finding, Place
+from nccldoctor.model import Finding
 from nccldoctor.model.figures import SnapshotRow, Snapshots, StackDiff, StackLine, StackSide
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.stack_frames import is_user_code, parse_frame
@@ -72,8 +72,7 @@ def _from_recorder(facts: Facts, rank: int) -> StackSide | None:
     frames = case.vocabulary.stacks[case.calls.stack[row]]
     if not frames:
         return None
-    dump = case.dumps[case.calls.dump[row]]
-    where = str(Place(dump.source, dump.path, entry=int(case.calls.entry[row])))
+    where = str(case.place_of_call(row))
     what = "newest recorded call: " + entry_text(facts, row).partition(", called by")[0]
     return StackSide(
         rank, what, where, tuple(StackLine(name, file, line, is_user_code(file)) for name, file, line in frames)

@@ -15,9 +15,9 @@ from msgspec.structs import replace
 
 from nccldoctor.align.descriptions import describe, describe_group
 from nccldoctor.align.facts import Facts, align
-from nccldoctor.align.first_pending import Key
 from nccldoctor.align.stack_activity import wait_of
-from nccldoctor.align.tracks.spans import Span
+from nccldoctor.align.tracks import Span
+from nccldoctor.align.wait_graph import Key
 from nccldoctor.align.wait_times import known_times, last_issued, time_of_exit, timed_out_or_ended
 from nccldoctor.events import Stack
 from nccldoctor.identify.case import Case
@@ -244,8 +244,6 @@ def _row_of_span(facts: Facts, rank: int, span: Span) -> TrackRow:
 
 
 def _shown_at(facts: Facts, span: Span) -> Place | None:
-    calls, dumps = facts.case.calls, facts.case.dumps
     if span.row < 0:
         return span.event.place if span.event is not None else None
-    dump = dumps[calls.dump[span.row]]
-    return Place(dump.source, dump.path, entry=int(calls.entry[span.row]))
+    return facts.case.place_of_call(span.row)

@@ -7,14 +7,15 @@ for the parsers whose literals are common in healthy logs.
 from __future__ import annotations
 
 import functools
+import sys
 from collections import deque
 from collections.abc import Sequence
 from typing import BinaryIO
 
 from msgspec.structs import replace
 
-from nccldoctor.events import Event, ExceptionRaised, Note, ProcessId
-from nccldoctor.model import Gap, Source
+from nccldoctor.events import Event, ExceptionRaised, Note, ProcessId, Writer
+from nccldoctor.model import Gap, Source, SourceRole
 from nccldoctor.parsers import registry
 from nccldoctor.parsers.base import Line, LineParser, Parsed, common
 from nccldoctor.parsers.broken_lines import rejoin
@@ -26,8 +27,9 @@ from nccldoctor.parsers.engine.holes import RecordParts
 from nccldoctor.parsers.engine.literals import Held, Literals, literals_of
 from nccldoctor.parsers.engine.retention import Retention
 from nccldoctor.parsers.engine.sampling import Sampler
-from nccldoctor.parsers.engine.unexplained import LAST_UNEXPLAINED, is_failure_like, is_no_message, unexplained
+from nccldoctor.parsers.engine.unexplained import LAST_KEPT, first_marked, is_failure_like, is_no_message, unexplained
 from nccldoctor.parsers.engine.window import REACH, Buffer, Outer
+from nccldoctor.parsers.kernel.prefix import is_kernel_log
 from nccldoctor.parsers.line_prefix.labels import Labels, behind_label, has_labels
 from nccldoctor.parsers.line_prefix.rank_labels import rank_label
 from nccldoctor.parsers.python.tracebacks import is_code_in_traceback
@@ -160,7 +162,7 @@ class _Scan:
         self.not_understood = 0
         self.told_ahead: set[int | None] = set()  # lines whose event began on an earlier one, as that of a traceback
         self.unknown: Line | None = None  # the first of them
-        self.failure_like: deque[Line] = deque(maxlen=LAST_UNEXPLAINED)
+        self.failure_like: deque[Line] = deque(maxlen=LAST_KEPT)
         self.parts = RecordParts()
         self.introduced: list[ProcessId] = []
 
@@ -215,6 +217,15 @@ class _Scan:
         if self.is_of_one_rank and end > buffer.low:
             number = self.number - buffer.data.count(b"\n", end, buffer.high)
             self._keep_note(self._dated_line(end, number), "last-line")
+
+    def _note_first_error(self) -> None:
+        """Note the first line that its program marks as an error, above all that tell of trouble. Kernels and code mark others."""
+        buffer, known = self.buffer, self.events.kept
+        is_of_job = self.source.kind.role is SourceRole.OUTPUT and not any(e.written_by is Writer.KERNEL for e in known)
+        if self.is_whole and is_of_job and not is_kernel_log(bytes(buffer.data[: min(buffer.high, REACH)])):
+            first = self.number - buffer.count_line_ends(0, self.counted)
+            trouble = min((e.place.line or 0 for e in known if e.is_trouble), default=sys.maxsize)
+            self._keep_note(first_marked(buffer, first, trouble), "marked")
 
     def _note_line_above(self, start: int, number: int) -> None:
         """Note the nearest line with a time above an exception without one: it was not raised before."""
@@ -373,12 +384,13 @@ class _Scan:
 
     def _result(self, lines: int) -> Parsed:
         sampled = self.sampler.sampled_events()
+        understood = self.events.lines_with(sampled)
+        self._note_first_error()
         scanned = [*self.events.kept, *sampled]
         told = {(event.rank, event.pid) for event in scanned}
         scanned += [one for one in self.introduced if (one.rank, one.pid) not in told]
         order = sorted(range(len(scanned)), key=lambda i: (scanned[i].place.line or 0, i))
         events = with_groups(without_repetitions(self.labels.resolved([scanned[i] for i in order])))
-        understood = self.events.lines_with(sampled)
         gaps = [*(self.gaps[name] for name in sorted(self.gaps)), *self.events.gaps(self.source)]
         if missing := self.parts.missing:
             why = f"lines are missing between others: {missing} are not whole"

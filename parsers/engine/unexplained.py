@@ -6,41 +6,41 @@ many of them.
 
 from __future__ import annotations
 
-import re
+import tomllib
 from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+
+import ahocorasick_rs
 
 from nccldoctor.events import Event, ExceptionRaised
 from nccldoctor.model import Unexplained
 from nccldoctor.parsers.base import Line
+from nccldoctor.parsers.engine.window import Buffer
+from nccldoctor.parsers.python.tracebacks import is_code_in_traceback
 from nccldoctor.patterns import lazy
 
-LAST_UNEXPLAINED = 4
+LAST_KEPT = 4
 """Lines kept of each file: what comes after them has to answer the last one anyway."""
 
 LONGEST = 300
 
-_FAILURE = lazy(
-    r"\b(?:\w*error|fatal|abort(?:ed|ing)?|crash(?:ed)?|panic|segfault|segmentation fault|core dumped|killed|fail(?:ed|ure)"
-    r"|exception|timed out|unreachable|refused|corrupt(?:ed)?|unrecoverable)\b",
-    re.IGNORECASE,
-)
-_MENDED = lazy(
-    r"\b(?:corrected|if|ignor\w+|retry\w*|recovered|attempt \d+ (?:of|/) ?\d+|(?:no|0|without) (?:\w+ )?(?:errors?|failures?))\b",
-    re.IGNORECASE,
-)
+
+@cache
+def _marks() -> tuple[ahocorasick_rs.BytesAhoCorasick, dict[str, lazy[str]]]:
+    """A search for literals of which one stands in each marked line, and the patterns by their names."""
+    table = tomllib.loads(Path(__file__).with_name("error_marks.toml").read_text(encoding="utf-8"))
+    search = ahocorasick_rs.BytesAhoCorasick([literal.encode() for literal in table.pop("literals")])
+    return search, {name: lazy("|".join(f"(?:{one})" for one in patterns)) for name, patterns in table.items()}
 
 
-_NO_MESSAGE = lazy(
-    r"\s{0,8}(?:$|frame #\d{1,4}: |#\d{1,4} {1,2}(?:0x[0-9a-f]{4,16} in |[\w:~<>]{1,200} \()"
-    r"|File \"|The above exception was |During handling of the above exception"
-    r"|(?:\([\w.-]{1,60}\) ?)?\[?[\w.-]{1,60}@[\w.-]{1,60}[: ][^\n$#]{0,200}[$#] )"
-)
-"""A part of a stack or traceback, or a command behind the prompt of a shell: words of failure are parts of names there."""
+def _has_sign(text: str, name: str) -> bool:
+    return _marks()[1][name].search(text[:LONGEST]) is not None
 
 
 def is_no_message(line: Line) -> bool:
     """True of a part of a stack or traceback, and of a prompt."""
-    return _NO_MESSAGE.match(line.body[:LONGEST]) is not None
+    return _marks()[1]["no-message"].match(line.body[:LONGEST]) is not None
 
 
 def is_failure_like(line: Line) -> bool:
@@ -51,14 +51,14 @@ def is_failure_like(line: Line) -> bool:
         return True
     if line.mark.severity is not None and not (line.mark.severity == "W" and line.mark.is_native):
         return False
-    return _FAILURE.search(line.body[:LONGEST]) is not None and _MENDED.search(line.body[:LONGEST]) is None
+    return _has_sign(line.body, "failure") and not _has_sign(line.body, "no-failure")
 
 
 def can_look_like_failure(line: Line) -> bool:
     """True where :func:`is_failure_like` may be true of this line or of one that differs in its numbers alone."""
     if line.mark.severity is not None and line.mark.severity not in "EF" and not line.mark.is_native:
         return False
-    return line.mark.severity in ("E", "F") or _FAILURE.search(line.body[:LONGEST]) is not None
+    return line.mark.severity in ("E", "F") or _has_sign(line.body, "failure")
 
 
 def unexplained(lines: Iterable[Line], events: Iterable[Event]) -> Iterator[Unexplained]:
@@ -69,3 +69,36 @@ def unexplained(lines: Iterable[Line], events: Iterable[Event]) -> Iterator[Unex
         text = line.body.strip()
         if text.partition(":")[0].rpartition(".")[2] not in types:
             yield Unexplained(line.place, text[:LONGEST], line.mark.rank)
+
+
+MOST_TRIED = 400  # lines of a file that may be marked as errors
+
+
+def is_marked_error(line: Line) -> bool:
+    """True of a line that its program marks as an error, by a level, a name or words."""
+    text, severity = line.raw, line.mark.severity
+    if is_no_message(line) or is_code_in_traceback(line) or _has_sign(text, "harmless"):
+        return False
+    if severity is not None and not (severity == "W" and line.mark.is_native):
+        return severity in "EF"
+    return not _has_sign(text, "other") and (
+        _has_sign(text, "marks") or (_has_sign(text, "words") and not _has_sign(text, "mended"))
+    )
+
+
+def first_marked(buffer: Buffer, number: int, last: int) -> Line | None:
+    """The first line above line ``last`` that is marked as an error; ``number`` is that of the buffer's first line."""
+    data, done, counted, tried = buffer.data, 0, 0, 0
+    with memoryview(data) as view:
+        hits = [start for _, start, _ in _marks()[0].find_matches_as_indexes(view[: buffer.high])]
+    for at in hits:
+        if at < done:
+            continue
+        start, done, _ = buffer.bounds(at, done)
+        start, end = max(start, data.rfind(b"\r", start, at) + 1), data.find(b"\r", at, done)
+        number, counted, tried = number + buffer.count_line_ends(counted, start), start, tried + 1
+        if number >= last or tried > MOST_TRIED:
+            break
+        if found := next(filter(is_marked_error, buffer.lines(start, end if end >= 0 else done, number)), None):
+            return found
+    return None

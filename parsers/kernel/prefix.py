@@ -110,12 +110,14 @@ def is_rest_of_kernel_log(path: str, text: str) -> bool:
     return 2 * whole < len(lines)
 
 
-def is_kernel_log(text: str) -> bool:
-    """True where all lines have the stamps of dmesg or of a kernel's syslog, and most name a subsystem.
+def is_kernel_log(head: bytes) -> bool:
+    """True where all whole lines have the stamps of dmesg or of a kernel's syslog, and most name a subsystem.
 
     What a healthy kernel says tells nothing of the job, but that it was read: ``[Tue Dec  2 01:29:45 2025] systemd[1]: Started …``.
     """
-    lines = [line for line in text.splitlines() if line.strip()]
+    text = head[:8192].decode("utf-8", "replace")
+    whole = text if len(head) <= 8192 else text.rpartition("\n")[0]
+    lines = [line for line in whole.splitlines() if line.strip()]
     stamps = [_STAMP.match(line) for line in lines]
     told = [line[stamp.end() :] for line, stamp in zip(lines, stamps, strict=True) if stamp]
     named = sum(bool(_SUBSYSTEM.match(line)) for line in told)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from itertools import pairwise
 
 from msgspec.structs import replace
@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from nccldoctor.events import Event, ExceptionRaised, ProcessExit, Writer
 from nccldoctor.parsers.base import Line, Mark
 from nccldoctor.parsers.line_prefix.prefixes import STRONG, records, split_label, with_label, without_codes
-from nccldoctor.parsers.line_prefix.rank_labels import SAYS_RANK
+from nccldoctor.parsers.line_prefix.rank_labels import SAYS_RANK, rank_label
 
 _SAMPLE = 400  # lines looked at
 _UNLABELLED = ("srun: ", "slurmstepd: ")  # what Slurm itself writes among the labelled lines
@@ -53,6 +53,20 @@ def behind_label(raw: str) -> list[tuple[Mark, str]]:
     label, rest = split_label(raw)
     marked = records(rest)
     return marked if label is None else [(with_label(mark, label), body) for mark, body in marked]
+
+
+def reader_of(text: bytes) -> Callable[[str], list[tuple[Mark, str]]]:
+    """What reads the records of a line among several writers, with the rank that its label tells."""
+    if not has_labels(text):
+        return rank_label(text) or records
+    labels = Labels()
+    labels.study(text)
+    return _behind_rank if labels.are_ranks() else behind_label
+
+
+def _behind_rank(raw: str) -> list[tuple[Mark, str]]:
+    marked = behind_label(raw)
+    return [(replace(mark, rank=mark.task) if mark.rank is None else mark, body) for mark, body in marked]
 
 
 class Labels:

@@ -104,7 +104,8 @@ def _are_ranks(seen: _Seen, word: str, share: float, named: set[int], worlds: se
         in_order = all(b in (a, (a + 1) % size) for a, b in pairwise(seen.numbers))
         if in_order or _OF_HOST.search(word) or share < _UNCONFIRMED:
             return False
-    places = list(enumerate(seen.numbers))
+    end = max((at for at, (a, b) in enumerate(pairwise(seen.numbers), 1) if a != b), default=0) + 1
+    places = list(enumerate(seen.numbers[:end]))  # behind, one goes on alone
     last, first = {n: i for i, n in places}, {n: i for i, n in reversed(places)}
     come_back = sum(2 * (last[n] - first[n]) > len(places) for n in values)
     shared = [rest for rest, who in seen.rests.items() if len(who) > 1 and any(map(str.isalpha, rest))]

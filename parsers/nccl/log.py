@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec.structs import asdict
+
 from nccldoctor.events import Event, GpuError, IbError, NcclWarn, Note
 from nccldoctor.parsers.base import Line, reads
 from nccldoctor.parsers.kernel.driver import describe_xid, weight
 from nccldoctor.parsers.nccl.network import can_read as network_can_read
 from nccldoctor.parsers.nccl.prefix import NcclMessage, message_fields, messages
 from nccldoctor.parsers.nccl.topics import topic_of
+from nccldoctor.parsers.roles import Role, role_of
 from nccldoctor.parsers.rows import Table, for_rows, is_read_by
 from nccldoctor.patterns import lazy
 
@@ -22,6 +25,7 @@ _TABLE = Table(__file__).data
 _OTHERS_READ: list[str] = _TABLE["others_read"]
 _DATATYPES: list[str] = _TABLE["datatypes"]
 _RESULTS: list[str] = _TABLE["results"]
+_ADVICE = lazy(_TABLE["advice"])
 
 _DIAG_XID = lazy(r"Xid (?P<xid>\d{1,4}) detected .{0,200}?on host (?P<host>[\w.\-]{1,120}?)\.?(?:\s|$)")
 
@@ -41,18 +45,9 @@ def nccl_warn(line: Line) -> Iterator[Event]:
         elif hit := _ADVICE.match(text):
             yield Note(**message_fields(line, message), what=(hit.lastgroup or "").replace("_", "-"), detail=text[:300])
         elif message.level in ("WARN", "ATTN") and text and not _is_claimed(text):
-            about = {"file": message.file, "device": message.device, "topic": topic_of(text)}
+            role = role_of(text, message.file or "") or Role("library", "cause")
+            about = {"file": message.file, "device": message.device, "topic": topic_of(text)} | asdict(role)
             yield NcclWarn(**message_fields(line, message, **about), message=text[:500])
-
-
-_ADVICE = lazy(
-    r"(?P<iommu_setting>Missing \"(?:amd_iommu=on|iommu=pt)\" from kernel command line)"
-    r"|(?P<nccl_advice>Missing \"[^\"]{1,80}\" from (?:environment|kernel command line)|Failed to open libibverbs)"
-)
-"""Warnings after which nothing has failed: a setting that RCCL misses, InfiniBand that NCCL goes on without.
-
-Sources: ROCm/rccl ``src/init.cc``, NVIDIA/nccl ``src/misc/ibvwrap.cc`` (it goes on with sockets).
-"""
 
 
 def _is_claimed(text: str) -> bool:

@@ -8,7 +8,6 @@ are undefined and are not read; ``HINT`` lines of 2.30.7 follow from the number 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,16 +15,13 @@ from nccldoctor.events import Event, IbError
 from nccldoctor.parsers.base import Line, common, reads
 from nccldoctor.parsers.nccl.prefix import host_part, message_fields, messages_or_line
 from nccldoctor.parsers.nccl.sockets import socket_fields
+from nccldoctor.parsers.roles import role_of
 from nccldoctor.parsers.rows import Table
 from nccldoctor.patterns import lazy
 
 _TABLE = Table(__file__)
-_PORT_FAULTS = tuple(_TABLE.data["port_faults"])
-_ADAPTER_FAULTS = tuple(_TABLE.data["adapter_faults"])
-_REFUSALS = tuple(_TABLE.data["refusals"])
-_QUEUE_FAULTS: list[str] = _TABLE.data["queue_faults"]
+_FAULTS: dict[str, list[str]] = _TABLE.data["faults"]
 _TEAR_DOWN = tuple(_TABLE.data["tear_down_calls"])
-_FABRIC_TROUBLE: list[str] = _TABLE.data["fabric_trouble"]
 
 _COMPLETION = lazy(
     r"Got completion (?:from peer (?P<peer>\S{1,80}) )?with (?:error"
@@ -37,7 +33,7 @@ _DETAIL = lazy(
 )
 _ASYNC_EVENT = lazy(
     r"NET/IB ?: (?:(?P<hca>[\w.\-]{1,40}):(?P<port>\d{1,3}) )?"
-    r"(?:Got (?:non-fatal )?async event ?:|async fatal event[^:]{0,60}:|(?=GID table changed)) ?(?P<text>.{1,120})"
+    r"(?:Got (?:non-fatal )?async event ?:|async fatal event[^:]{0,200}:|(?=GID table changed)) ?(?P<text>.{1,120})"
 )
 _STALL = lazy(r"WQE stall \(no CQE\): peer=(?P<peer>[^\s|]{1,80})")
 _PAIRS = lazy(r"\b(dev|port|localGid|remoteGid)=([^\s|]{1,80})")
@@ -45,12 +41,7 @@ _SPEED = lazy(
     r"(?:(?P<hca>[\w.\-]{1,40})(?::(?P<port>\d{1,3}))? ?:? ?)?speed change detected: (?P<old>\d{1,9}) ->"
     r" (?P<new>\d{1,9}) Mbps"
 )
-_FABRIC = lazy("|".join(map(re.escape, _FABRIC_TROUBLE)))
-_FABRIC_SET_UP = lazy(
-    r"(?:Could ?n.t|Could not|[Uu]nable to|[Ff]ailed to) (?:create|open|allocate|enable|bind|initialize)\b"
-)
-"""What a plug-in can't make before any transfer: no connection is lost that was never there."""
-
+_PLUGIN = lazy(r"NET/OFI (?P<says>(?=.{0,250}?(?:[Ee]rr|[Ff]ail|Unexpected|nreachable|completion queue)).{1,300})")
 _VERBS = lazy(r"Call to (?P<call>ibv_\w{2,40})(?:\(\))? failed\b(?P<why>.{0,300})")
 
 
@@ -74,10 +65,7 @@ def _details(text: str, goes_on: bool = False) -> dict[str, Any]:
 
 
 def _weight(event: str) -> str:
-    for weight, faults in (("port", _PORT_FAULTS), ("adapter", _ADAPTER_FAULTS), ("refused", _REFUSALS)):
-        if event.startswith(faults):
-            return weight
-    return "async" if any(fault in event for fault in _QUEUE_FAULTS) else "notice"
+    return next((weight for weight, faults in _FAULTS.items() if any(map(event.__contains__, faults))), "notice")
 
 
 def ib_fields(text: str) -> dict[str, Any] | None:
@@ -112,9 +100,13 @@ def ib_fields(text: str) -> dict[str, Any] | None:
     if hit := _VERBS.search(text):
         what = "notice" if hit["call"].startswith(_TEAR_DOWN) else "setup"
         return {"what": what, "message": f"{hit['call']} failed{hit['why']}".strip()[:300], **_details(hit["why"])}
-    if "NET/OFI" in text and any(word in text for word in _FABRIC_TROUBLE) and not _FABRIC_SET_UP.search(text):
-        return {"what": "fabric", "message": text[text.index("NET/OFI") :][:300]}
+    if (hit := _PLUGIN.search(text)) and (role := role_of(hit["says"])) and (role.whose, role.weight) == _TRANSFER:
+        return {"what": "fabric", "message": hit[0]}
     return None
+
+
+_TRANSFER = ("fabric", "cause")
+"""The role of a transfer that failed; what a plug-in can't make before any transfer loses no connection."""
 
 
 _PROVIDER = lazy(r"libfabric:\d{1,10}:\d{1,12}:.{0,40}?:cq:\w{1,60}\(\):\d{1,6}<warn> ?(?P<what>.{0,400})")
@@ -125,7 +117,7 @@ def can_read(text: str) -> bool:
     return ib_fields(text) is not None or socket_fields(text) is not None
 
 
-@reads(*_TABLE.literals, needs=(_PROVIDER, _COMPLETION, _ASYNC_EVENT, _STALL, _SPEED, _VERBS, _FABRIC))
+@reads(*_TABLE.literals, needs=(_PROVIDER, _COMPLETION, _ASYNC_EVENT, _STALL, _SPEED, _VERBS, _PLUGIN))
 def ib(line: Line) -> Iterator[Event]:
     """InfiniBand, RoCE and libfabric errors."""
     if (warning := _PROVIDER.search(line.body)) and "err" in warning["what"]:

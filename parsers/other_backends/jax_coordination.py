@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from nccldoctor.events import AbsenceReport, Event, GpuError, ProcessExit, SocketError, TearDown
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.parsers.base import Line, common
+from nccldoctor.parsers.base import Line, common, ranks_in
 from nccldoctor.parsers.rows import for_rows
 from nccldoctor.patterns import lazy
 
@@ -92,6 +92,13 @@ def silent_tasks(line: Line, begin: re.Match[str]) -> Iterator[Event]:
 
 
 @for_rows
+def silent_nodes(line: Line, hit: re.Match[str]) -> Iterator[Event]:
+    """*process-exit* of each node that MindSpore's scheduler misses, as above."""
+    for node in ranks_in(hit["nodes"]):
+        yield ProcessExit(**common(line, rank=node, pid=None), reporter="mindspore")
+
+
+@for_rows
 def jax_termination(line: Line, hit: re.Match[str]) -> Iterator[Event]:
     """*tear-down* of a process, and *absence-report* of the leader where that is gone."""
     if "Failed to send RPC to coordination service" in line.body:
@@ -101,8 +108,8 @@ def jax_termination(line: Line, hit: re.Match[str]) -> Iterator[Event]:
 
 @for_rows
 def jax_registration(line: Line, hit: re.Match[str]) -> Iterator[Event]:
-    """*absence-report* of a start that took too long, which may stand above."""
-    late = [one for one in (*line.preceding(3), line) if "DEADLINE_EXCEEDED" in one.body]
+    """*absence-report* of a start that took too long, as the line or one around it says."""
+    late = [one for one in (*line.preceding(3), line, *line.following(3)) if "DEADLINE_EXCEEDED" in one.body]
     if late:
         time = line.mark.time or late[0].mark.time
         yield AbsenceReport(**common(line, time=time), by="JAX", what="set-up", call="RegisterTask")

@@ -34,7 +34,7 @@ _CRASHED = (
         r"|(?:malloc|free|realloc|munmap_chunk|corrupted)\(?\)?: (?:invalid|corrupted|unaligned|size vs)",
         signal="SIGABRT",
     ),
-    Row("*** SIG", r"\*\*\* (?P<signal>SIG[A-Z]{2,6}) (?:\(@|received by PID)"),
+    Row("*** SIG", r"\*\*\* (?P<signal>SIG[A-Z]{2,6}) (?:\(@|received (?:by PID|at time=))"),
     Row("Segfault encountered", r"!{3,20} Segfault encountered", signal="SIGSEGV"),
 )
 

@@ -14,19 +14,18 @@ from functools import lru_cache
 
 from nccldoctor.model.recorded_calls import Frame
 from nccldoctor.parsers.nccl.topics import topic_of
+from nccldoctor.parsers.roles import role_of
 from nccldoctor.parsers.rows import Table
 from nccldoctor.patterns import lazy
 
 _TABLE = Table(__file__).data
+_PATTERNS = Table(__file__).patterns()
 _ECHO_TYPES = frozenset(_TABLE["types"])
+_BY_WORDS = frozenset(_TABLE["by_words"])
 _BROKEN_PIPES = frozenset(_TABLE["broken_pipes"])
 _UNANSWERED = frozenset(_TABLE["unanswered"])
 _ECHO_TEXT = lazy(_TABLE["texts"], re.VERBOSE)
 _LOST_TEXT = lazy(_TABLE["lost"], re.VERBOSE)
-_ECHO_WHOLE = lazy(
-    r"(?:Socket Timeout|Broken pipe|Connection reset by peer|Connection refused|Interrupted system call)\.?\s*$"
-)
-"""What is an echo where it is all that a RuntimeError says (TCPStore up to 2.4)."""
 
 
 def is_echo(name: str, message: str, frames: tuple[Frame, ...] = ()) -> bool:
@@ -37,20 +36,21 @@ def is_echo(name: str, message: str, frames: tuple[Frame, ...] = ()) -> bool:
     plain = name.partition("(")[0].rpartition(".")[2]
     if plain in _ECHO_TYPES or plain.startswith("Rendezvous") or _is_echo_text(message):
         return True
+    if plain in _BY_WORDS or _PATTERNS["gloo"].search(message):
+        role = role_of(message)
+        return role is None or role.weight != "cause"
     if plain == "SystemExit":
         return message.strip() in ("0", "130", "143", "-15", "")
-    if plain == "RuntimeError" and _ECHO_WHOLE.match(message):
+    if plain == "RuntimeError" and _PATTERNS["whole"].match(message):
         return True
     files = [file.replace("\\", "/") for _, file, _ in frames[:12]]
     if any(map(_is_of_torch_distributed, files[:1])) and topic_of(message):
         return True  # the library could not connect its GPUs: the call failed, not the rank's own work
-    answers = ("/shm_broadcast.py", "/multiproc_executor.py")
-    if plain == "TimeoutError" and any(file.endswith(answers) for file in files):
+    if plain == "TimeoutError" and any(map(_PATTERNS["answers"].search, files)):
         return True  # an engine of vLLM waited for an answer of its workers
-    if plain in _BROKEN_PIPES or (plain in ("RuntimeError", "OSError") and _ECHO_WHOLE.search(message)):
+    if plain in _BROKEN_PIPES or (plain in ("RuntimeError", "OSError") and _PATTERNS["whole"].search(message)):
         return any(_is_of_torch_distributed(f) or "/multiprocessing/" in f for f in files)
-    launchers = ("accelerate/commands/", "torch/distributed/", "deepspeed/launcher/")
-    return plain == "CalledProcessError" and any(part in file for file in files for part in launchers)
+    return plain == "CalledProcessError" and any(map(_PATTERNS["launchers"].search, files))
 
 
 @lru_cache(maxsize=256)
@@ -74,23 +74,14 @@ def _is_of_torch_distributed(file: str) -> bool:
     return "torch/distributed/" in file
 
 
-_LAUNCHER_FILE = lazy(
-    r"/bin/(?:torchrun|accelerate|deepspeed|horovodrun)$"
-    r"|torch/distributed/(?:run\.py|launch\.py|launcher/|elastic/agent/|elastic/rendezvous/)|deepspeed/launcher/"
-    r"|accelerate/commands/"
-)
-_STARTER = lazy(r"(?:^|/|<frozen )runpy(?:\.py|>)?$")
-"""Python's own frames where a program was started with ``python -m``."""
-
-
 def is_of_launcher(frames: tuple[Frame, ...]) -> bool:
     """True of a traceback that begins in a launcher: the exception is the launcher's own, and no rank's.
 
     The launcher starts its ranks as processes of their own, whose tracebacks begin in the training script.
     """
     files = (file.replace("\\", "/") for _, file, _ in reversed(frames))
-    first = next((file for file in files if not _STARTER.search(file)), "")
-    return _LAUNCHER_FILE.search(first) is not None
+    first = next((file for file in files if not _PATTERNS["starter"].search(file)), "")
+    return _PATTERNS["launcher"].search(first) is not None
 
 
 def origin(name: str, message: str, frames: tuple[Frame, ...] = (), causes: Iterable[tuple[str, str]] = ()) -> str:

@@ -17,7 +17,7 @@ from nccldoctor.patterns import lazy
 _TABLE = Table(__file__)
 _DONE, _DOING = _TABLE.list_of("done"), _TABLE.list_of("doing")
 
-_CODE = lazy(r"\w{0,30}Warning: |was not called|has NOT been|\bdef \w+\(|^\s*(?:#|File \"|>>>|import |from )")
+_CODE = lazy(r"\w{0,30}Warning: |was not called|has NOT been|\bdef \w+\(|^\s*(?:#|Thread |File \"|>>>|import |from )")
 """Warnings and source lines speak of these things without doing them."""
 
 

@@ -103,7 +103,7 @@ def explanations(finding: Finding) -> tuple[Explanation, ...]:
     known = finding.evidence[strongest - 1].says if differs and strongest and strongest <= len(finding.evidence) else ""
     return (
         Explanation(
-            wording.TITLES[other.cause] + ranks,
+            wording.CLASSES[other.cause].title + ranks,
             capitalized(and_list(unknown[:3])) if unknown else "",
             line(known, 160),
             line(other.separated_by, 200),

@@ -115,13 +115,12 @@ def _time(diagnosis: Diagnosis) -> Fact:
     if call.until is None and (seen := diagnosis.job_end.seen) is not None and seen > call.since:
         value = f"{times.duration((seen - call.since).total_seconds() * 1000)} or more"
         return Fact(label, value, f"since {began}{in_brackets}, until the newest look")
-    if call.until is None or (call.since.tzinfo is None) != (call.until.tzinfo is None) or call.until < call.since:
+    if call.until is None or (lasted := incident_time.lasting(call)) is None:
         return Fact("Stalled since", began, limit or "no end in the files")
     ended = times.instant(call.until)
     is_same_day = began.split(" ")[0] == ended.split(" ")[0]
     span = f"{began} → {ended.split(' ', 1)[1] if is_same_day else ended}".replace(" UTC →", " →")
-    value = times.duration((call.until - call.since).total_seconds() * 1000)
-    return Fact(label, value, span + in_brackets)
+    return Fact(label, times.duration(lasted), span + in_brackets)
 
 
 def _time_of_waits(diagnosis: Diagnosis) -> Fact | None:

@@ -10,6 +10,7 @@ from nccldoctor.model.steps import JobState
 from nccldoctor.reports.page import tables
 from nccldoctor.reports.page.facts import Fact
 from nccldoctor.reports.parts import wording
+from nccldoctor.reports.parts.incident_facts import FactLine
 from nccldoctor.words import names, numbers, times
 from nccldoctor.words.lists import and_list
 from nccldoctor.words.sanitize import line
@@ -26,13 +27,6 @@ class Check(Struct, frozen=True):
     result: str
     proof: str
     place: str
-
-
-class Known(Struct, frozen=True):
-    """A label and a sentence: what is known, unknown, or was not checked."""
-
-    label: str
-    says: str
 
 
 def healthy_facts(diagnosis: Diagnosis) -> tuple[Fact, ...]:
@@ -102,7 +96,7 @@ def _latest(diagnosis: Diagnosis) -> float | None:
     return None if not late or NEVER in late else max(late)
 
 
-def known(diagnosis: Diagnosis) -> tuple[Known, ...]:
+def known(diagnosis: Diagnosis) -> tuple[FactLine, ...]:
     """What is known, unknown and not checked where nothing can be judged."""
     call, job = diagnosis.verdict.stalled, diagnosis.job
     rows = []
@@ -111,14 +105,14 @@ def known(diagnosis: Diagnosis) -> tuple[Known, ...]:
         size = f" of {numbers.plural(call.numel_in, 'element')}" if call.numel_in else ""
         since = f" since {times.instant(call.since)}" if call.since is not None else ""
         waited = names.verb(call.entered, "was", "were") if call.entered else "was"
-        rows.append(Known("Known", f"{capitalized(who)} {waited} in {wording.stalled_name(call)}{size}{since}."))
+        rows.append(FactLine("Known", f"{capitalized(who)} {waited} in {wording.stalled_name(call)}{size}{since}."))
     lacking = ["world size"] if job.world_size is None else []
     lacking += ["hosts"] if not job.hosts else []
     lacking += ["which ranks arrived"] if call is None or call.unseen or not call.missing else []
     lacking += ["what the ranks were doing"] if diagnosis.stacks is None else []
     if lacking:
-        rows.append(Known("Unknown", f"{capitalized(and_list(lacking))}."))
+        rows.append(FactLine("Unknown", f"{capitalized(and_list(lacking))}."))
     unchecked = [line(item.text, 60) for item in diagnosis.ruled_out if item.met is None]
     if unchecked:
-        rows.append(Known("Not checked", f"{capitalized(and_list(unchecked))}: the input for it is missing."))
+        rows.append(FactLine("Not checked", f"{capitalized(and_list(unchecked))}: the input for it is missing."))
     return tuple(rows)

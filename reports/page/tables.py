@@ -7,15 +7,12 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from nccldoctor.model import Condition, Coverage, Diagnosis
-from nccldoctor.reports.parts.listed import Listed, first
 from nccldoctor.words import names
 from nccldoctor.words.lists import and_list
 from nccldoctor.words.sanitize import line
 from nccldoctor.words.sentences import uncapitalized
 
 ROWS = 24
-PROBLEMS = 4
-"""Problems listed in one row of coverage; more are counted."""
 
 
 class CoverageRow(Struct, frozen=True):
@@ -25,7 +22,7 @@ class CoverageRow(Struct, frozen=True):
     counts: str
     is_complete: bool
     missing: str
-    problems: Listed[str]
+    problems: tuple[str, ...]
 
 
 def coverage(diagnosis: Diagnosis) -> tuple[CoverageRow, ...]:
@@ -42,7 +39,7 @@ def _coverage_row(row: Coverage) -> CoverageRow:
         counts=f"{len(row.found):,} / {len(row.expected):,}" if row.expected else f"{len(row.found):,}",
         is_complete=not (absent or row.problems or is_empty),
         missing="none of a known rank" if is_empty else missing,
-        problems=first([line(problem, 240) for problem in row.problems], PROBLEMS),
+        problems=tuple(line(problem, 240) for problem in row.problems),
     )
 
 

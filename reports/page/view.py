@@ -17,7 +17,7 @@ from nccldoctor.reports.charts import call_strip, group_map, late_calls, rank_ma
 from nccldoctor.reports.page import answer, facts, first_picture, open_verdict, tables
 from nccldoctor.reports.page.proof import LogSide, ProofStep, log_sides, missing_log, proof_steps
 from nccldoctor.reports.parts import advice, missing_inputs, standing_titles, wording
-from nccldoctor.reports.parts.listed import Listed, first
+from nccldoctor.reports.parts.incident_facts import FactLine
 from nccldoctor.reports.parts.tones import Tone, tone_of
 from nccldoctor.words import names
 from nccldoctor.words.sanitize import line
@@ -69,7 +69,7 @@ class View(Struct, frozen=True):
     steps: tuple[StepRow, ...]
     restart: str
     checks: tuple[open_verdict.Check, ...]
-    known: tuple[open_verdict.Known, ...]
+    known: tuple[FactLine, ...]
     first: first_picture.FirstPicture | None
     cycle: first_picture.FirstPicture | None
     map: rank_map.RankMap | None
@@ -85,7 +85,7 @@ class View(Struct, frozen=True):
     ranks: tuple[RankRow, ...]
     doubts: tuple[str, ...]
     explanations: tuple[answer.Explanation, ...]
-    others: Listed[Finding]
+    others: tuple[Finding, ...]
     fixes: tuple[str, ...]
     remedy: str
     donts: tuple[Avoid, ...]
@@ -146,7 +146,7 @@ def build(diagnosis: Diagnosis) -> View:
         ranks=rows if len(rows) >= FEWEST_ROWS and not is_open else (),
         doubts=answer.why_not_surer(verdict) if not is_open else (),
         explanations=answer.explanations(verdict) if not is_open else (),
-        others=first(wording.others(diagnosis), OTHERS),
+        others=wording.others(diagnosis)[:OTHERS],
         fixes=_fixes(diagnosis, best),
         remedy=f"{best.title}. More in nccldoctor explain {best.id}" if best is not None else "",
         donts=advice.donts(diagnosis) if not is_open else (),

@@ -27,32 +27,24 @@ class FactLine(Struct, frozen=True):
 
 def facts(diagnosis: Diagnosis) -> tuple[FactLine, ...]:
     """The facts that are known, in the order in which they are asked for; few of an undetermined verdict."""
-    if diagnosis.verdict.family is Family.UNDETERMINED:
-        return _known(
-            (
-                ("when", incident_time.when(diagnosis)),
-                ("where", where(diagnosis)),
-                ("call", stalled_call(diagnosis)),
-                ("looks", what_looks_show(diagnosis)),
-            )
-        )
+    family = diagnosis.verdict.family
     rows = (
         ("when", incident_time.when(diagnosis)),
         ("where", where(diagnosis)),
         ("call", stalled_call(diagnosis)),
         ("blocked", blocked(diagnosis)),
         ("looks", what_looks_show(diagnosis)),
-        ("class", "" if diagnosis.verdict.family is Family.NONE else class_words(diagnosis)),
+        ("class", "" if family is Family.NONE else class_words(diagnosis)),
         ("confidence", confidence_line(diagnosis)),
         ("doubts", doubts(diagnosis, 3)),
         ("or else", wording.runner_up_words(diagnosis.verdict)),
         ("job", job(diagnosis)),
     )
-    return _known(rows)
+    asked = _OF_UNDETERMINED if family is Family.UNDETERMINED else dict(rows)
+    return tuple(FactLine(label, text) for label, text in rows if text and label in asked)
 
 
-def _known(rows: tuple[tuple[str, str], ...]) -> tuple[FactLine, ...]:
-    return tuple(FactLine(label, text) for label, text in rows if text)
+_OF_UNDETERMINED = ("when", "where", "call", "looks")
 
 
 def where(diagnosis: Diagnosis) -> str:

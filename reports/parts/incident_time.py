@@ -8,9 +8,13 @@ from nccldoctor.model import Diagnosis, EventRole, Family, Stalled
 from nccldoctor.model.exhibits import LastLines
 from nccldoctor.model.standings import RankWait, WaitStart, WaitTimes
 from nccldoctor.words import times
+from nccldoctor.words.sanitize import line
 
 NO_YEAR_KNOWN = 2000
 """The year on the clock of a job of which nothing tells the year."""
+
+LONGEST = 90
+"""Characters of a line that is repeated."""
 
 
 def when(diagnosis: Diagnosis) -> str:
@@ -24,7 +28,16 @@ def when(diagnosis: Diagnosis) -> str:
     lasted = f" for {times.duration(span)}" if call is not None and (span := lasting(call)) is not None else ""
     told = f"{began}{lasted} ({limit})" if began and limit else f"{began}{lasted}" or limit
     zone = zone_of_logs(diagnosis) if began.endswith(" UTC") else ""
-    return f"{told}; the logs print {zone}" if zone else told
+    return "; ".join(filter(None, (told, f"the logs print {zone}" if zone else "", _activity_before(diagnosis))))
+
+
+def _activity_before(diagnosis: Diagnosis) -> str:
+    """The last work that was logged before; "" for a step, and where the headline tells it."""
+    last = diagnosis.verdict.last_activity
+    text = line(last.text, LONGEST) if last is not None and not last.is_step else ""
+    if last is None or not text or text in diagnosis.verdict.headline:
+        return ""
+    return f'before that {"the log says" if last.rank is None else f"rank {last.rank} logged"} "{text}"'
 
 
 def zone_of_logs(diagnosis: Diagnosis) -> str:

@@ -33,7 +33,7 @@ def source_names(finding: Finding, *, supports: bool = True) -> tuple[str, ...]:
     seen = observers(told, finding.ranks, supports=supports)
     order = [*_KINDS]
     known = sorted(seen, key=lambda one: (order.index(kind) if (kind := one.partition(":")[0]) in order else 99, one))
-    unnamed = [OTHER] if any(not item.observer for item in told) else []
+    unnamed = [OTHER] if told and not known else []  # what no observer vouches for proves nothing beside the others
     return (*dict.fromkeys(_source_name(one, finding) for one in known), *unnamed)
 
 

@@ -57,19 +57,11 @@ _WORD_OF_FILES = lazy(
 _KEPT = lazy(r"(?:site-packages|dist-packages)/.{0,4000}$")
 
 
-def redacted(diagnosis: Diagnosis, what: Sequence[str]) -> Diagnosis:
-    """A copy of ``diagnosis`` without the kinds in ``what``.
-
-    Of a path the folders go (but not those inside an installed library), the name of the file stays. Raises
-    :class:`~nccldoctor.model.errors.NccldoctorError` for a word that is not in :data:`KINDS`.
-    """
-    return redacted_with(diagnosis, (), (), what)[0]
-
-
 def redacted_with(diagnosis: Diagnosis, source: _T, hosts: Iterable[str], what: Sequence[str]) -> tuple[Diagnosis, _T]:
     """Copies of ``diagnosis`` and of the ``source`` it was made from, with the same stand-ins.
 
-    ``hosts`` are names that only the source holds.
+    ``hosts`` are names that only the source holds. Of a path the folders go (but not those inside an installed library), the name of
+    the file stays. Raises :class:`~nccldoctor.model.errors.NccldoctorError` for a word that is not in :data:`KINDS`.
     """
     _check(what)
     redactor = _Redactor(diagnosis, source, hosts, frozenset(what))
@@ -77,7 +69,7 @@ def redacted_with(diagnosis: Diagnosis, source: _T, hosts: Iterable[str], what: 
 
 
 def wanted(words: str) -> tuple[str, ...]:
-    """The kinds that ``hosts,users`` names; raises as :func:`redacted` does."""
+    """The kinds that ``hosts,users`` names; raises as :func:`redacted_with` does."""
     what = tuple(dict.fromkeys(word.strip() for word in words.split(",") if word.strip()))
     _check(what)
     return what

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
 from nccldoctor.model import CauseClass, Confidence, Diagnosis, Family, Finding, Job, RemedyAdvice, Role, Stalled
 from nccldoctor.model.diagnosis import AlarmOrder
 from nccldoctor.model.findings import stalls_of
 from nccldoctor.model.inputs import NOT_NAMED
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.steps import JobState
+from nccldoctor.reports.parts import incident_time
 from nccldoctor.reports.parts.independent_sources import sources_words
 from nccldoctor.words import lists, names, numbers, times
 from nccldoctor.words.sanitize import line
@@ -20,7 +27,7 @@ def arrived(diagnosis: Diagnosis, call: Stalled) -> str:
     Without the 4 where the group's size is unknown; "" where it has no known member, or nobody there is known to have arrived.
     """
     members, job = call.members, diagnosis.job
-    if not members:
+    if not members or not call.entered:
         return ""
     learned = next((group.learned for group in job.groups if group.label == call.group), "")
     is_open = learned == "assumed" and job.world_size is None
@@ -28,7 +35,7 @@ def arrived(diagnosis: Diagnosis, call: Stalled) -> str:
         return f"at least {len(call.entered):,} of {world(job)} arrived"
     is_whole_job = call.group in (None, NOT_NAMED) and len(members) == job.world_size
     if learned == "log" or (call.group in (None, NOT_NAMED) and not is_whole_job) or is_open:
-        return f"{numbers.plural(len(call.entered), 'rank')} arrived (group size unknown)" if call.entered else ""
+        return f"{numbers.plural(len(call.entered), 'rank')} arrived (group size unknown)"
     guessed = job.world_guessed and len(members) == job.world_size
     noun = "known rank" if guessed else "rank"
     least = "at least " if call.unseen else ""
@@ -84,56 +91,25 @@ def runner_up_words(finding: Finding) -> str:
     if other is None or other.cause is CauseClass.UNDETERMINED:
         return ""
     ranks = f", {names.ranks_phrase(other.ranks)}" if other.ranks and other.ranks != finding.ranks else ""
-    return f"It could also be {_AS_NOUN.get(other.cause, other.cause.value)}{ranks}. {sentence(other.separated_by)}"
-
-
-_AS_NOUN = {
-    CauseClass.NOT_ARRIVED: "a rank that never reached the call",
-    CauseClass.FROZEN: "a frozen process",
-    CauseClass.DIED: "a process that died",
-    CauseClass.RAISED: "a crash with an exception",
-    CauseClass.OP_MISMATCH: "an operation mismatch",
-    CauseClass.SIZE_MISMATCH: "a size mismatch",
-    CauseClass.DTYPE_MISMATCH: "a dtype mismatch",
-    CauseClass.MISSED_CALL: "a skipped call",
-    CauseClass.EXTRA_CALL: "an extra call",
-    CauseClass.ORDER_INVERSION: "calls in opposite order",
-    CauseClass.UNMATCHED_P2P: "an unmatched send or receive",
-    CauseClass.DEVICE_STALLED: "a GPU that stopped",
-    CauseClass.UNFINISHED: "a call that all ranks entered and none finished",
-    CauseClass.NETWORK: "a network failure",
-    CauseClass.HARDWARE: "a hardware failure",
-    CauseClass.INIT: "a rank that never joined init",
-    CauseClass.STRAGGLER: "a straggler",
-}
-"""Each class as another explanation is told."""
+    return f"It could also be {CLASSES[other.cause].noun or other.cause.value}{ranks}. {sentence(other.separated_by)}"
 
 
 EARLY = 0.9
 """Share of a timeout after which it counts as reached: clocks and watchdogs are not exact."""
 
-TITLES = {
-    CauseClass.NOT_ARRIVED: "Never reached the call",
-    CauseClass.FROZEN: "Went silent, never exited",
-    CauseClass.DIED: "Process died",
-    CauseClass.RAISED: "Crashed with an exception",
-    CauseClass.OP_MISMATCH: "Operation mismatch",
-    CauseClass.SIZE_MISMATCH: "Size mismatch",
-    CauseClass.DTYPE_MISMATCH: "Dtype mismatch",
-    CauseClass.MISSED_CALL: "Skipped a call",
-    CauseClass.EXTRA_CALL: "Extra call",
-    CauseClass.ORDER_INVERSION: "Calls in reversed order",
-    CauseClass.UNMATCHED_P2P: "Unmatched send or receive",
-    CauseClass.DEVICE_STALLED: "GPU stopped, host kept running",
-    CauseClass.UNFINISHED: "All ranks entered, none finished",
-    CauseClass.NETWORK: "Network failure",
-    CauseClass.HARDWARE: "Hardware failure",
-    CauseClass.INIT: "Never initialized",
-    CauseClass.STRAGGLER: "Straggler",
-    CauseClass.NONE: "No hang or failure found",
-    CauseClass.UNDETERMINED: "Not enough to judge",
-}
-"""The title of each class."""
+
+class ClassWords(Struct, frozen=True):
+    """What reports call a class, as ``classes.toml`` explains."""
+
+    title: str
+    noun: str = ""
+    role: str = "different call"
+    label: str = "Mismatched"
+
+
+_ROWS = tomllib.loads(Path(__file__).with_name("classes.toml").read_text(encoding="utf-8"))
+CLASSES = msgspec.convert(_ROWS, dict[CauseClass, ClassWords])
+"""The words of each class."""
 
 _UNMATCHED = {"SEND": "Send without a receive", "RECV": "Receive without a send"}
 
@@ -141,37 +117,19 @@ _UNMATCHED = {"SEND": "Send without a receive", "RECV": "Receive without a send"
 def title(finding: Finding) -> str:
     """The title of a finding's class; of an unmatched transfer by the end that waits."""
     if finding.cause is CauseClass.UNMATCHED_P2P and finding.stalled is not None:
-        return _UNMATCHED.get(names.op_name(finding.stalled.op), TITLES[finding.cause])
-    return TITLES[finding.cause]
-
-
-_AT_FAULT = {
-    CauseClass.NOT_ARRIVED: ("missing", "Missing"),
-    CauseClass.FROZEN: ("frozen", "Frozen"),
-    CauseClass.DIED: ("dead", "Dead"),
-    CauseClass.RAISED: ("crashed", "Crashed"),
-    CauseClass.MISSED_CALL: ("skipped a call", "Desynced"),
-    CauseClass.EXTRA_CALL: ("extra call", "Desynced"),
-    CauseClass.DEVICE_STALLED: ("GPU stopped", "Stalled"),
-    CauseClass.NETWORK: ("broken link", "Affected"),
-    CauseClass.HARDWARE: ("faulty", "Affected"),
-    CauseClass.INIT: ("missing", "Missing"),
-    CauseClass.STRAGGLER: ("straggler", "Slow"),
-}
-"""The role of a culprit in its row, and how the first fact calls it, by class."""
-
-_DIFFERS = ("different call", "Mismatched")
+        return _UNMATCHED.get(names.op_name(finding.stalled.op), CLASSES[finding.cause].title)
+    return CLASSES[finding.cause].title
 
 
 def role_word(role: Role, cause: CauseClass) -> str:
     """The role of a rank as its row names it: ``missing``, ``suspect``, ``waiting``."""
-    return _AT_FAULT.get(cause, _DIFFERS)[0] if role is Role.CULPRIT else role.value.replace("-", " ")
+    return CLASSES[cause].role if role is Role.CULPRIT else role.value.replace("-", " ")
 
 
 def culprit_label(finding: Finding) -> str:
     """The label of the first fact: ``Missing rank``, ``Suspects``, ``Rank at fault``."""
     if finding.ranks:
-        return f"{_AT_FAULT.get(finding.cause, _DIFFERS)[1]} rank{'s' if len(finding.ranks) > 1 else ''}"
+        return f"{CLASSES[finding.cause].label} rank{'s' if len(finding.ranks) > 1 else ''}"
     return "Suspects" if finding.suspects else "Rank at fault"
 
 
@@ -245,10 +203,8 @@ def _has_reached_limit(diagnosis: Diagnosis, call: Stalled) -> bool:
     """
     if call.timeout_ms is None or call.timeout_ms <= 0:
         return False
-    since, until = call.since, call.until
-    if since is None or until is None or (since.tzinfo is None) != (until.tzinfo is None) or until < since:
-        return diagnosis.alarm is not None
-    return (until - since).total_seconds() * 1000 >= EARLY * call.timeout_ms
+    lasted = incident_time.lasting(call)
+    return diagnosis.alarm is not None if lasted is None else lasted >= EARLY * call.timeout_ms
 
 
 def _first_alarm(diagnosis: Diagnosis) -> str:

@@ -12,10 +12,8 @@ from nccldoctor.model import Diagnosis
 from nccldoctor.reports.plotly import look as looks
 from nccldoctor.reports.plotly.heat import lateness_figure
 from nccldoctor.reports.plotly.progress import progress_figure
-from nccldoctor.reports.plotly.rank_grid import grid_figure
 from nccldoctor.reports.plotly.streams import streams_figure
 from nccldoctor.reports.plotly.timeline import timeline_figure
-from nccldoctor.reports.plotly.wait_chain import wait_figure
 
 
 class Plots(Struct, frozen=True):
@@ -32,14 +30,6 @@ class Plots(Struct, frozen=True):
     def timeline(self, ranks: Collection[int] | None = None) -> go.Figure:
         """The stall to scale: who waits for whom and for how long; ``ranks`` keeps their rows."""
         return timeline_figure(self.diagnosis, self.look, ranks)
-
-    def wait_graph(self) -> go.Figure:
-        """Who waits for whom."""
-        return wait_figure(self.diagnosis, self.look)
-
-    def rank_map(self) -> go.Figure:
-        """One cell a rank, from 32 ranks up."""
-        return grid_figure(self.diagnosis, self.look)
 
     def progress(self, ranks: Iterable[int] | None = None, group: str | None = None) -> go.Figure:
         """Six calls of each group: done, waiting, queued or never called; of some ``ranks``, of one ``group``."""

@@ -13,9 +13,6 @@ from nccldoctor.words.sanitize import line
 HATCHES = {Tone.WAITING: "/", Tone.BLOCKED: "\\", Tone.CROWD: "-", Tone.SUSPECT: "x"}
 """The hatch of a tone: colour alone shows nothing to some readers."""
 
-SYMBOLS = {Tone.CULPRIT: "star-square", Tone.SUSPECT: "square-x", Tone.BLOCKED: "diamond"}
-"""The symbol of a rank by its tone; of all others a square."""
-
 HEADROOM, ROW = 130, 26
 """Pixels of title, axis and legend together, and of one row."""
 
@@ -27,7 +24,6 @@ class Look(Struct, frozen=True):
     surface: str
     rule: str
     ink: str
-    muted: str
     culprit: str
     culprit_ground: str
     waiting: str
@@ -50,7 +46,6 @@ LIGHT = Look(
     surface="#f5f7f9",
     rule="#dde3e9",
     ink="#15202b",
-    muted="#54626f",
     culprit="#d55e00",
     culprit_ground="#fdf0e8",
     waiting="#e69f00",
@@ -63,7 +58,6 @@ DARK = Look(
     surface="#19212a",
     rule="#2b3640",
     ink="#e9eef3",
-    muted="#a3b1be",
     culprit="#ef7a2e",
     culprit_ground="#2c2019",
     waiting="#e0a020",

@@ -152,6 +152,10 @@ ROWS = {
         fixtures_conditions.finding("died"),
         [at_work(ProcessExit, rank=5, signal="SIGTERM", exitcode=-15)],
     ),
+    "a process died of SIGBUS": (
+        fixtures_conditions.finding("died"),
+        [at_work(ProcessExit, rank=5, signal="SIGBUS", exitcode=-7)],
+    ),
     "a process crashed in native code": (
         fixtures_conditions.finding("died"),
         [at_work(ProcessExit, rank=5, signal="SIGSEGV", exitcode=-11)],
@@ -169,6 +173,10 @@ ROWS = {
     "a process froze, and its host is unknown or the only one": (fixtures_conditions.finding("frozen", ranks=(9,)), []),
     "one GPU stopped while its process went on": (fixtures_conditions.finding("device-stalled"), []),
     "one GPU stopped, and its host is unknown": (fixtures_conditions.finding("device-stalled", ranks=(9,)), []),
+    "a network connection could never be made": (
+        fixtures_conditions.finding("network"),
+        [at_work(IbError, rank=5, what="setup")],
+    ),
     "one link error": (fixtures_conditions.finding("network"), [PORT]),
     "a rank never joined, busy in a function of its own": (fixtures_conditions.finding("init"), OWN),
     "a rank never joined, and an address wasn't reached": (

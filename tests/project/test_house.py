@@ -303,7 +303,8 @@ def test_wheel_holds_samples_and_data(built: tuple[Path, Path]) -> None:
             if path.is_file() and "__pycache__" not in path.parts:
                 name = f"nccldoctor/{inside}/{path.relative_to(ROOT / folder).as_posix()}"
                 assert held.get(name) == path.read_bytes(), name
-    for path in (*(ROOT / "parsers").glob("*/*.toml"), *(ROOT / "parsers").glob("*/*.csv")):
+    tables = (("parsers", "*/*.toml"), ("parsers", "*/*.csv"), ("reports", "*/*.toml"))
+    for path in (path for folder, names in tables for path in (ROOT / folder).glob(names)):
         if path.parent.name != "wordings":
             assert held[f"nccldoctor/{path.relative_to(ROOT).as_posix()}"] == path.read_bytes(), path
     remedies = sorted((ROOT / "nccldoctor").rglob("*.toml"))

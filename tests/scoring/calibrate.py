@@ -131,8 +131,8 @@ def _builds(called: ast.expr) -> bool:
 def judge(author: str, truth: dict[str, Any], shown: list[str]) -> Judged:
     """Analyse the files of a job, and note which hypotheses were built and where."""
     from nccldoctor import pipeline
+    from nccldoctor.diagnose.confidence import kind_of_evidence
     from nccldoctor.diagnose.hypothesis import Hypothesis
-    from nccldoctor.diagnose.judged_jobs import kind_of_evidence
     from nccldoctor.diagnose.rules import load
 
     load()  # first: rules of one class are asked in the order in which they were imported
@@ -299,7 +299,7 @@ def numbers(jobs: list[Judged]) -> str:
 
 def page(jobs: list[Judged], origin: str) -> str:
     """The whole page; ``origin`` says when, from which commit and by which command it is made."""
-    from nccldoctor.diagnose.judged_jobs import ENOUGH
+    from nccldoctor.diagnose.confidence import ENOUGH
 
     counts = Counter(job.evidence for job in jobs)
     few = [f"{kind} ({number})" for kind, number in counts.most_common() if number < ENOUGH]

@@ -387,7 +387,9 @@ def test_pandas_and_rich_come_only_when_asked_for():
     assert done.stdout == "[]\n"
 
 
-def test_files_are_opened_a_second_time_only_for_a_report_that_quotes_lines(tmp_path, monkeypatch):
+def test_files_are_opened_again_once_for_their_last_lines_and_once_for_a_report_that_quotes_lines(
+    tmp_path, monkeypatch
+):
     demo.write(demo.DEFAULT, tmp_path / "job")
     opened = []
     monkeypatch.setattr(excerpts, "read_excerpts", lambda *args: opened.append(args) or read_excerpts(*args))
@@ -397,11 +399,11 @@ def test_files_are_opened_a_second_time_only_for_a_report_that_quotes_lines(tmp_
     assert incident.verdict.headline
     assert len(incident.evidence)
     assert incident.plot.timeline() is not None
-    assert not opened
+    assert len(opened) == 1
 
     assert "refresh_expert_table" in incident.to_text()
     assert "refresh_expert_table" in incident.to_html()
-    assert len(opened) == 1
+    assert len(opened) == 2
     assert incident.to_json() == document
 
 

@@ -8,7 +8,7 @@ from nccldoctor.align.liveness import Liveness
 from nccldoctor.events import CommInit, Event, ExceptionRaised, Heartbeat, Note, Phase, ProcessExit, Progress
 from nccldoctor.events.base import Writer
 from nccldoctor.identify.case import Case
-from nccldoctor.identify.runs.earlier_sruns import launched_tasks
+from nccldoctor.identify.runs.other_steps import launched_tasks
 
 _WATCHERS = (Writer.LAUNCHER, Writer.SCHEDULER)
 """Those who see processes end, and say how."""

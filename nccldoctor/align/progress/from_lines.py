@@ -10,8 +10,8 @@ from nccldoctor.align.progress.from_dumps import GroupProgress
 from nccldoctor.align.progress.unnamed_lines import QUEUED, line_key, stride_of
 from nccldoctor.events import CallTimeout, DumpSignal, Event, WorkStatus
 from nccldoctor.identify.case import Case
+from nccldoctor.identify.group_members import GATHERS
 from nccldoctor.identify.groups import DEFAULT
-from nccldoctor.identify.world_size import GATHERS
 from nccldoctor.model.ranks import Ranks
 
 

@@ -11,13 +11,18 @@ from collections.abc import Mapping
 import numpy as np
 from msgspec import Struct
 
-from nccldoctor.align.gloo import abandoned_calls, failed_calls, last_rows
-from nccldoctor.align.p2p import Mask, Transfer, completed_by_counters, open_transfers, p2p_masks
 from nccldoctor.align.progress.from_dumps import (
     GroupProgress,
+    Mask,
+    Transfer,
+    abandoned_calls,
     add_counters,
+    completed_by_counters,
+    failed_calls,
+    last_rows,
+    open_transfers,
+    p2p_masks,
     progress_from_entries,
-    ranks_counting_starts,
     ranks_with_timing,
 )
 from nccldoctor.align.progress.from_lines import add_watchdog_lines
@@ -72,7 +77,7 @@ def build_progress_table(case: Case) -> ProgressTable:
         completed=done,
         collective=collective,
         batch_member=member,
-        timed_ranks=ranks_with_timing(case, calls) | ranks_counting_starts(case),
+        timed_ranks=ranks_with_timing(case, calls),
         recorded_ranks=frozenset(r for r, d in dumps if d.entries or any(s.enqueued > 0 for s in d.status)) | idle,
         damaged_ranks=(frozenset(r for r, d in dumps if d.problem) - idle)
         | {*np.unique(case.call_rank[nameless]).tolist()},

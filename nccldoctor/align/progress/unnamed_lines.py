@@ -17,8 +17,8 @@ from msgspec.structs import replace
 
 from nccldoctor.events import CallTimeout, DumpSignal, Event, WorkStatus
 from nccldoctor.identify.case import Case
+from nccldoctor.identify.group_members import GATHERS
 from nccldoctor.identify.groups import LineKey
-from nccldoctor.identify.world_size import GATHERS
 from nccldoctor.model import Group
 from nccldoctor.model.operations import NEEDS_ALL, op_type
 from nccldoctor.model.ranks import Ranks

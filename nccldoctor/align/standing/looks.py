@@ -18,6 +18,7 @@ from nccldoctor.align.liveness import Liveness, first_lines, steps_among
 from nccldoctor.align.standing.stances import STATES, Posture, Stance, python_frames, stance_of
 from nccldoctor.events import Event, ExceptionRaised, ProcessState, Stack
 from nccldoctor.identify.case import Case
+from nccldoctor.identify.looks import process_of
 
 USUAL = 3.0
 """Times the longest pause between two steps after which a job counts as quiet."""
@@ -156,16 +157,12 @@ def _without_doubles(looks: Iterable[Look]) -> list[Look]:
     """The looks. Two at once in which nothing moved are one: two ranks may have asked at the same moment."""
     kept: list[Look] = []
     for look in looks:
-        if kept and 0 < look.at - kept[-1].at < AT_ONCE and _is_same(kept[-1], look):
+        before = kept[-1].stances if kept and 0 < look.at - kept[-1].at < AT_ONCE else {}
+        both = [(before[p], look.stances[p]) for p in before.keys() & look.stances.keys()]
+        if before and all((one.path, one.posture) == (other.path, other.posture) for one, other in both):
             look = replace(look, stances=kept.pop().stances | look.stances)
         kept.append(look)
     return kept
-
-
-def _is_same(before: Look, now: Look) -> bool:
-    """True where every process that both looks show stood where it was."""
-    both = [(before.stances[p], now.stances[p]) for p in before.stances.keys() & now.stances.keys()]
-    return all((one.path, one.posture) == (other.path, other.posture) for one, other in both)
 
 
 def _is_unlogged(case: Case, steps: Iterable[tuple[float, Event]]) -> bool:
@@ -229,12 +226,3 @@ def _with_states(look: Look, states: Iterable[Stack | ProcessState]) -> Look:
         if stance is not None and is_known and (before is None or not before.posture.is_gone):
             stances[stance.process] = stance
     return Look(look.number, look.at, stances)
-
-
-def process_of(event: Stack | ProcessState) -> Hashable:
-    """The rank of a process, else its host and pid, else its file and the number of its main thread."""
-    if event.rank is not None:
-        return event.rank
-    if event.pid is not None:
-        return event.host or "", event.pid
-    return event.place.path.rpartition("/")[2], event.ident if isinstance(event, Stack) else None

@@ -154,7 +154,8 @@ def _read(frames: tuple[str, ...], state: str) -> tuple[Posture, str, str, tuple
     is_active = state.startswith("active")
     if wait is not None:
         kind, op = wait
-        path = path or _framework_path(frames)
+        callers = tuple(frame for frame in frames if not is_waiting((frame,)))
+        path = path or python_frames(callers) or python_frames(frames)  # a worker that serves a model has no own frames
         return (Posture.LEAVING if kind == "tear-down" else Posture(kind)), op, words, path
     if words == _BACKWARD:
         return (Posture.OWN if is_active else Posture.BACKWARD), "backward", words, path
@@ -167,12 +168,6 @@ def _read(frames: tuple[str, ...], state: str) -> tuple[Posture, str, str, tuple
         if not words:
             return Posture.QUIET, "", "", path
     return Posture.OWN, "", words, path
-
-
-def _framework_path(frames: tuple[str, ...]) -> tuple[str, ...]:
-    """The frames of a framework that led to a wait. A worker that serves a model has no others."""
-    callers = tuple(frame for frame in frames if not is_waiting((frame,)))
-    return python_frames(callers) or python_frames(frames)
 
 
 @lru_cache(maxsize=65536)

@@ -59,7 +59,8 @@ def find_hosts(case: Case) -> Hosts:
     if not case.world <= case.rank_host.keys():
         whole = case.world_size is not None
         local = {e.rank: e.local_rank for e in case.of(ProcessExit) if e.local_rank is not None}
-        spans = [_reach(ranks, local) for ranks in blocks]
+        # local rank 3 of rank 11 says that rank 8 is the first of its host
+        spans = [(min(rank - local.get(rank, 0) for rank in ranks), max(ranks)) for ranks in blocks]
         blocks = (_equal_blocks(len(case.world), spans, len(others)) or _logs_of_hosts(case, blocks)) if whole else []
     names = [next((case.rank_host[r] for r in block if r in case.rank_host), "") for block in blocks]
     if names.count("") == len(others) == 1:
@@ -68,11 +69,6 @@ def find_hosts(case: Case) -> Hosts:
     of_nccl = ((short_host(e.host), e.rank) for e in case.of(CommInit) if e.rank is not None and e.host)
     under = ((name, r) for r, host in case.rank_host.items() for name in (host, short_host(case.pods.place(host))))
     return Hosts(tuple(blocks), tuple(names), ranks_by(chain(under, placed, of_nccl)))
-
-
-def _reach(ranks: Ranks, local: Mapping[int | None, int]) -> tuple[int, int]:
-    """The first and the last rank that a host is known to run. Local rank 3 of rank 11 says that rank 8 is the first."""
-    return min(rank - local.get(rank, 0) for rank in ranks), max(ranks)
 
 
 def _equal_blocks(world: int, spans: Sequence[tuple[int, int]], others: int) -> list[Ranks]:

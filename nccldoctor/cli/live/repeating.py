@@ -96,7 +96,7 @@ def _show(seen: _Round, options: Mapping[str, Any], report: Path | None) -> None
     click.echo("\n".join(collecting.summary(seen.bundle)), err=True)
     if report is not None:
         try:
-            report_file.write_report(seen.incident, seen.incident.to_html, report, force=True)
+            report_file.write_report(seen.incident, report, force=True)
         except OutputError as error:
             terminal.tell(error)
         else:

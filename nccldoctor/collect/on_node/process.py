@@ -19,11 +19,12 @@ from nccldoctor.collect.on_node.variables import (
 )
 
 LAUNCHER = re.compile(
-    r"torchrun\b|torch[./]distributed[./](?:run|launch)|torch_distributed_run|accelerate(?:[ -]launch|[./]commands)"
-    r"|deepspeed(?:[. ]launcher|\s|$)"
-    r"|(?:^|/)(?:mpirun|mpiexec\S*|orterun|prte|srun|slurmstepd|horovodrun|ray|jsrun)(?:\s|$)"
+    r"(?:(?:\S*/)?(?:python|pypy)\S* (?:-[XW] \S+ |-\w*[^\Wc] )*)?"
+    r"(?:\S*/)?(?:(?:torchrun|torch_distributed_run|deepspeed|accelerate-launch|mpirun|mpiexec[^\s/]*|orterun|prte|srun"
+    r"|slurmstepd:?|horovodrun|ray|jsrun|accelerate launch"
+    r"|(?:torch[./]distributed[./](?:run|launch)|accelerate[./]commands[./]\w+|deepspeed[./]launcher[./]\w+)(?:\.py)?) )"
 )
-"""Commands that start ranks and are none, although they may have a rank in their environment."""
+"""Commands that start ranks and are none, although they may have a rank in their environment: by what runs, not by arguments."""
 
 
 SIDECAR = re.compile(r"(?:^|/)nccldoctor/capture/sidecar\.py$")
@@ -33,11 +34,12 @@ SIDECAR = re.compile(r"(?:^|/)nccldoctor/capture/sidecar\.py$")
 class CaptureFolder:
     """Where capture keeps the files of one rank: ``top`` is the folder that all ranks share.
 
-    ``stem`` is how its files begin: ``rank_3``, or ``pid_4711`` where the rank is not known.
+    ``stem`` is how its files begin: ``rank_3``, or ``pid_4711`` where the rank is not known. ``pid`` is the rank's.
     """
 
-    def __init__(self, top: str, stem: str) -> None:
+    def __init__(self, top: str, stem: str, pid: int) -> None:
         self.top = top
+        self.pid = pid
         self.stem = stem
         self.rank = number_in(stem[len("rank_") :]) if stem.startswith("rank_") else None
 
@@ -48,12 +50,12 @@ class CaptureFolder:
             return None
         try:
             told = json.loads(words[-1])
-            log, stem = str(told["log"]), str(told["stem"])
+            log, stem, pid = str(told["log"]), str(told["stem"]), int(told["pid"])
         except (ValueError, KeyError, TypeError, RecursionError):
             return None
         is_plain = os.path.isabs(log) and os.path.normpath(log) == log
         is_ours = is_plain and re.fullmatch(r"(?:rank|pid)_[0-9]{1,9}", stem) and os.path.basename(log) == f"{stem}.log"
-        return cls(os.path.dirname(log), stem) if is_ours else None
+        return cls(os.path.dirname(log), stem, pid) if is_ours else None
 
 
 class Process:
@@ -113,8 +115,8 @@ class Process:
 
     @property
     def is_launcher(self) -> bool:
-        """True of torchrun and its like, by the command."""
-        return LAUNCHER.search(" ".join(self.words[:6])) is not None
+        """True of torchrun and its like, by the program: a rank may have such a name in an argument."""
+        return LAUNCHER.match(" ".join([*self.words[:9], ""])) is not None
 
     @property
     def is_collector(self) -> bool:

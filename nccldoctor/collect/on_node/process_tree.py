@@ -125,9 +125,9 @@ class ProcessTree:
         return [self.all[pid] for pid in sorted(wanted & set(self.all))]
 
     def _find_capture(self, rank: Process) -> None:
-        """Learn from the rank's sidecar where its files are, and its number where no variable says it."""
-        told = (CaptureFolder.told_by(p.words) for p in self.children.get(rank.pid, ()))
-        rank.capture = next((folder for folder in told if folder is not None), None)
+        """Learn from the rank's sidecar, a process of its user, where its files are, and its number if unknown."""
+        told = (CaptureFolder.told_by(p.words) for p in self.all.values() if p.user == rank.user)
+        rank.capture = next((folder for folder in told if folder is not None and folder.pid == rank.pid), None)
         if rank.rank is None and rank.capture is not None:
             rank.rank = rank.capture.rank
 

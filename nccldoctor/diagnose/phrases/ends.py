@@ -136,7 +136,8 @@ def ended_by_record(event: Event) -> str:
 def crashed(who: str, event: Event, *, is_only_logged: bool) -> Headline:
     """Rank 6 (node1) crashed: FileNotFoundError: shard_00004.idx (load_batch, train.py:99)."""
     text = event.message if isinstance(event, ExceptionRaised | CudaError) else getattr(event, "text", "")
-    kind = event.type.rpartition(".")[2] if isinstance(event, ExceptionRaised) else ""
+    kind = event.type if isinstance(event, ExceptionRaised) else ""
+    kind = kind.replace("ray.exceptions.OutOf", "").rpartition(".")[2]  # Ray counts the memory of a node
     requested = requested_memory(text)
     at = _place(event.frame) if isinstance(event, ExceptionRaised) and event.frame else ""
     memory = "GPU" if kind == "OutOfMemoryError" or is_gpu_full(text) else ""
@@ -164,6 +165,12 @@ def raised_by_record(event: Event) -> str:
         return say("ends.raised-memory", rank=event.rank)
     words = exception_words(event, full=True)
     return say("ends.raised", rank=event.rank, what=words, is_open=not words.endswith((".", "…")))
+
+
+def by_exception(event: ExceptionRaised, *, many: bool) -> str:
+    """``it ended with RuntimeError in main (train.py:97)``."""
+    place = innermost((event.frame,)) if event.frame else ""
+    return say("ends.by-exception", many=many, what=event.type.rpartition(".")[2], place=place)
 
 
 def still_there(stack: Stack) -> str:

@@ -65,4 +65,5 @@ def was(ranks: Ranks, doing: str) -> str:
 
 
 PROMPT = "waiting at a prompt for an answer"
+BLOCKED = "blocked in the kernel, in uninterruptible sleep"
 NO_PYTHON_FRAME = "in code without Python frames"

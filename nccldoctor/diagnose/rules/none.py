@@ -18,8 +18,7 @@ from nccldoctor.align.descriptions import describe_row
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.health.proof import Health, Proof, has_flawed_dumps, has_open_calls
 from nccldoctor.align.liveness import steps_among
-from nccldoctor.diagnose.citations import Citation, Entry, Line
-from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.hypothesis import Citation, Entry, Hypothesis, Line
 from nccldoctor.diagnose.missing_input import loss_words
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.phrases.ends import process_name
@@ -56,18 +55,16 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         return None
     lost = loss_words([gap for gap in facts.case.gaps if gap.lost])
     head = headline_of(_HEADS[health.proof]) if health.proof in _HEADS else _end_headline(facts, health)
+    doubts = [*_doubts_of_proof(facts, health, lost), *_doubts_of_length(facts)]
     diverged = [e for e in facts.case.of(Note) if e.has_lost_loss][:1]
     if diverged:
+        doubts.append(doubt_of("loss-is-nan"))
         head = headline_of("undetermined.but-loss-is-nan", found=head.sure)
         evidence = [Line(diverged[0], say("undetermined.loss-is-nan")), *evidence]
     return Hypothesis(
         headline_of("undetermined.but-unreadable", found=head.sure, lost=lost) if lost else head,
         evidence,
-        (
-            *_doubts_of_proof(facts, health, lost),
-            *_doubts_of_length(facts),
-            *([doubt_of("loss-is-nan")] if diverged else []),
-        ),
+        doubts,
         refuted_by=say("refuted.lost-part-showed-failure", lost=lost) if lost else "",
     )
 
@@ -168,19 +165,10 @@ def _good_ends(facts: Facts, health: Health) -> list[Citation]:
     """What programs say of their end, and the first good exit of these ranks that a launcher saw: another observer."""
     own = [e for e in health.ends if not isinstance(e, ProcessExit)]
     exits = (e for e in facts.case.of(ProcessExit) if e.exitcode == 0 and (e in health.ends or e.rank in health.ended))
+    seen = [(e, process_name(e) if e.rank is None else rank_or_process(e.rank)) for e in islice(exits, 1)]
     return [
         *(Line(e, say("undetermined.reported-end", who=rank_or_process(e.rank))) for e in own[:3]),
-        *(
-            Line(
-                e,
-                say(
-                    "undetermined.exited-with",
-                    who=rank_or_process(e.rank) if e.rank is not None else process_name(e),
-                    code=0,
-                ),
-            )
-            for e in islice(exits, 1)
-        ),
+        *(Line(e, say("undetermined.exited-with", who=name, code=0)) for e, name in seen),
     ]
 
 

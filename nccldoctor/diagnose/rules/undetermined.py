@@ -17,8 +17,7 @@ from nccldoctor.align.facts import Facts
 from nccldoctor.align.stack_activity import is_waiting, shown_activity_of
 from nccldoctor.align.stalls import StallKind
 from nccldoctor.align.wait_graph import StuckCall
-from nccldoctor.diagnose.citations import Citation, Line, Waiting, is_cited, written
-from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.hypothesis import Citation, Hypothesis, Line, Waiting, is_cited, written
 from nccldoctor.diagnose.missing_input import loss_words
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.phrases.ends import process_name
@@ -42,6 +41,7 @@ from nccldoctor.events import (
     MonitoredBarrier,
     Note,
     ProcessExit,
+    Progress,
     RasStatus,
     SchedulerEvent,
     Setting,
@@ -106,6 +106,11 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis:
         Line(s, say("stacks.seen", who=_whose_line(s), doing=doing(shown_activity_of(s.frames), innermost(s.frames))))
         for s in stacks
     ]
+    marked = [] if stacks else _marked_errors(facts)
+    if marked and (headline is None or is_about_trouble):
+        who, what = _whose_line(marked[0]).removeprefix("a process"), sentence(trouble) if is_about_trouble else ""
+        headline = headline_of("undetermined.marked", what=what, who=who, text=line_of(marked[0].detail, 160))
+        citations += [Line(e, say("undetermined.marked-as-error")) for e in marked[:MOST]]
     return Hypothesis(
         headline if headline is not None else where_they_stand(facts) if stacks else _not_enough(facts),
         citations or [_what_was_read(facts)],
@@ -280,6 +285,8 @@ def _whose_line(event: Event) -> str:
     """Who an event is about: a rank, else its process, with the host where a line names one. A host keeps its spelling."""
     if event.rank is not None:
         return f"rank {event.rank}"
+    if event.group_rank is not None:
+        return f"rank {event.group_rank} of its group"
     if isinstance(event, GpuError):
         board = f"{event.board} {event.device.removeprefix('GPU ')}" if event.device else f"a {event.board}"
         return f"{event.host}: {board}" if event.host is not None else board
@@ -289,6 +296,13 @@ def _whose_line(event: Event) -> str:
     if isinstance(event, ProcessExit) and event.local_rank is not None:
         return f"{f'{event.host}: ' if event.host is not None else ''}local rank {event.local_rank}{f' (pid{pid})' if pid else ''}"
     return f"{event.host}: process{pid}" if event.host is not None else f"process{pid}" if pid else "a process"
+
+
+def _marked_errors(facts: Facts) -> list[Note]:
+    """The first line marked as an error of each file; none of a file that goes on with steps."""
+    last = {e.place.source: e.place.line or 0 for e in facts.case.of(Progress)}
+    marked = (e for e in facts.case.of(Note) if e.what == "marked")
+    return [e for e in marked if (e.place.line or 0) > last.get(e.place.source, 0)]
 
 
 def _places_at(stops: Sequence[Event]) -> list[str]:

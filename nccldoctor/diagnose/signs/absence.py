@@ -11,9 +11,9 @@ from nccldoctor.align.nccl_counter_evidence import answered_ras, counter_evidenc
 from nccldoctor.align.stack_activity import is_waiting, place_in_framework, shown_activity_of, split_frame, user_frame
 from nccldoctor.align.stalls import Stall
 from nccldoctor.align.wait_graph import StuckCall
-from nccldoctor.diagnose.citations import Citation, Dump, Line, row_of_number
+from nccldoctor.diagnose.hypothesis import Citation, Dump, Line, row_of_number
 from nccldoctor.diagnose.phrases.say import say
-from nccldoctor.diagnose.phrases.who import NO_PYTHON_FRAME, PROMPT, doing, ongoing
+from nccldoctor.diagnose.phrases.who import BLOCKED, NO_PYTHON_FRAME, PROMPT, doing, ongoing
 from nccldoctor.events import DesyncReport, DumpNote, ExceptionRaised, MonitoredBarrier, Note, Stack
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.stack_frames import innermost
@@ -79,6 +79,8 @@ def show_activity(facts: Facts, rank: int) -> tuple[str, list[Citation]]:
             short, full = (doing(words, at, around) or NO_PYTHON_FRAME for at in (innermost((own,)), own))
             more, shown = show_inside(facts, rank)
             return short + more, [Line(stack, say("absent.was-doing", rank=rank, doing=full)), *shown]
+    if (state := next((s for s in activity.states if s.state == "blocked"), None)) is not None:
+        return BLOCKED, [Line(state, say("absent.was-doing", rank=rank, doing=BLOCKED))]
     begun = [p for p in activity.phases if not p.detail.startswith("done") and p.what not in NOT_WORK]
     if begun:
         last = begun[-1]

@@ -9,12 +9,12 @@ from __future__ import annotations
 import numpy as np
 from msgspec import Struct
 
-from nccldoctor.align.call_sequences import KIND_MASK, call_chain, call_site
+from nccldoctor.align.call_sequences import KIND_MASK, call_chain, call_site, role_of
 from nccldoctor.align.descriptions import describe, describe_row
 from nccldoctor.align.divergence.mismatches import rows_at
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.wait_graph import StuckCall
-from nccldoctor.diagnose.citations import Entry
+from nccldoctor.diagnose.hypothesis import Entry
 from nccldoctor.diagnose.phrases.say import say
 from nccldoctor.events import Note
 from nccldoctor.model import Group
@@ -356,7 +356,7 @@ def has_one_call_fewer(facts: Facts, call: StuckCall, rank: int) -> bool:
     groups, fronts = facts.case.groups, facts.progress.by_group_rank
     group = groups[call.group]
     mine, newest = fronts.get((call.group, rank)), _newest_call(facts, rank)
-    sisters = [g for g in groups if g.index != group.index and _is_same_role(g, group)][:MOST_PEERS]
+    sisters = [g for g in groups if g.index != group.index and role_of(g) == role_of(group)][:MOST_PEERS]
     asked = ((g.index, r) for g in (group, *sisters) for r in list(g.members)[:MOST_PEERS])
     others = [(index, r) for index, r in asked if r != rank and _newest_call(facts, r) == newest]
     counts = [front.enqueued for key in others if (front := fronts.get(key)) is not None]
@@ -368,19 +368,7 @@ def _can_be_sister(one: Group, other: Group) -> bool:
     """True when two groups have the same role, or no name tells their roles and they share no member."""
     is_unnamed = {one.desc, other.desc} <= {"", "undefined"} and len(one.members) == len(other.members)
     is_apart = not one.members & other.members
-    return one.index != other.index and (_is_same_role(one, other) or (is_unnamed and is_apart))
-
-
-def _is_same_role(one: Group, other: Group) -> bool:
-    """True when two groups have the same role and size.
-
-    The role is their description, else the number that the bare lists of PyTorch 2.2 give them.
-    """
-    return (_role(one), len(one.members)) == (_role(other), len(other.members))
-
-
-def _role(group: Group) -> str:
-    return group.desc if group.desc not in ("", "undefined") else group.uid
+    return one.index != other.index and (role_of(one) == role_of(other) or (is_unnamed and is_apart))
 
 
 def _newest_call(facts: Facts, rank: int) -> tuple[str, int, int] | None:
@@ -389,7 +377,7 @@ def _newest_call(facts: Facts, rank: int) -> tuple[str, int, int] | None:
     if row is None:
         return None
     group = facts.case.groups[facts.case.call_group[row]]
-    return _role(group), int(facts.case.calls.seq[row]), int(facts.sequences.labels[row]) & KIND_MASK
+    return role_of(group)[0], int(facts.case.calls.seq[row]), int(facts.sequences.labels[row]) & KIND_MASK
 
 
 def _transfer_count(facts: Facts, group: int, rank: int) -> int | None:

@@ -11,8 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from nccldoctor.align.facts import Facts
-from nccldoctor.diagnose.citations import Line
-from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.hypothesis import Hypothesis, Line
 from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
 from nccldoctor.events import Absence, Event, PeerTimeout
 from nccldoctor.model.ranks import Ranks
@@ -121,14 +120,15 @@ def peer_headline(facts: Facts) -> str:
     if first.peer is None:
         call = first.op or say("reports.call-of", by=first.by)
         return say("reports.peer-timed-out", rank=first.rank, device=first.device, call=call)
-    own = (e.group_rank for e in waits if (e.group, e.peer) == (first.group, first.peer))
-    waiting = Ranks(rank for rank in own if rank is not None) if len(ends) == 1 else Ranks()
+    own = [e for e in waits if e.group == first.group and (e.peer in ends if ends else e.peer == first.peer)]
+    peers = Ranks(e.peer for e in own if e.peer is not None)
+    waiting = Ranks(e.group_rank for e in own if e.group_rank is not None) if ends else Ranks()
     return say(
         "reports.waited-for-peer",
         rank=first.rank,
         device=first.device,
         waiting=waiting if first.rank is None else None,
-        peer=first.peer,
+        peers=peers,
         group=first.group.spoken if first.group is not None else None,
         op=first.op,
     )

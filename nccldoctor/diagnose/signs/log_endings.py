@@ -12,7 +12,7 @@ from typing import TypeVar
 from nccldoctor.align.exits import ABORTS, task_failed_above
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.liveness import first_lines
-from nccldoctor.diagnose.citations import Citation, Line
+from nccldoctor.diagnose.hypothesis import Citation, Line
 from nccldoctor.diagnose.phrases.say import say
 from nccldoctor.diagnose.signs.silence import has_connection_broken_first
 from nccldoctor.events import (
@@ -130,10 +130,14 @@ def _broken_connection(facts: Facts) -> str:
     host, _ = closed_by(facts)
     if host:
         return say("trouble.closed-from", host=host)
-    first = next((e for e in facts.case.of(SocketError) if e.rank is None and e.host and e.pid is not None), None)
+    errors = list(facts.case.of(SocketError))
+    first = next((e for e in errors if e.rank is None and e.host and e.pid is not None), None)
     if first is None:
-        return say("trouble.connection-broke")
-    return say("trouble.connection-met", host=first.host, pid=first.pid, message=repr(first.message[:80]))
+        ends = {(e.peer.removeprefix("localRank "), e.host) for e in errors if e.peer and "localRank" in e.peer}
+        end = ends.pop() if len(ends) == 1 else (None, None)
+        return say("trouble.connection-broke", local=end[0], host=end[1])
+    never = first.how in ("unreachable", "refused", "setup")
+    return say("trouble.connection-met", never=never, host=first.host, pid=first.pid, message=repr(first.message[:80]))
 
 
 def is_end_of_log(facts: Facts, event: Event) -> bool:

@@ -17,8 +17,7 @@ from nccldoctor.align.descriptions import describe
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.nccl_counter_evidence import OP_TYPES, counter_evidence, counters_of, issue_evidence
 from nccldoctor.align.stalls import Stall, StallKind
-from nccldoctor.diagnose.citations import Line
-from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.hypothesis import Hypothesis, Line
 from nccldoctor.diagnose.phrases.headline import Headline
 from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
 from nccldoctor.diagnose.phrases.sides import each_side
@@ -206,16 +205,12 @@ def _is_usual_next(calls: Mapping[int, Mapping[int, CollCall]], number: int, ran
 
 def _hypothesis(facts: Facts, found: Difference) -> Hypothesis:
     some = [*list(found.odd)[:3], *[r for r in found.calls if r not in found.odd][:3]]
+    shown = [(rank, found.calls[rank]) for rank in some]
     peer = found.calls[next(r for r in found.calls if r not in found.odd)]
     is_reported = facts.liveness.first_alarm is not None or any(facts.case.of(CollectiveMismatch))
     return Hypothesis(
         _difference_headline(facts, found, peer),
-        tuple(
-            Line(
-                found.calls[r], say("counters.launched", rank=r, call=_call_words(found.calls[r]), number=found.number)
-            )
-            for r in some
-        ),
+        [Line(c, say("counters.launched", rank=r, call=_call_words(c), number=found.number)) for r, c in shown],
         (COUNTS_ALONE if is_reported and not found.is_first else MAY_DIFFER,),
         ranks=found.odd,
         suspects=Ranks() if found.odd else Ranks(found.calls),

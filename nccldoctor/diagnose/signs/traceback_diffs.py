@@ -13,8 +13,7 @@ from nccldoctor.align.facts import Facts
 from nccldoctor.align.liveness import is_failed_wait
 from nccldoctor.align.stack_activity import as_any_tool_prints, user_frames
 from nccldoctor.align.stalls import Stall, StallKind
-from nccldoctor.diagnose.citations import Citation, Line
-from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.hypothesis import Citation, Hypothesis, Line
 from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
 from nccldoctor.diagnose.phrases.sides import MOST
 from nccldoctor.diagnose.signs.recorded_diffs import size_complaints

@@ -10,8 +10,7 @@ from msgspec.structs import replace
 from nccldoctor.align.descriptions import in_group
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.progress.from_lines import group_of
-from nccldoctor.diagnose.citations import Line
-from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.hypothesis import Hypothesis, Line
 from nccldoctor.diagnose.phrases.headline import Headline
 from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
 from nccldoctor.diagnose.phrases.sides import each_side, sized_sides
@@ -73,6 +72,7 @@ def _from_fingerprints(facts: Facts, aspect: str) -> Hypothesis | None:
     op, seq = event.op or event.right_op or event.left_op, event.seq if event.seq is not None else event.right_seq
     only_number = set(event.aspects) == {"sequence"} and event.left_op == event.right_op
     is_told = bool(event.right and event.aspects)
+    counted, is_shown = is_told and only_number, is_told and (odd or not only_number)
     ends = [line(end, 60) for end in ((few, rest[0]) if odd else (event.left, event.right))]
     call = call_title(op, seq) if op and aspect != "op" else ""
     noun = _NOUNS[aspect] if event.aspects else ""
@@ -81,14 +81,7 @@ def _from_fingerprints(facts: Facts, aspect: str) -> Hypothesis | None:
         if only_number
         else headline_of("disagree.mismatch-in-line", aspect=noun, call=call, odd=odd, left=ends[0], right=ends[1]),
         tuple(Line(e, say("disagree.ends-differ")) for e in found[:4]),
-        (
-            doubt_of(
-                "only-the-library-says",
-                odd=is_told and odd and not only_number,
-                counted=is_told and only_number,
-                told=is_told and (odd or not only_number),
-            ),
-        ),
+        (doubt_of("only-the-library-says", odd=is_told and odd and not only_number, counted=counted, told=is_shown),),
         ranks=odd,
         suspects=pair - odd,
         stalled=Stalled(op=op, seq=seq, entered=pair) if op or seq is not None else None,

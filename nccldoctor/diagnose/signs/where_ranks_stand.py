@@ -18,7 +18,7 @@ from nccldoctor.align.stack_activity import (
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.align.standing.outside import Standing, standing_of
 from nccldoctor.align.standing.stances import Posture, Stance, is_transfer
-from nccldoctor.diagnose.citations import Line
+from nccldoctor.diagnose.hypothesis import Line
 from nccldoctor.diagnose.phrases.say import say
 from nccldoctor.diagnose.phrases.who import NO_PYTHON_FRAME, ongoing
 from nccldoctor.diagnose.phrases.who import who as named

@@ -4,19 +4,25 @@ Examples: the ranks run in job 4711, and ``JOB 4690 ON n1 CANCELLED`` is the end
 ``STEP 4711.3 ON n1 CANCELLED`` stands in a log: step 3 was somebody's look at the job, which ran on. Which job and step are the ranks'
 own is known from their variables. Without those, a step that ranks outlived was not theirs, or was one of an earlier attempt. A log of
 the controller speaks of all jobs of a cluster: where nothing says which one is ours, it says nothing of ours.
+
+A script runs ``srun -v prepare`` and then ``srun -v train``: the ends of the four tasks of the first are no ends of ranks. Or one file
+holds the output of several jobs, as with ``#SBATCH --open-mode=append``, and that of job 4711 stands below that of job 4698, which Slurm
+cancelled: that is no restart of job 4711, since its ranks, hosts and sizes are others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from nccldoctor.events import Events, Heartbeat, Progress, SchedulerEvent, Setting, Stack
+from nccldoctor.events import Event, Events, Heartbeat, Note, ProcessExit, Progress, SchedulerEvent, Setting, Stack
 from nccldoctor.ingest.ingest import Ingested
-from nccldoctor.model import Gap
+from nccldoctor.model import Gap, SourceKind
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.parsers.base import Parsed
 
 _JOB, _STEP = "SLURM_JOB_ID", "SLURM_STEP_ID"
 
@@ -109,3 +115,81 @@ def _of_many_jobs(read: Ingested) -> dict[int, str]:
         for event in one.events
         if many and isinstance(event, SchedulerEvent) and event.job and event.job.partition("+")[0] not in ours
     }
+
+
+def launched_tasks(events: Iterable[Event]) -> int:
+    """How many tasks ``srun -v`` says that it launched."""
+    return sum(len(Ranks.parse(event.detail)) for event in events if isinstance(event, Note) and _is_launch(event))
+
+
+def without_earlier_sruns(read: Ingested) -> Ingested:
+    """The input without tasks of steps of ``srun -v`` that were over before the last one was launched.
+
+    ``srun`` returns when all its tasks ended: where fewer ends than launched tasks stand above a launch, the steps ran side by side, and
+    all lines are kept.
+    """
+    if not any(_is_launch(event) for one in read.parsed for event in one.events):
+        return read
+    parsed = tuple(replace(one, events=tuple(_of_last_step(one.events))) for one in read.parsed)
+    return replace(read, parsed=parsed)
+
+
+def _of_last_step(events: Sequence[Event]) -> Sequence[Event]:
+    last = max((_line(event) for event in events if _is_launch(event)), default=0)
+    ended = max((_line(event) for event in events if _is_end_of_task(event) and _line(event) < last), default=0)
+    before = [event for event in events if _line(event) <= ended and (_is_launch(event) or _is_end_of_task(event))]
+    ends = sum(map(_is_end_of_task, before))
+    if not ends or ends != launched_tasks(before):
+        return events
+    earlier = set(map(id, before))
+    return [event for event in events if id(event) not in earlier]
+
+
+def _is_launch(event: Event) -> bool:
+    return isinstance(event, Note) and event.what == "tasks-on-host"
+
+
+def _is_end_of_task(event: Event) -> bool:
+    return isinstance(event, ProcessExit) and event.reporter == "srun"
+
+
+def _line(event: Event) -> int:
+    return event.place.line or 0
+
+
+def newest_job_of_each_file(read: Ingested) -> Ingested:
+    """The input without the lines of earlier jobs in the same file; each of those jobs is a Gap."""
+    ends = {one.source.id: end_of_other_job(one.events) for one in read.parsed if one.source.kind is SourceKind.LOG}
+    if not any(ends.values()):
+        return read
+    why = "the scheduler names a different job there; left out, because only the last job is diagnosed"
+    gaps = [
+        Gap(f"{one.source.path}:1-{end}: a different job", why, apart=True)
+        for one in read.parsed
+        if (end := ends.get(one.source.id))
+    ]
+    parsed = (_behind(one, ends.get(one.source.id, 0)) for one in read.parsed)
+    return replace(read, parsed=tuple(parsed), gaps=(*read.gaps, *gaps))
+
+
+def _behind(one: Parsed, end: int) -> Parsed:
+    """The content of a file below a line; all of it below line 0."""
+    if not end:
+        return one
+    events = tuple(e for e in one.events if (e.place.line or 0) > end)
+    return replace(one, events=events, unexplained=tuple(u for u in one.unexplained if (u.place.line or 0) > end))
+
+
+def end_of_other_job(events: Sequence[Event]) -> int:
+    """The last line on which the scheduler speaks of an earlier job; 0 where there is none.
+
+    Not in a list of jobs, which nothing of a program stands between, and not where two jobs take turns.
+    """
+    named = [(e.place.line or 0, e.job.partition("+")[0]) for e in events if isinstance(e, SchedulerEvent) and e.job]
+    if not named:
+        return 0
+    newest = max(named)[1]
+    end = max((line for line, job in named if job != newest), default=0)
+    begin = min(line for line, job in named if job == newest)
+    is_between = any(end < (e.place.line or 0) < begin and not isinstance(e, SchedulerEvent) for e in events)
+    return end if end < begin and is_between else 0

@@ -34,7 +34,7 @@ from nccldoctor.events import (
     Version,
 )
 from nccldoctor.identify.case import Case
-from nccldoctor.identify.runs.host_clocks import without_foreign_times
+from nccldoctor.identify.clock_skew import without_foreign_times
 from nccldoctor.model import Gap, SourceKind
 from nccldoctor.model.ranks import Ranks
 

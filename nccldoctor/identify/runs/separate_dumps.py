@@ -7,15 +7,17 @@ another run.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from nccldoctor.model import Source
-from nccldoctor.model.recorded_calls import Batch, DumpHead, Interner
+from nccldoctor.ingest.ingest import Ingested
+from nccldoctor.model import Gap, Source
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.model.recorded_calls import Batch, Calls, DumpHead
 
 APART = 300.0
 """Seconds by which all shared calls of two dumps, or their whole recorded times, must differ; no clock is that wrong."""
@@ -69,10 +71,12 @@ def dump_runs(batch: Batch, sources: Mapping[int, Source]) -> list[Recorded]:
     named = Counter(rank for one in every for rank in one.named)
     for one in sorted(every, key=lambda one: (-max(map(named.__getitem__, one.named), default=0), -one.last)):
         homes = [run for run in runs if _can_be_of_run(run, one)]
-        if not homes:
-            runs.append(one)
+        if len(homes) > 1:
+            homes.sort(key=lambda run: min(_differences(run.calls, one.calls), default=np.inf))
+        if homes:
+            homes[0].merge(one)
         else:
-            min(homes, key=lambda run: min(_differences(run.calls, one.calls), default=np.inf)).merge(one)
+            runs.append(one)
     return runs
 
 
@@ -88,77 +92,16 @@ def _each(batch: Batch, sources: Mapping[int, Source]) -> Iterator[Recorded]:
         made = stamps[stamps > 0] / 1e9
         one = Recorded([dump], _size(head), float(made.min()), float(made.max()))
         own = slice(*np.searchsorted(compared, (rows.start, rows.stop)))
-        for row in compared[own].tolist():
-            code, seq = int(calls.group[row]), int(calls.seq[row])
-            one.calls.setdefault((groups[code], seq, ops[calls.op[row]]), calls.created_ns[row] / 1e9)
+        shown = compared[own]
+        columns = (calls.group[shown], calls.seq[shown], calls.op[shown], calls.created_ns[shown] / 1e9)
+        for code, seq, op, at in zip(*(column.tolist() for column in columns), strict=True):
+            one.calls.setdefault((groups[code], seq, ops[op]), at)
             if is_default[code]:
                 one.low, one.high = min(one.low, seq), max(one.high, seq)
         rank = sources[head.source].rank
         if rank is not None:
             one.named[rank] = one.calls
         yield one
-
-
-def are_of_one_run(batch: Batch, sources: Mapping[int, Source]) -> bool:
-    """True when :func:`dump_runs` finds one run, told from the columns of all dumps at once.
-
-    False where two dumps are named for one rank, which only a look at each dump decides.
-    """
-    told = _told_by_each(batch)
-    heads = [batch.dumps[dump] for dump in told.dumps.tolist()]
-    ranks = [rank for head in heads if (rank := sources[head.source].rank) is not None]
-    if len({_size(head) for head in heads} - {None}) > 1 or len(set(ranks)) < len(ranks):
-        return False
-    if len(heads) < 2:
-        return True
-    near = told.nearest[1:] <= APART
-    in_time = (told.first[1:] <= np.maximum.accumulate(told.last)[:-1] + APART) & (
-        told.last[1:] >= np.minimum.accumulate(told.first)[:-1] - APART
-    )
-    low, high = np.minimum.accumulate(told.low)[:-1], np.maximum.accumulate(told.high)[:-1]
-    in_step = (told.low[1:] - high <= FAR) & (low - told.high[1:] <= FAR) | (told.high[1:] < 0) | (high < 0)
-    return bool(np.where(told.shared[1:] > 1, near, in_time & in_step).all())
-
-
-class _Told(Struct, frozen=True):
-    """What is compared of each dump, those with the newest calls first, as if all before it were one run.
-
-    ``shared`` counts its calls that a dump before it recorded too, and ``nearest`` is the least difference of their times; the
-    others as in :class:`Recorded`.
-    """
-
-    dumps: npt.NDArray[np.int64]
-    first: npt.NDArray[np.float64]
-    last: npt.NDArray[np.float64]
-    low: npt.NDArray[np.int64]
-    high: npt.NDArray[np.int64]
-    shared: npt.NDArray[np.int64]
-    nearest: npt.NDArray[np.float64]
-
-
-def _told_by_each(batch: Batch) -> _Told:
-    calls, count = batch.calls, len(batch.dumps)
-    stamped = np.flatnonzero(calls.created_ns > 0)
-    made = calls.created_ns[stamped] / 1e9
-    first, last = np.full(count, np.inf), np.full(count, -np.inf)
-    np.minimum.at(first, calls.dump[stamped], made)
-    np.maximum.at(last, calls.dump[stamped], made)
-    dumps = np.argsort(-last, kind="stable")[: int(np.isfinite(last).sum())]
-    place = np.zeros(count, dtype=np.int64)
-    place[dumps] = np.arange(len(dumps))
-
-    rows = _compared(batch)
-    rows = rows[np.argsort(place[calls.dump[rows]], kind="stable")]
-    counting = rows[np.array([*_are_default(batch), False])[calls.group[rows]]]
-    low, high = np.full(count, Recorded([]).low), np.full(count, Recorded([]).high)
-    np.minimum.at(low, calls.dump[counting], calls.seq[counting])
-    np.maximum.at(high, calls.dump[counting], calls.seq[counting])
-
-    again, before = _recorded_before(batch, rows)
-    shared, nearest = np.bincount(calls.dump[again], minlength=count), np.full(count, np.inf)
-    apart = np.abs(calls.created_ns[again] / 1e9 - calls.created_ns[before] / 1e9)
-    np.minimum.at(nearest, calls.dump[again], apart)
-    return _Told(dumps, first[dumps], last[dumps], low[dumps], high[dumps], shared[dumps], nearest[dumps])
 
 
 def _are_default(batch: Batch) -> list[bool]:
@@ -179,27 +122,6 @@ def _compared(batch: Batch) -> npt.NDArray[np.int64]:
     return compared
 
 
-def _recorded_before(batch: Batch, rows: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The rows whose call stands in an earlier dump of ``rows`` too, and the first row of that call.
-
-    Of a call that one dump recorded twice only the first row counts.
-    """
-    calls, ops = batch.calls, batch.vocabulary.ops
-    names = Interner(uid for uid, _ in batch.vocabulary.groups)
-    name = np.array([names.code(uid) for uid, _ in batch.vocabulary.groups] or [0])
-    kind = name[calls.group[rows]] * (len(ops) + 1) + calls.op[rows]
-    order = np.lexsort((kind, calls.seq[rows]))
-    rows, kind = rows[order], kind[order]
-    is_first = np.ones(len(rows), dtype=bool)
-    is_first[1:] = (kind[1:] != kind[:-1]) | (calls.seq[rows[1:]] != calls.seq[rows[:-1]])
-    starts = np.flatnonzero(is_first)
-    before = np.repeat(rows[starts], np.diff(starts, append=len(rows)))
-    repeats = np.zeros(len(rows), dtype=bool)
-    repeats[1:] = ~is_first[1:] & (calls.dump[rows[1:]] == calls.dump[rows[:-1]])
-    again = ~repeats & (calls.dump[rows] != calls.dump[before])
-    return rows[again], before[again]
-
-
 def _size(head: DumpHead) -> int | None:
     """The world size of the job of a dump."""
     return next((len(c.ranks) for c in head.config if c.desc == "default_pg" and c.ranks), None)
@@ -210,7 +132,8 @@ def _can_be_of_run(run: Recorded, one: Recorded) -> bool:
     if run.size is not None and one.size is not None and run.size != one.size:
         return False
     for rank, calls in one.named.items():
-        if rank in run.named and _is_apart(run.named[rank], calls, TWICE):
+        again = _differences(run.named.get(rank, {}), calls)
+        if len(again) > 1 and min(again) > TWICE:
             return False
     shared = _differences(run.calls, one.calls)
     if len(shared) > 1:
@@ -218,12 +141,6 @@ def _can_be_of_run(run: Recorded, one: Recorded) -> bool:
     if one.first > run.last + APART or one.last < run.first - APART:
         return False
     return one.high < 0 or run.high < 0 or (one.low - run.high <= FAR and run.low - one.high <= FAR)
-
-
-def _is_apart(own: Mapping[Call, float], theirs: Mapping[Call, float], least: float) -> bool:
-    """True when two dumps issued all calls that both recorded more than ``least`` seconds apart."""
-    shared = _differences(own, theirs)
-    return len(shared) > 1 and min(shared) > least
 
 
 def _differences(own: Mapping[Call, float], theirs: Mapping[Call, float]) -> list[float]:
@@ -251,3 +168,49 @@ def without_dumps(batch: Batch, left: Iterable[int]) -> Batch:
     calls = batch.calls.take(number[batch.calls.dump] >= 0)
     calls.dump[:] = number[calls.dump]
     return Batch(tuple(batch.dumps[i] for i in kept), calls, batch.vocabulary)
+
+
+def without_copied_dumps(read: Ingested) -> Ingested:
+    """Each dump once; the one of a bundle is kept, because its manifest names the rank.
+
+    A bundle beside the files it was made of holds each dump again: ``logs/bundle.tar.zst`` and ``logs/capture/``.
+    """
+    sources = {one.source.id: one.source for one in read.parsed}
+    alike: dict[Hashable, list[int]] = defaultdict(list)
+    for number, dump in enumerate(read.batch.dumps):
+        if dump.entries:
+            name = dump.path.rpartition("/")[2]
+            alike[name, sources[dump.source].size, dump.entries, dump.version].append(number)
+    doubtful = [numbers for numbers in alike.values() if len(numbers) > 1]
+    if not doubtful:
+        return read
+    rows = dict(read.batch.calls.by_dump())
+    originals = dict(pair for numbers in doubtful for pair in _copies(numbers, read, rows, sources))
+    paths = [dump.path for dump in read.batch.dumps]
+    gaps = [
+        Gap(f"{paths[i]}: a copy", f"its calls are those of {paths[kept]}", Ranks()) for i, kept in originals.items()
+    ]
+    return Ingested(read.parsed, without_dumps(read.batch, originals), (*read.gaps, *gaps))
+
+
+def _copies(
+    numbers: list[int], read: Ingested, rows: Mapping[int, slice], sources: Mapping[int, Source]
+) -> Iterator[tuple[int, int]]:
+    """Each copy among dumps that look alike, with the dump that is kept instead."""
+    dumps, calls = read.batch.dumps, read.batch.calls
+    kept: list[int] = []
+    for number in sorted(numbers, key=lambda i: (sources[dumps[i].source].collected is None, i)):
+        same = (k for k in kept if _are_same(calls, rows[number], rows[k]))
+        original = next(same, None)
+        if original is None:
+            kept.append(number)
+        else:
+            yield number, original
+
+
+def _are_same(calls: Calls, one: slice, other: slice) -> bool:
+    """True where two dumps hold the same calls, made at the same nanosecond and in the same state."""
+    return bool(calls.created_ns[one].any()) and all(
+        np.array_equal(column[one], column[other])
+        for column in (calls.created_ns, calls.completed_ns, calls.state, calls.group, calls.op, calls.seq)
+    )

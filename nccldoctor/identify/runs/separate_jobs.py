@@ -22,18 +22,15 @@ from nccldoctor.discover.filename_hints import run_id
 from nccldoctor.events import CallTimeout, CommInit, Event, Events, ProcessExit, Progress, Setting, TearDown, WorkStatus
 from nccldoctor.events.base import Writer
 from nccldoctor.identify.event_times import FARTHEST, NEAR, QUARTER, event_seconds, year_of
-from nccldoctor.identify.runs.appended_jobs import newest_job_of_each_file
-from nccldoctor.identify.runs.copied_dumps import without_copied_dumps
-from nccldoctor.identify.runs.earlier_sruns import without_earlier_sruns
-from nccldoctor.identify.runs.other_steps import without_other_steps
+from nccldoctor.identify.runs.other_steps import newest_job_of_each_file, without_earlier_sruns, without_other_steps
 from nccldoctor.identify.runs.restarts import EARLIER
 from nccldoctor.identify.runs.separate_dumps import (
     FAR,
     TWICE,
     Recorded,
-    are_of_one_run,
     dump_runs,
     main_run,
+    without_copied_dumps,
     without_dumps,
 )
 from nccldoctor.ingest.ingest import Ingested
@@ -62,16 +59,9 @@ def one_job(read: Ingested) -> Ingested:
 
 def _of_last_folders(read: Ingested) -> Ingested:
     """What was read, without the folders of earlier attempts of each launcher."""
-    last: dict[str | None, int] = {}
-    for one in read.parsed:
-        if one.source.attempt is not None:
-            run = run_id(one.source.path)
-            last[run] = max(one.source.attempt, last.get(run, 0))
-    old = [
-        one
-        for one in read.parsed
-        if one.source.attempt is not None and one.source.attempt < last[run_id(one.source.path)]
-    ]
+    told = [(run_id(one.source.path), one.source.attempt, one) for one in read.parsed if one.source.attempt is not None]
+    last = {run: number for run, number, _ in sorted(told, key=lambda row: row[1])}
+    old = [one for run, number, one in told if number < last[run]]
     if not old:
         return read
     events = sum(len(one.events) for one in old)
@@ -81,8 +71,6 @@ def _of_last_folders(read: Ingested) -> Ingested:
 
 def _one_of_dumps(read: Ingested) -> Ingested:
     sources = {one.source.id: one.source for one in read.parsed}
-    if are_of_one_run(read.batch, sources):
-        return read
     runs = dump_runs(read.batch, sources)
     if len(runs) < 2:
         return read
@@ -95,11 +83,8 @@ def _one_of_dumps(read: Ingested) -> Ingested:
     depth = _parting_depth([[paths[i] for i in run.dumps] for run in (main, *others)])
     if depth is not None:
         foreign = {_folder_at(paths[i], depth) for run in others for i in run.dumps}
-        beside = [
-            s
-            for s in sources.values()
-            if _folder_at(s.path, depth) in foreign and s.id not in kept and s.id not in left_out
-        ]
+        without_dump = [source for source in sources.values() if source.id not in kept and source.id not in left_out]
+        beside = [source for source in without_dump if _folder_at(source.path, depth) in foreign]
         left_out |= {source.id for source in beside}
         if beside:
             why = "it lies in the folder of the dumps of a different run"
@@ -251,10 +236,8 @@ class _Run(Struct):
 
 
 def _one_of_logs(read: Ingested) -> Ingested:
-    if (
-        not any(one.events for one in read.parsed)
-        and len({run_id(one.source.path) for one in read.parsed} - {None}) < 2
-    ):
+    ids = {run_id(one.source.path) for one in read.parsed} - {None}
+    if len(ids) < 2 and not any(one.events for one in read.parsed):
         return read
     units = _units(read)
     old = _earlier(units)

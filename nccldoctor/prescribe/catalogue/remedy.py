@@ -93,6 +93,9 @@ class Remedy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     general: Annotated[
         bool, Meta(description="A fallback, listed after every more specific remedy of the same finding.")
     ] = False
+    consequence: Annotated[
+        bool, Meta(description="Its signs follow other causes, too: any other remedy that fits comes before it.")
+    ] = False
     conditions: Annotated[
         Mapping[Block, tuple[Clause, ...]],
         Meta(description="All of the first, one of the second and none of the third are met. They do not nest."),

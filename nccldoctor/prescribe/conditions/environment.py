@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from nccldoctor.events import CollectiveTimeout, Note, Setting
+from nccldoctor.events import Note, Setting
 from nccldoctor.prescribe.conditions.base import Context, listed, predicate
 from nccldoctor.questions.answers import Answer, Met, NotCheckable, Unmet, excerpt, quoted
 
@@ -83,18 +83,3 @@ def advice(context: Context, *, about: tuple[str, ...]) -> Answer:
         if note.what == "advice" and note.detail in about:
             return Met(asked, quoted(note), str(note.place))
     return Unmet(asked, "no note recommends it")
-
-
-@predicate(weight=0.15)
-def timeout(context: Context, *, seconds: tuple[int, ...]) -> Answer:
-    """The limit that ran out is one of these.
-    PyTorch's default for NCCL is 600 since 2.2; before, and in Hugging Face's libraries, it is 1800.
-    """
-    asked = f"the timeout is {listed(map(str, seconds))} s"
-    call = context.finding.stalled
-    lines = (e.timeout_ms for e in context.survey.events_of(CollectiveTimeout))
-    limits = (call.timeout_ms if call is not None else None, *lines)
-    limit = next((ms for ms in limits if ms is not None), None)
-    if limit is None:
-        return NotCheckable(asked, "a timeout line")
-    return (Met if limit in {s * 1000 for s in seconds} else Unmet)(asked, f"it is {limit / 1000:g} s")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
-from nccldoctor.align.exits import SLACK, task_failed_above
+from nccldoctor.align.exits import SLACK, has_gone_on_after, task_failed_above
 from nccldoctor.align.world.addresses import lookups_in_vain, wrong_addresses
 from nccldoctor.events import (
     KINDS,
@@ -16,6 +18,7 @@ from nccldoctor.events import (
     GpuError,
     Heartbeat,
     IbError,
+    NcclWarn,
     Phase,
     ProcessExit,
     Progress,
@@ -25,7 +28,7 @@ from nccldoctor.events import (
     TearDown,
     Writer,
 )
-from nccldoctor.model import SourceKind
+from nccldoctor.model import Family, SourceKind
 from nccldoctor.model.hosts import host_key
 from nccldoctor.prescribe.conditions.base import Context, OneOf, When, Who, listed, predicate
 from nccldoctor.prescribe.conditions.work import phase_of_bar
@@ -36,31 +39,7 @@ KindName = Annotated[str, OneOf(tuple(sorted(KINDS)))]
 
 _NO_LINE = "no such line in the logs"
 
-_LINES = {
-    "absence-report": "a report of missing ranks",
-    "absence-warning": "a warning about missing ranks",
-    "collective-mismatch": "a report of mismatched calls",
-    "collective-timeout": "a collective timeout",
-    "cuda-error": "a CUDA error",
-    "dump-note": "a note about the flight recorder",
-    "exception": "an exception",
-    "gpu-error": "a GPU error of the driver",
-    "heartbeat-stuck": "a stuck watchdog",
-    "ib-error": "an InfiniBand error",
-    "kernel": "a kernel message",
-    "nccl-error": "an NCCL error",
-    "nccl-warn": "an NCCL warning",
-    "note": "a line",
-    "out-of-memory": "memory that ran out",
-    "peer-timeout": "a timeout on one peer",
-    "process-exit": "an exit of a process",
-    "rendezvous-error": "a rendezvous error",
-    "scheduler": "a message of the scheduler",
-    "socket-error": "a socket error",
-    "store-error": "a store error",
-    "tear-down": "a shutdown message",
-}
-"""Kinds of events that remedies ask for, in words; another kind is a line of its name."""
+_LINES = tomllib.loads(Path(__file__).parents[1].joinpath("event_words.toml").read_text(encoding="utf-8"))
 
 
 def _is_about(context: Context, who: Who) -> Callable[[Event], bool]:
@@ -91,10 +70,12 @@ def _is_about(context: Context, who: Who) -> Callable[[Event], bool]:
 
 
 def _matching(context: Context, cls: type[_E], who: Who, before: When | None = None) -> Iterator[_E]:
-    """The events of a class about ``who``, in input order."""
-    is_about = _is_about(context, who)
+    """The events of a class about ``who``, without failed transfers and set-ups that a rank of a stopped job outlived."""
+    is_about, liveness = _is_about(context, who), context.survey.facts.liveness
     for event in context.survey.events_of(cls):
-        if (before is None or not context.survey.facts.liveness.is_after_alarm(event)) and is_about(event):
+        is_felt = context.finding.family is Family.SLOW or not isinstance(event, IbError | SocketError | NcclWarn)
+        is_early = before is None or not liveness.is_after_alarm(event)
+        if is_early and is_about(event) and (is_felt or not has_gone_on_after(liveness, event)):
             yield event
 
 
@@ -119,7 +100,7 @@ def _missing_input(context: Context, kind: str, who: Who) -> str:
     return "" if SourceKind.LOG in survey.source_kinds or survey.facts.liveness.log_read else "any log"
 
 
-_TOPIC = ("what", "scope", "topic", "how")
+_TOPIC = ("what", "scope", "topic", "how", "bearing")
 """The fields that say what an event of its kind is about."""
 
 
@@ -134,15 +115,14 @@ def event(
     before: When | None = None,
 ) -> Answer:
     """There is an event of this kind about such a rank. ``text``: its line or fields hold one of these, in any case;
-    ``what``: its ``what``, ``scope``, ``topic`` or ``how`` is one of these; ``before``: it comes before the first complaint.
+    ``what``: its ``what``, ``scope``, ``topic``, ``how`` or ``bearing`` is one of these; ``before``: it comes before the first complaint.
     """
     detail = listed((*what, *(f"“{t}”" for t in text)), 4)
     about = "" if of == "anyone" else f" from {context.in_words(of)}"
     asked = f"the input shows {_LINES.get(kind, f'a {kind} line')}{f' ({detail})' if detail else ''}{about}"
     wanted = tuple(t.lower() for t in text)
     for candidate in _matching(context, KINDS[kind], of, before):
-        topic = next(filter(None, (getattr(candidate, name, None) for name in _TOPIC)), None)
-        if what and topic not in what:
+        if what and not any(getattr(candidate, name, None) in what for name in _TOPIC):
             continue
         if wanted and not any(t in context.survey.searchable_text(candidate) for t in wanted):
             continue
@@ -290,36 +270,21 @@ def ib_error(context: Context, *, status: tuple[int, ...], of: Who = "anyone") -
 
 
 @predicate(weight=0.7)
-def phase(context: Context, *, what: tuple[str, ...], of: Who = "culprit") -> Answer:
+def phase(context: Context, *, what: tuple[str, ...], of: Who = "culprit", over: bool = False) -> Answer:
     """The last log line of such a rank before the first complaint begins one of these phases.
-    They are checkpoint, evaluation, sampling, data, compile, epoch-end, finished. A line without a rank counts for rank
-    0, which prints for all in most jobs.
+    With ``over`` it ends one. They are checkpoint, evaluation, sampling, data, compile, epoch-end, finished.
+    A line without a rank counts for rank 0, which prints for all in most jobs.
     """
-    asked = f"the last log line of {context.in_words(of)} begins a phase ({listed(what)})"
+    asked = f"the last log line of {context.in_words(of)} {'ends' if over else 'begins'} a phase ({listed(what)})"
     activity = _last_activity(context, of)
     if not activity:
         return NotCheckable(asked, f"a log of {context.in_words(of)} that names its phases")
     for last in activity:
-        begun = isinstance(last, Phase) and last.what in what and not last.detail.startswith("done")
-        if begun or (isinstance(last, Progress) and phase_of_bar(last) in what):
+        is_it = isinstance(last, Phase) and last.what in what and last.detail.startswith("done") == over
+        if is_it or (not over and isinstance(last, Progress) and phase_of_bar(last) in what):
             return Met(asked, quoted(last), str(last.place))
     kind = {Progress: "a step", Heartbeat: "a heartbeat"}.get(type(activity[0]), "a different phase")
     return Unmet(asked, f"the last line is {kind}, {quoted(activity[0])}")
-
-
-@predicate(weight=0.6)
-def phase_over(context: Context, *, what: tuple[str, ...], of: Who = "culprit") -> Answer:
-    """The last log line of such a rank before the first complaint ends one of these phases. It has gone on while
-    others are still in it. A line without a rank counts for rank 0.
-    """
-    asked = f"the last log line of {context.in_words(of)} ends a phase ({listed(what)})"
-    activity = _last_activity(context, of)
-    if not activity:
-        return NotCheckable(asked, f"a log of {context.in_words(of)} that names its phases")
-    for last in activity:
-        if isinstance(last, Phase) and last.what in what and last.detail.startswith("done"):
-            return Met(asked, quoted(last), str(last.place))
-    return Unmet(asked, f"the last line is {quoted(activity[0])}")
 
 
 def _last_activity(context: Context, of: Who) -> list[Event]:

@@ -74,8 +74,15 @@ class Survey(Struct, frozen=True, dict=True):
         """The last phase, step or heartbeat of each writer before the first complaint, by rank, then by file."""
         last: dict[Writer, Event] = {}
         events: list[Event] = [*self.events_of(Phase), *self.events_of(Progress), *self.events_of(Heartbeat)]
+        over = {
+            event.place.source
+            for event in events
+            if isinstance(event, Phase) and event.what in ("finished", "epoch-end")
+        }
         for event in events:
             writer = (event.rank, -1) if event.rank is not None else (-1, event.place.source)
+            if isinstance(event, Progress) and event.step == event.total and event.place.source in over:
+                continue  # a bar that is complete says no more than the line that ended the run
             if not self.facts.liveness.is_after_alarm(event) and (
                 writer not in last or _position(event) >= _position(last[writer])
             ):

@@ -8,7 +8,7 @@ from typing import Annotated
 from msgspec import Struct
 
 from nccldoctor.align.stack_activity import find_activity
-from nccldoctor.events import Event, Phase, Progress
+from nccldoctor.events import CallTimeout, Event, Phase, Progress
 from nccldoctor.model import Finding
 from nccldoctor.prescribe.conditions.base import Context, OneOf, listed, predicate
 from nccldoctor.prescribe.conditions.survey import Survey
@@ -54,7 +54,7 @@ def work_of(finding: Finding, survey: Survey) -> Work | None:
     """What the culprits did while their peers waited; None where neither a stack nor a log shows it.
 
     A line that says how long the work took counts where that is longer than the timeout, whenever it was printed. A line that no rank
-    signs is taken for rank 0's, which most programs let do and print such work.
+    signs is taken for rank 0's, which most programs let do and print such work. Where nobody is named, it is what led to the call.
     """
     ranks = finding.ranks or finding.suspects
     limit = finding.stalled.timeout_ms if finding.stalled is not None else None
@@ -65,11 +65,25 @@ def work_of(finding: Finding, survey: Survey) -> Work | None:
     by_stack = list(_by_stacks(ranks, survey))
     if sure := next((work for work in by_stack if not work.is_guess), None):
         return sure
-    last = [event for (rank, _), event in survey.last_activity.items() if rank in ranks or (rank == -1 and 0 in ranks)]
+    last = [
+        event
+        for (rank, _), event in survey.last_activity.items()
+        if rank in ranks or (rank == -1 and 0 in ranks) or (not finding.ranks and _has_led_to_call(event, survey))
+    ]
     for event in last:
         if what := _phase_begun(event):
             return Work(what, event)
     return by_stack[0] if by_stack else None
+
+
+def _has_led_to_call(event: Event, survey: Survey) -> bool:
+    """True of a phase that began after the last step, at most one timeout before the call that waits."""
+    step, liveness = survey.last_step, survey.facts.liveness
+    if not isinstance(event, Phase) or step is None or step.place.source != event.place.source:
+        return False
+    calls = survey.case.events.of_kind(CallTimeout)
+    is_stale = any(liveness.issued(call) - liveness.time(event) > (call.ran_ms or 0) / 1e3 for call in calls)
+    return bool(calls) and not is_stale and (event.place.line or 0) > (step.place.line or 0)
 
 
 def _by_stacks(ranks: Iterable[int], survey: Survey) -> Iterator[Work]:

@@ -13,6 +13,7 @@ from nccldoctor.events import CommInit
 from nccldoctor.model import CauseClass, Finding, Place
 from nccldoctor.model.exhibits import CountsRow, CountsTable, Exhibit, Part
 from nccldoctor.model.ranks import Ranks
+from nccldoctor.summarise.proof.side_by_side import BOTH
 from nccldoctor.words import names, times
 
 ROWS = 6
@@ -114,10 +115,7 @@ def _claim(finding: Finding, seq: int, peer: _Count, behind: _Count | None) -> t
     culprit = names.ranks_phrase(behind.ranks).capitalize()
     if finding.cause is CauseClass.DEVICE_STALLED:
         return f"{culprit} queued calls up to #{behind.own.enqueued}, so its process kept running.", (Part.CONDITION,)
-    return f"{who} issued #{peer.own.enqueued}. {culprit} stopped at #{behind.own.enqueued}.", _BOTH
-
-
-_BOTH = (Part.PEER, Part.CULPRIT)
+    return f"{who} issued #{peer.own.enqueued}. {culprit} stopped at #{behind.own.enqueued}.", BOTH
 
 
 def joined_ranks(facts: Facts, finding: Finding) -> Exhibit | None:
@@ -143,4 +141,4 @@ def joined_ranks(facts: Facts, finding: Finding) -> Exhibit | None:
     claim = f"{who} started the communicator of {known.nranks} ranks. No log shows that {missing} did."
     numbers = tuple(n for n, item in enumerate(finding.evidence, 1) if item.where in {e.place for e in begun.values()})
     cites = (names.few(Ranks(begun)), names.few(culprits))
-    return Exhibit("", claim, _BOTH, cites, numbers, counts=CountsTable("", "the logs", ("started at",), rows))
+    return Exhibit("", claim, BOTH, cites, numbers, counts=CountsTable("", "the logs", ("started at",), rows))

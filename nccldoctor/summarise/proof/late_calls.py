@@ -76,8 +76,8 @@ def _late_call(facts: Facts, late: LateRank, row: int) -> _LateCall:
         own_ms=at.get(late.rank, first) - first,
         peers_ms=max((at[rank] for rank in peers), default=first) - first,
         peers=peers,
-        entry=_entry(facts, row),
-        peer_entry=next((_entry(facts, rows[rank]) for rank in peers), None),
+        entry=facts.case.place_of_call(row),
+        peer_entry=next((facts.case.place_of_call(rows[rank]) for rank in peers), None),
     )
 
 
@@ -88,8 +88,3 @@ def _arrived(facts: Facts, measure: Measure, row: int) -> float | None:
         return -float(calls.duration_ms[row]) if calls.duration_ms[row] > 0 else None
     ns = int((calls.started_ns if measure is Measure.STARTED else calls.created_ns)[row])
     return ns / 1e6 if ns > 0 else None
-
-
-def _entry(facts: Facts, row: int) -> Place:
-    dump = facts.case.dumps[facts.case.calls.dump[row]]
-    return Place(dump.source, dump.path, entry=int(facts.case.calls.entry[row]))

@@ -69,6 +69,7 @@ class Record(StrEnum):
     REPORT = "report about ranks"
     EXCEPTION = "exception"
     TROUBLE = "error of a device, a link or a host"
+    ALONE = "line that no peer printed"
     WORK = "work of a rank"
     LAST_STEP = "last step before the stall"
     CALL_LINE = "call that NCCL logged"
@@ -142,12 +143,14 @@ _WAITS = (
     *_TABLES, Record.TIMEOUT, Record.STATUS, Record.CALL_LINE, Record.EXCEPTION, Record.REPORT, *_STACKS, Record.TROUBLE,
 )  # fmt: skip
 _STANDS = (
-    Record.STATUS, Record.REPLY, Record.CALL_LINE, Record.REPORT, Record.TIMEOUT, Record.WORK, Record.LAST_STEP, Record.OTHER,
+    Record.STATUS, Record.REPLY, Record.CALL_LINE, Record.REPORT, Record.TIMEOUT, Record.ALONE, Record.WORK,
+    Record.LAST_STEP, Record.OTHER,
 )  # fmt: skip
 _LIVES = (
     Record.STACK,
     Record.WAITING_STACK,
     Record.STATE,
+    Record.ALONE,
     Record.WORK,
     Record.REPLY,
     Record.EXIT,
@@ -161,11 +164,11 @@ _ARRIVES = (Record.TIMEOUT, Record.STATUS, Record.EXCEPTION, Record.WAITING_STAC
 _CALLS = (Record.CALL_LINE, Record.TIMEOUT, *_STANDS)
 
 _MISMATCH = Plan(_TABLES, _WAITS, _CALLS, _ARRIVES, Question.ARRIVAL)
-_SKIPPED = Plan(_TABLES, _WAITS, _CALLS, (Record.WORK, *_ARRIVES, Record.STACK), Question.PROGRESS)
+_SKIPPED = Plan(_TABLES, _WAITS, _CALLS, (Record.ALONE, Record.WORK, *_ARRIVES, Record.STACK), Question.PROGRESS)
 
 PLANS: Mapping[C, Plan] = {
     C.NOT_ARRIVED: Plan(_TABLES, _WAITS, _STANDS, _LIVES),
-    C.FROZEN: Plan(_TABLES, _WAITS, (*_STANDS, Record.SETUP), (Record.STATE, *_STACKS, Record.EXIT)),
+    C.FROZEN: Plan(_TABLES, _WAITS, (*_STANDS, Record.SETUP), (Record.STATE, *_STACKS, Record.ALONE, Record.EXIT)),
     C.DIED: Plan(_TABLES, _WAITS, (*_STANDS, Record.SETUP), _ENDS),
     C.RAISED: Plan(_TABLES, _WAITS, _STANDS, (Record.EXCEPTION, Record.TROUBLE, Record.EXIT)),
     C.STRAGGLER: Plan((Record.LATE_CALLS, *_TABLES), _WAITS, (Record.WORK, *_STANDS), (Record.WORK, *_LIVES)),
@@ -179,7 +182,7 @@ PLANS: Mapping[C, Plan] = {
         (Record.TRANSFERS,),
         (Record.TRANSFERS, *_WAITS),
         _STANDS,
-        (Record.WORK, *_ARRIVES, Record.STACK),
+        (Record.ALONE, Record.WORK, *_ARRIVES, Record.STACK),
         Question.PROGRESS,
     ),
     C.DEVICE_STALLED: Plan(_TABLES, _WAITS, _STANDS, (Record.COUNTS, *_ARRIVES, *_LIVES)),

@@ -69,7 +69,7 @@ def quotables(facts: Facts, finding: Finding) -> tuple[Quotable, ...]:
         if event.place in cited:
             events.setdefault(event.place, []).append(event)
     quoted = [
-        _of_evidence(item, number, _most_telling(events.get(item.where, [])))
+        _of_evidence(finding, item, number, _most_telling(events.get(item.where, [])))
         for number, item in enumerate(finding.evidence, 1)
         if item.where is not None and item.where.line is not None and item.supports
     ]
@@ -81,13 +81,16 @@ def _most_telling(events: Sequence[Event]) -> Event | None:
     return min(events, key=lambda event: [*Record].index(record_of(event)), default=None)
 
 
-def _of_evidence(item: Evidence, number: int, event: Event | None) -> Quotable:
+def _of_evidence(finding: Finding, item: Evidence, number: int, event: Event | None) -> Quotable:
     assert item.where is not None
     _, _, who = item.observer.partition(":")
     is_rank = who.isdecimal() and item.observer.partition(":")[0] != "file"
     rank = int(who) if is_rank else event.rank if event is not None else None
     frames = _frames(event, item.says)
-    return Quotable(record_of(event), rank, item.where, item.says, item.quote, *frames, number)
+    is_alone = any(one.where == item.where for one in finding.only_here)
+    return Quotable(
+        Record.ALONE if is_alone else record_of(event), rank, item.where, item.says, item.quote, *frames, number
+    )
 
 
 def _of_event(facts: Facts, event: Event) -> Quotable:

@@ -10,7 +10,7 @@ from nccldoctor.align.call_sequences import call_site
 from nccldoctor.align.descriptions import recorded_state
 from nccldoctor.align.divergence.mismatches import rows_at
 from nccldoctor.align.facts import Facts
-from nccldoctor.model import Finding, Place
+from nccldoctor.model import Finding
 from nccldoctor.model.exhibits import CallCell, CallsRow, CallsSide, CallsTable, Exhibit, Part
 from nccldoctor.model.figures import CallDiff, IssuedCall
 from nccldoctor.model.operations import op_type
@@ -168,7 +168,7 @@ def _cells(facts: Facts, rank: int, group: int, seq: int) -> dict[int, CallCell]
 def call_cell(facts: Facts, row: int, op: str = "") -> CallCell:
     """A recorded call as a cell of a table; ``op`` where its recorded name would say less."""
     case, calls = facts.case, facts.case.calls
-    words, dump = case.vocabulary, case.dumps[calls.dump[row]]
+    words = case.vocabulary
     inputs = words.sizes[calls.sizes[row]][0] if calls.sizes[row] >= 0 else ()
     dtypes = words.dtypes[calls.dtypes[row]] if calls.dtypes[row] >= 0 else ((), ())
     return CallCell(
@@ -178,7 +178,7 @@ def call_cell(facts: Facts, row: int, op: str = "") -> CallCell:
         state=recorded_state(calls, row),
         is_done=bool(facts.progress.completed[row]),
         site=call_site(words.stacks[calls.stack[row]]),
-        where=Place(dump.source, dump.path, entry=int(calls.entry[row])),
+        where=case.place_of_call(row),
     )
 
 

@@ -50,6 +50,8 @@ def joined(here: int, key: str) -> Job:
     return Job(steps=0).raises(5, f"RuntimeError: Timed out initializing process group in {told}").ends({5: 1}, 1)
 
 
+ALL_BUT_5 = [rank for rank in range(8) if rank != 5]
+
 CASES = {
     "fabric-manager-down": (
         lambda: Job(steps=0).nccl(5, "init.cc:9 NCCL WARN Cuda failure 802 'system not yet initialized'").raises(5, "RuntimeError: CUDA error: system not yet initialized").ends({5: 1}, 1),
@@ -123,6 +125,14 @@ CASES = {
         lambda: crash("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 1 has a total capacity of 79.15 GiB"),
         lambda: crash("MemoryError: cannot build the index"),
     ),
+    "library-complaint": (
+        lambda: Job().nccl(5, "proxy.cc:298 NCCL WARN List loop at element 12-13").gives_up(ALL_BUT_5),
+        lambda: Job().nccl(5, "graph/topo.cc:1757 NCCL WARN NCCL_NET_MERGE_POLICY: unknown value 'x', defaulting to ALL").gives_up(ALL_BUT_5),
+    ),
+    "ended-on-other-failure": (
+        lambda: Job().raises(5, "RuntimeError: Socket Timeout", "sync_loss").gives_up(ALL_BUT_5),
+        lambda: Job().raises(5, "RuntimeError: the loss has no gradient", "sync_loss").gives_up(ALL_BUT_5),
+    ),
     "host-oom-kill": (
         lambda: Job().ends({5: -9}, 1).kernel(1, "Out of memory: Killed process 4005 (python) total-vm:91kB, anon-rss:90kB, file-rss:0kB, shmem-rss:0kB"),
         lambda: Job().ends({5: -9}, 1).kernel(1, "audit: type=1400 audit(1.2:3): apparmor=STATUS"),
@@ -167,8 +177,12 @@ CASES = {
         lambda: crash("jaxlib.xla_extension.XlaRuntimeError: DEADLINE_EXCEEDED: Barrier timed out. Barrier_id: saved. Timed out task names: /job:w/task:4"),
         lambda: crash("jaxlib.xla_extension.XlaRuntimeError: INVALID_ARGUMENT: shapes do not match"),
     ),
+    "driver-hang": (
+        lambda: Job().late(5).kernel(1, "INFO: task python:4005 blocked for more than 245 seconds.", "task:python          state:D stack:    0 pid: 4005 ppid:  4001", " uvm_ioctl+0x13e0/0x16f0 [nvidia_uvm]"),
+        lambda: Job().late(5).kernel(1, "INFO: task python:4005 blocked for more than 245 seconds.", "task:python          state:D stack:    0 pid: 4005 ppid:  4001", " nfs_file_fsync+0x9c/0x150 [nfs]"),
+    ),
     "killed-without-record": (
-        lambda: Job().ends({5: -11}, 1),
+        lambda: Job().ends({5: -9}, 1),
         lambda: Job().ends({5: -9}, 1).kernel(1, "Out of memory: Killed process 4005 (python) total-vm:92kB, anon-rss:90kB, file-rss:0kB, shmem-rss:0kB"),
     ),
     "process-stopped": (

@@ -29,7 +29,7 @@ FAILED = "E1120 09:03:50.013000 4116 torch/distributed/elastic/multiprocessing/a
 CUT = "Traceback (most recent call last):"
 
 STEPS = {
-    "a crash in native code": (lambda: Job().ends({5: -11}, 1), "killed-without-record", "PYTHONFAULTHANDLER"),
+    "a crash in native code": (lambda: Job().ends({5: -11}, 1), "rank-crash-first", "PYTHONFAULTHANDLER"),
     "a kill": (lambda: Job().ends({5: -9}, 1), "killed-without-record", "who ended it"),
     "a worker without shared memory": (lambda: worker_lost("Bus error"), "dataloader-worker-killed", "shm-size"),
     "a worker that was killed": (lambda: worker_lost("Killed"), "dataloader-worker-killed", "prefetch_factor"),

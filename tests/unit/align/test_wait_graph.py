@@ -6,9 +6,8 @@ from builders.jobs.cases import WORLD, Log, RecordedRank, Team, case, facts, gav
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nccldoctor.align.first_pending import Key
 from nccldoctor.align.stalls import StallKind
-from nccldoctor.align.wait_graph import WaitGraph, components
+from nccldoctor.align.wait_graph import Key, WaitGraph, components
 from nccldoctor.events import GroupRef, Heartbeat, Setting, WorkStatus
 from nccldoctor.model.ranks import Ranks
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import select
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from nccldoctor.rehearsal.launch import sidecars_of
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -22,6 +25,17 @@ def python(*command: str, folder: Path, **variables: str) -> subprocess.Complete
 def captured(tmp_path: Path, script: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     (tmp_path / "train.py").write_text(script)
     return python("-m", "nccldoctor.capture", "--to", "run", "train.py", *arguments, folder=tmp_path, **variables)
+
+
+def wait_for_sidecars(pid: int) -> None:
+    """Block until those of a process that has ended are gone."""
+    for beside in sidecars_of([pid]):
+        try:
+            descriptor = os.pidfd_open(beside)
+        except ProcessLookupError:
+            continue
+        assert select.select([descriptor], [], [], 30)[0]
+        os.close(descriptor)
 
 
 def log(tmp_path: Path) -> str:
@@ -43,10 +57,10 @@ def test_a_script_runs_as_it_would_alone(tmp_path: Path) -> None:
         "import atexit, pickle, sys, beside\n"
         "class Thing: pass\n"
         "atexit.register(lambda: print('at the end', Thing.__name__))\n"
-        "print(__name__, sys.argv, beside.WORD, type(pickle.loads(pickle.dumps(Thing()))).__name__, __file__)\n"
+        "print(__name__, sys.argv, beside.WORD, type(pickle.loads(pickle.dumps(Thing()))).__name__)\n"
     )
     done = captured(tmp_path, script, "--lr", "0.1")
-    assert done.stdout == "__main__ ['train.py', '--lr', '0.1'] found Thing train.py\nat the end Thing\n", done.stderr
+    assert done.stdout == "__main__ ['train.py', '--lr', '0.1'] found Thing\nat the end Thing\n", done.stderr
     assert done.returncode == 0
     assert "[rank 3] exiting normally" in log(tmp_path)
 
@@ -60,9 +74,15 @@ def test_a_module_runs_as_it_would_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("line", "code"), [("sys.exit(7)", 7), ("sys.exit('no data')", 1), ("sys.exit()", 0)])
 def test_the_exit_status_is_the_scripts(tmp_path: Path, line: str, code: int) -> None:
-    done = captured(tmp_path, f"import sys\n{line}\n")
-    assert done.returncode == code
-    assert ("exiting normally" in log(tmp_path)) == (code == 0)
+    """The rank cannot know it: the sidecar sees it, unless the parent of the rank was faster."""
+    (tmp_path / "train.py").write_text(f"import sys\n{line}\n")
+    command = [sys.executable, "-m", "nccldoctor.capture", "--to", "run", "train.py"]
+    rank = subprocess.Popen(command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT), "RANK": "3"})
+    os.waitid(os.P_PID, rank.pid, os.WEXITED | os.WNOWAIT)
+    wait_for_sidecars(rank.pid)
+    assert rank.wait() == code
+    assert log(tmp_path).count("exiting normally") == (code == 0)
+    assert log(tmp_path).count(f"process {rank.pid} ended with exit code {code}") == (code != 0)
 
 
 def test_an_exception_is_printed_and_kept(tmp_path: Path) -> None:
@@ -71,8 +91,8 @@ def test_an_exception_is_printed_and_kept(tmp_path: Path) -> None:
     assert done.stderr.rstrip().endswith("ValueError: bad shard")
     text = log(tmp_path)
     assert text.count("ValueError: bad shard") == 1
-    assert 'File "train.py", line 2, in load' in text
-    assert "__main__.py" not in text, "frames of capture are no frames of the job"
+    assert f'File "{tmp_path}/train.py", line 2, in load' in text
+    assert "nccldoctor/" not in text.partition("Traceback")[2], "frames of capture are no frames of the job"
 
 
 def test_the_last_step_stands_before_the_exception(tmp_path: Path) -> None:
@@ -108,7 +128,7 @@ session = _RUNNING[0]
 resource.setrlimit(resource.RLIMIT_FSIZE, (os.path.getsize(session.evidence.log), resource.RLIM_INFINITY))
 for step in itertools.count():
     capture.step(step)
-    if not session._thread.is_alive():
+    if session._has_ended:
         break
     time.sleep(0.01)
 print("trained")
@@ -132,10 +152,51 @@ def test_a_setting_that_defeats_capture_is_named(tmp_path: Path) -> None:
 def test_nothing_is_left_behind(tmp_path: Path) -> None:
     code = (
         "from nccldoctor import capture\ncapture.start('run')\n"
-        "from nccldoctor.capture.control import _RUNNING\nprint(_RUNNING[0]._beside.pid, _RUNNING[0]._scratch.top)\n"
+        "from nccldoctor.capture.control import _RUNNING\nimport os\nprint(os.getpid(), _RUNNING[0]._scratch.top)\n"
     )
     done = python("-c", code, folder=tmp_path)
     pid, scratch = done.stdout.split()
-    assert not Path("/proc", pid).exists()
+    wait_for_sidecars(int(pid))
+    assert not list(sidecars_of([int(pid)]))
     assert not Path(scratch).exists()
-    assert "the interpreter exits" in log(tmp_path)
+    assert "exiting normally" not in log(tmp_path).partition("the interpreter exits")[0], "it cannot know"
+
+
+STARTED = (
+    "import os, signal, sys\n{before}\nfrom nccldoctor import capture\ncapture.start('run', stall_after=0.2)\n{then}\n"
+)
+NO_CHILD = "try: os.wait()\nexcept ChildProcessError: print('no child')"
+
+
+@pytest.mark.parametrize(
+    ("before", "told"),
+    [
+        ("", ""),
+        ("signal.signal(signal.SIGCHLD, lambda *_: print('a child'))", "no sidecar: the script handles SIGCHLD"),
+        ("import ctypes; ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)", "no sidecar: this process adopts orphans"),
+    ],
+)
+def test_a_script_that_starts_capture_has_no_child_of_it(before: str, told: str, tmp_path: Path) -> None:
+    """As the first process of a container, one that is told to take in orphans becomes the parent of the sidecar."""
+    done = python("-c", STARTED.format(before=before, then=NO_CHILD), folder=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "no child\n"), done.stderr
+    assert done.stderr.count("\n") == bool(told)
+    assert told in done.stderr
+
+
+def test_a_timer_that_the_script_set_before_it_starts_capture_fires(tmp_path: Path) -> None:
+    before = "import faulthandler; faulthandler.dump_traceback_later(0.4, exit=True)"
+    done = python("-c", STARTED.format(before=before, then="signal.pause()"), folder=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.startswith("Timeout (0:00:00.4")
+
+
+def test_another_program_that_runs_capture_runs_the_script_uncaptured(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import sys\nprint(__name__, sys.argv)\n")
+    (tmp_path / "tool.py").write_text(
+        "import runpy, sys\nsys.argv = sys.argv[1:]\nrunpy.run_module('nccldoctor.capture', None, '__main__', True)\n"
+    )
+    done = python("tool.py", "nccldoctor.capture", "train.py", "-x", folder=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "__main__ ['train.py', '-x']\n"), done.stderr
+    assert "nothing is captured: another program runs this module" in done.stderr
+    assert not (tmp_path / "capture").exists()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nccldoctor.capture.evidence import look_name, prepare
+import pytest
+
+from nccldoctor.capture.evidence import RankLog, look_name, prepare
 from nccldoctor.capture.identity import Identity, identity_of
-from nccldoctor.capture.rank_log import RankLog
 
 ME = Identity(rank=3, world=8, host="node0", pid=4711)
 
@@ -30,13 +31,28 @@ def test_what_an_earlier_run_left_is_put_aside_once(tmp_path: Path) -> None:
         look = evidence.looks / look_name(len(run) * 1000.0)
         look.mkdir()
         for path in (evidence.log, evidence.stack(look.name), evidence.recorder / "fr_trace_3", evidence.state):
-            path.write_text(run)
+            path.write_text(f"2026-11-23T04:44:54.100+00:00 INFO [rank 3] {run}")
         (evidence.recorder / "fr_trace_13").write_text("of another rank")
     prepare(tmp_path, ME)
     shown = [p for p in tmp_path.rglob("*") if p.is_file() and ".earlier" not in p.parts]
     assert [path.name for path in shown] == ["fr_trace_13"]
     kept = {p.read_text() for p in (tmp_path / ".earlier").rglob("*") if p.is_file()}
-    assert kept == {"third"}
+    assert {text.rpartition(" ")[2] for text in kept} == {"third"}
+
+
+def test_files_of_the_user_stay_where_they_are(tmp_path: Path) -> None:
+    evidence = prepare(tmp_path, ME)
+    own = [evidence.recorder / "tensors_3", evidence.top / "rank_3.txt", evidence.looks / "notes.txt"]
+    for path in own:
+        path.write_text("mine")
+    evidence.log.write_text("2026-11-23T04:44:54.100+00:00 INFO [rank 3] heartbeat: step=1\n")
+    prepare(tmp_path, ME)
+    assert {path.read_text() for path in own} == {"mine"}
+    assert not evidence.log.exists()
+    evidence.log.write_text("step 1\n")
+    with pytest.raises(FileExistsError, match=r"rank_3\.log is no log of a capture"):
+        prepare(tmp_path, ME)
+    assert evidence.log.read_text() == "step 1\n"
 
 
 def test_a_new_stall_replaces_this_ranks_part_of_older_looks(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +17,10 @@ from nccldoctor.capture.identity import Identity
 from nccldoctor.capture.session import Session
 
 ME = Identity(rank=3, world=8, host="node0", pid=os.getpid())
+
+
+def scratch() -> Scratch:
+    return Scratch(Path(tempfile.mkdtemp(prefix="nccldoctor-")))
 
 
 class Clock:
@@ -39,7 +43,7 @@ class Job:
         self.failed: list[str] = []
         self.calls = (5,)
         self.evidence: Evidence = prepare(folder, ME)
-        self.session = Session(self.evidence, ME, Scratch.make(), None, 10.0, self.failed.append)
+        self.session = Session(self.evidence, ME, scratch(), 10.0, True, self.failed.append)
         self.session.torch.calls = lambda: self.calls  # type: ignore[method-assign]
         self.session.torch.groups = list  # type: ignore[method-assign]
         self.session._told_groups = 1
@@ -169,15 +173,16 @@ def test_a_folder_that_goes_away_costs_one_warning(job: Job) -> None:
     job.evidence.log.unlink(missing_ok=True)
     job.evidence.log.mkdir()
     job.session.step = 1
-    job.session._has_ended = SimpleNamespace(wait=lambda seconds: bool(job.failed), set=lambda: None)  # type: ignore[assignment]
+    job.session._waits = SimpleNamespace(acquire=lambda timeout: bool(job.failed))  # type: ignore[assignment]
+    job.session._runs.acquire()
     job.session._watch()
     assert len(job.failed) == 1
 
 
 def test_the_way_out_writes_last_words_once(job: Job) -> None:
-    job.session.leave("exiting normally")
-    job.session.leave("exiting normally")
-    assert job.log().count("exiting normally") == 1
+    job.session.leave()
+    job.session.leave()
+    assert job.log().count("the interpreter exits") == 1
 
 
 def test_optimizer_steps_of_the_first_optimizer_count(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,9 +208,10 @@ def test_optimizer_steps_of_the_first_optimizer_count(monkeypatch: pytest.Monkey
     assert not hooks
 
 
-def test_threads_are_gone_after_the_end(tmp_path: Path) -> None:
+def test_the_thread_is_gone_after_the_end(tmp_path: Path) -> None:
     evidence = prepare(tmp_path, ME)
-    session = Session(evidence, ME, Scratch.make(), None, 1.0, lambda why: None)
+    session = Session(evidence, ME, scratch(), 1.0, True, lambda why: None)
     session.begin()
-    session.leave("exiting normally")
-    assert "nccldoctor-capture" not in {thread.name for thread in threading.enumerate()}
+    assert session._runs.locked()
+    session.leave()
+    assert not session._runs.locked()

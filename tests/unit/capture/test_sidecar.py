@@ -42,8 +42,8 @@ def test_the_status_of_a_zombie_is_read() -> None:
 RANK = """
     import json, os, subprocess, sys, time
     config = json.loads(sys.argv[1]) | {"pid": os.getpid()}
-    child = subprocess.Popen([sys.executable, "-I", "-S", sys.argv[2], json.dumps(config)], stdin=subprocess.PIPE)
-    print(child.pid, flush=True)
+    config["began"] = open(f"/proc/{os.getpid()}/stat").read().rpartition(")")[2].split()[19:20]
+    print(subprocess.check_output([sys.executable, "-I", "-S", sys.argv[2], json.dumps(config)]).decode(), flush=True)
     sys.stdin.read()
 """
 
@@ -54,7 +54,14 @@ def config(tmp_path: Path) -> dict[str, object]:
     (tmp_path / "looks").mkdir()
     (tmp_path / "scratch").mkdir()
     (tmp_path / "late").write_text("Thread 0x1 (most recent call first):\n")
-    return {"label": "[rank 3]", "stem": "rank_3", "command": "python train.py", "listing_s": 0.05, **paths}
+    return {
+        "label": "[rank 3]",
+        "stem": "rank_3",
+        "command": "python train.py",
+        "listing_s": 0.05,
+        "began": [],
+        **paths,
+    }
 
 
 def _started(config: dict[str, object]) -> tuple[subprocess.Popen[str], int]:

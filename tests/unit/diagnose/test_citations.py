@@ -6,8 +6,8 @@ import pytest
 from builders.jobs.cases import RecordedRank, Team, facts, world
 from msgspec.structs import replace
 
-from nccldoctor.diagnose.citations import quote
 from nccldoctor.diagnose.diagnose import diagnose
+from nccldoctor.diagnose.hypothesis import quote
 from nccldoctor.events import CollectiveTimeout, GroupRef
 from nccldoctor.model import Place
 

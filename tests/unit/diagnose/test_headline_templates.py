@@ -266,7 +266,7 @@ PINNED: Mapping[CauseClass, tuple[str, ...]] = {
         "No hang or failure found: the job finished.",
     ),
     CauseClass.UNDETERMINED: (
-        "Rank 1 timed out in ALLREDUCE #9 of TP 1. One log can't show which rank it waited for.",
+        "Rank 1 timed out in ALLREDUCE #9 of TP 1. The log doesn't show which rank it waited for.",
         "Ranks 1, 4 timed out in ALLREDUCE #9 of TP 1. Rank 2 or rank 5 may never have reached it.",
         "A process aborted. These files don't show why.",
     ),

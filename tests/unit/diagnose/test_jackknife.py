@@ -13,7 +13,7 @@ from msgspec.structs import replace
 import nccldoctor
 from nccldoctor.align.facts import align
 from nccldoctor.diagnose.diagnose import diagnose
-from nccldoctor.diagnose.jackknife import doubted_by_damage
+from nccldoctor.diagnose.missing_input import doubted_by_damage
 from nccldoctor.identify.identify import identify
 from nccldoctor.model import Confidence, Gap
 from nccldoctor.model.ranks import Ranks

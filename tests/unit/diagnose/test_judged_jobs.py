@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from builders.jobs.verdicts import gave_up, raised, read
 
-from nccldoctor.diagnose import judged_jobs
-from nccldoctor.diagnose.judged_jobs import ENOUGH, kind_of_evidence
+from nccldoctor.diagnose import confidence
+from nccldoctor.diagnose.confidence import ENOUGH, kind_of_evidence
 from nccldoctor.model import Source, SourceKind
 
 LOG, DUMP, STACKS, KERNEL = SourceKind.LOG, SourceKind.RECORDER, SourceKind.STACKS, SourceKind.KERNEL_LOG
@@ -32,7 +32,7 @@ def test_with_few_judged_jobs_the_class_is_medium_and_the_ranks_keep_theirs(monk
     logs: dict[str, str | bytes] = {f"rank_{r}.log": gave_up(r, 4) for r in range(3)}
     logs["rank_3.log"] = raised(3, "KeyError", "'labels'")
     assert read(dict(logs)).verdict["confidence_in"] == {"ranks": "high", "class": "high"}
-    monkeypatch.setattr(judged_jobs, "judged_jobs", lambda: {"logs": ENOUGH - 1})
+    monkeypatch.setattr(confidence, "judged_jobs", lambda: {"logs": ENOUGH - 1})
     after = read(dict(logs)).verdict
     assert after["confidence_in"] == {"ranks": "high", "class": "medium"}
     assert after["doubts"] == ["We have tested this class on only 149 labelled jobs with logs alone."]

@@ -10,7 +10,7 @@ from builders.jobs.cases import Log, RecordedRank, case, gave_up, said, world
 from msgspec.structs import replace
 
 from nccldoctor.align.facts import align
-from nccldoctor.diagnose import rank_observations
+from nccldoctor.diagnose import why
 from nccldoctor.diagnose.confidence import strongest_first, weighed
 from nccldoctor.diagnose.diagnose import diagnose
 from nccldoctor.diagnose.hypothesis import Conclusion
@@ -41,7 +41,7 @@ def absent(*more: Log) -> tuple[RecordedRank, ...]:
 
 
 def test_every_class_has_a_row_and_every_row_weighs_real_observations() -> None:
-    source = re.findall(r'"([\w-]+)"', Path(rank_observations.__file__).read_text(encoding="utf-8"))
+    source = re.findall(r'"([\w-]+)"', Path(why.__file__).read_text(encoding="utf-8"))
     assert set(cause_table()) == set(CauseClass)
     for row in cause_table().values():
         for key in (*row.weights, *row.settled.values()):

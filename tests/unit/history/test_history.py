@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from examples.made_up_fleet import OFFENDER, write_fleet
 
 from nccldoctor.cli.app import cli
 from nccldoctor.history import returning
@@ -16,7 +17,6 @@ from nccldoctor.history.saved_report import SavedReport, from_document, load
 from nccldoctor.history.store import History
 from nccldoctor.model.errors import OutputError
 
-MADE_UP = "gpu-a07"
 NOW = datetime(2026, 11, 23, tzinfo=UTC)
 HOSTS = [f"n{number}" for number in range(16)]
 
@@ -228,17 +228,19 @@ def test_diff_says_the_same_another_or_not_enough_to_tell(tmp_path: Path) -> Non
 
 def test_the_made_up_fleet_has_one_host_that_returns_and_no_old_name(tmp_path: Path) -> None:
     past = tmp_path / "past"
-    assert CliRunner().invoke(cli, ["history", "demo", str(past)]).exit_code == 0
+    write_fleet(past)
     documents = sorted(past.glob("*.json"))
     read = [load(path) for path in documents]
     added = CliRunner().invoke(cli, ["history", "add", *map(str, documents), "--db", str(tmp_path / "h.db")])
     shown = CliRunner().invoke(cli, ["history", "hosts", "--db", str(tmp_path / "h.db")])
+    marked = [line for line in shown.stdout.splitlines() if line.startswith("*  ")]
 
     assert added.exit_code == 0 and shown.exit_code == 1
-    assert [line.split()[1] for line in shown.stdout.splitlines() if line.startswith("*  ")] == [MADE_UP]
+    assert [line.split()[1] for line in marked] == [OFFENDER]
+    assert marked[0].rstrip() in (Path(__file__).parents[3] / "docs" / "history.md").read_text(encoding="utf-8")
     assert all(host.startswith("gpu-") for report in read for host in report.hosts)
-    again = CliRunner().invoke(cli, ["history", "demo", str(past)])
-    assert again.exit_code != 0 and isinstance(again.exception, OutputError | SystemExit)
+    with pytest.raises(SystemExit, match="not empty"):
+        write_fleet(past)
 
 
 def test_the_file_of_another_program_is_refused_and_left_as_it_is(tmp_path: Path) -> None:

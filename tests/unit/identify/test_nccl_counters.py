@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nccldoctor.events import CollCall, CommInit, Event, Events, RasStatus
-from nccldoctor.identify.nccl_counters import calls_by_communicator, counters_from_lines
-from nccldoctor.identify.nccl_counters_ras import counters_from_ras
+from nccldoctor.identify.nccl_counters import calls_by_communicator, counters_from_lines, counters_from_ras
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.flight_recorder.communicators import read_states
 

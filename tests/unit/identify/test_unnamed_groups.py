@@ -7,7 +7,7 @@ from typing import Any
 
 from builders.jobs.cases import case, read_dump
 
-from nccldoctor.identify.unnamed_groups import infer_groups
+from nccldoctor.identify.group_members import infer_groups
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import merge
 

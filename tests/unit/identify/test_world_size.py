@@ -22,7 +22,7 @@ from nccldoctor.events import (
     StoreError,
     WorkStatus,
 )
-from nccldoctor.identify.world_size import WorldSize, world_size
+from nccldoctor.identify.group_members import WorldSize, world_size
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import Batch
 

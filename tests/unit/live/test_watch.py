@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -134,7 +135,7 @@ def test_nothing_is_read_again_while_nothing_grew(tmp_path: Path, monkeypatch: p
     analyze = pipeline.analyze
     monkeypatch.setattr(pipeline, "analyze", lambda paths, **more: analyses.append(paths) or analyze(paths, **more))
     seen, _ = watched(job, lambda now: job.write(now, 9) if now == START + 50 else None, 6, Wishes())
-    assert [observation.is_new for observation in seen] == [True, False, False, True, False, False]
+    assert [now.incident is before.incident for before, now in pairwise(seen)] == [True, True, False, True, True]
     assert len(analyses) == 2
 
 

@@ -106,7 +106,7 @@ def test_a_changed_part_that_is_sound_is_read(part: bytes, tmp_path: Path) -> No
         ("manifest", _set("members", 0, "raw", to=5), "sizes"),
         ("manifest", _set("members", 0, "raw", to=1 << 60), "raw"),
         ("manifest", _set("members", 0, "sha256", to="0" * 64), "checksums"),
-        ("inputs-0", _set("inputs", 0, "path", to=7), "path"),
+        ("inputs-0", _set("inputs", 0, "named", "path", to=7), "path"),
         ("inputs-0", _set("inputs", 0, "more", to=7), "more"),
         ("inputs-0", _set("inputs", 0, "has_calls", to=False), "dumps that it does not list"),
         ("events-0", _set(0, 0, to=9999), "no input"),

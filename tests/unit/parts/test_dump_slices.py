@@ -7,6 +7,9 @@ from builders.files.dumps import dump, entry, list_dump
 from builders.jobs.cases import read_dump
 from msgspec.structs import replace
 
+from nccldoctor.discover.discover import NamedFile
+from nccldoctor.model import Gap, Source, SourceKind
+from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import (
     UNSET,
     Batch,
@@ -19,7 +22,7 @@ from nccldoctor.model.recorded_calls import (
 from nccldoctor.parsers.base import Parsed
 from nccldoctor.parts import dump_slices
 from nccldoctor.parts.dump_slices import DumpSliceReader, DumpSliceWriter, StoredDump
-from nccldoctor.parts.input_records import InputRecord
+from nccldoctor.parts.input_records import InputRecord, input_record, pack_inputs, unpack_inputs
 
 
 def _there_and_back(*slices: list[Batch]) -> list[tuple[Batch, StoredDump, bytes]]:
@@ -77,3 +80,12 @@ def test_a_part_holds_every_field_of_a_dump_and_of_a_file() -> None:
     assert set(DumpHead.__struct_fields__) == own | decided_later
     assert set(Vocabulary.__struct_fields__) == {"groups", *dump_slices.WORDS.values()}
     assert set(Parsed.__struct_fields__) - {"source", "events", "batch"} <= set(InputRecord.__struct_fields__)
+
+
+def test_a_gap_keeps_all_that_is_known_of_it() -> None:
+    gap = Gap("files of the job with PORT=7", "left out", Ranks([2, 3]), 4, apart=True, beside=True, in_folders=True)
+    source = Source(4, "rank2.log", SourceKind.LOG, 10)
+    record = input_record(NamedFile("rank2.log", "rank2.log", SourceKind.LOG, 10), Parsed(source, gaps=(gap,)), False)
+    (stored,) = unpack_inputs(pack_inputs([record]))
+
+    assert stored.parsed(replace(source, id=9), ()).gaps == (replace(gap, source=9),)

@@ -13,11 +13,13 @@ from builders.remedies.advice import BOTH, BUSY, ask, event, kernel, raised, sta
 from msgspec.structs import replace
 
 from nccldoctor.events import (
+    AbsenceReport,
     CaptureNotice,
     DumpNote,
     ExceptionRaised,
     GpuError,
     Heartbeat,
+    KernelEvent,
     NcclWarn,
     Note,
     OutOfMemory,
@@ -31,11 +33,11 @@ from nccldoctor.events import (
     SocketError,
     TearDown,
 )
-from nccldoctor.model import Evidence, Gap, SourceKind
+from nccldoctor.model import Evidence, Family, Gap, SourceKind
 from nccldoctor.model.steps import JobState, StepKind
 from nccldoctor.prescribe.job_end import job_end
 from nccldoctor.prescribe.missing_files import logs_of_culprits
-from nccldoctor.prescribe.next_steps import MOST
+from nccldoctor.prescribe.next_steps import _PARTS, _SIGNS, MOST, _Row, step_rows
 from nccldoctor.prescribe.remote_commands import quoted_for_shell
 
 OWN = fixtures_conditions.stack(5, "refresh_table (/opt/train/train.py:121)")
@@ -206,7 +208,6 @@ def test_dumps_are_fetched_from_where_a_variable_put_them():
         (event(ProcessExit, reporter="kubernetes", exitcode=1), "kubectl logs"),
         (event(ProcessExit, reporter="srun", exitcode=1), "slurm-*.out"),
         (event(SchedulerEvent, None, text="Node failure on n4", what="node-failure", by="slurm"), "slurm-*.out"),
-        (event(SchedulerEvent, None, text="Spot ITN received", what="preempted"), "scp -r"),
         (event(SchedulerEvent, None, what="node-failure", by="ray"), "/tmp/ray/session_latest/logs"),
         (event(ProcessExit, reporter="ray", exitcode=1), "/tmp/ray/session_latest/logs"),
         (GONE, "scp -r"),
@@ -214,6 +215,37 @@ def test_dumps_are_fetched_from_where_a_variable_put_them():
 )
 def test_the_command_that_gathers_logs_fits_the_launcher(seen, tool):
     assert any(tool in (step.command or "") for step in steps("undetermined", seen, ranks=()))
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        event(SchedulerEvent, None, text="Spot ITN received", what="preempted"),
+        kernel(KernelEvent, "INFO: task trainer:811 blocked for more than 245 seconds", what="blocked-task"),
+        event(AbsenceReport, 2, text="JAX: tasks 1 did not join", by="JAX", what="barrier"),
+    ],
+)
+def test_a_text_that_no_process_of_torch_wrote_asks_for_no_folder_of_torchrun(seen):
+    asked = " ".join(step.command or "" for step in steps("undetermined", seen, ranks=()))
+    assert "TORCHRUN_LOG_DIR" not in asked
+    assert "--pid" not in asked
+
+
+def test_a_killed_process_without_a_name_is_asked_for_its_memory_first():
+    killed = event(
+        ProcessExit, None, text="exits with return code = -9", exitcode=-9, signal="SIGKILL", reporter="deepspeed"
+    )
+    first, *_ = steps("died", killed, ranks=(), kinds=[SourceKind.LOG])
+    assert (first.kind, "dmesg" in (first.command or "")) == (StepKind.CHECK, True)
+
+
+def test_every_row_of_the_table_names_known_parts_and_the_last_fits_all():
+    for row in step_rows():
+        parts = [name for part in row.steps for name in ([part] if isinstance(part, str) else part)]
+        assert {*parts, *row.has} <= {*_PARTS, "restart"}
+        assert set(row.sign) <= set(_SIGNS)
+        assert row.family is Family.NONE or row.steps.count("restart") == 1, "every job is told about the restart"
+    assert step_rows()[-1] == _Row(step_rows()[-1].steps)
 
 
 OOM = event(SchedulerEvent, None, text="Detected 2 oom_kill events in StepId=8841207.0", what="oom", job="8841207.0")
@@ -589,7 +621,7 @@ def test_a_remedy_that_is_only_likely_is_no_first_step():
     given = steps("not-arrived", event(Progress, 5, step=3), waits, GONE)
     assert [step.kind for step in given][:2] == [StepKind.RESTART, StepKind.IF_AGAIN]
     assert given[1].text == "If it happens again: dump the stack of rank 5 before it's killed."
-    assert given[1].detail.startswith("No file shows what rank 5 was doing."), "it may not have been in a loader"
+    assert given[1].detail.startswith("No stack of rank 5 was read."), "it may not have been in a loader"
 
 
 def test_files_of_this_machine_are_copied(monkeypatch):

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 import nccldoctor
 from nccldoctor.events import (
+    CollectiveMismatch,
     GpuError,
     HeartbeatStuck,
     IbError,
@@ -289,14 +290,45 @@ def test_a_guess_without_its_sign_comes_behind_the_fallback():
     assert ask(fixtures_conditions.case(kinds=[SourceKind.RECORDER]), silent).remedies[0].id == "busy-elsewhere"
 
 
-def test_half_of_its_signs_looked_for_in_vain_make_no_guess():
+def test_what_could_not_be_checked_carries_no_remedy_beside_a_fallback():
     found = fixtures_conditions.finding(stalled=stalled("ALLGATHER", 46318))
     unseen = ask(fixtures_conditions.case(kinds=[SourceKind.RECORDER]), found).remedies
-    assert "eval-uneven" in {r.id for r in unseen}
-    busy = event(Phase, 5, text="epoch 3 began", what="training")
-    seen = ask(fixtures_conditions.case([busy], kinds=BOTH), found).remedies
-    assert seen[0].id == "busy-elsewhere"
-    assert "eval-uneven" not in {r.id for r in seen}
+    assert [r.id for r in unseen] == ["busy-elsewhere"]
+    evaluates = event(Phase, 5, text="running evaluation", what="evaluation")
+    seen = ask(fixtures_conditions.case([evaluates], kinds=BOTH), found).remedies
+    assert seen[0].id == "eval-uneven"
+
+
+def test_a_class_is_not_waived_because_the_verdict_is_open():
+    open_ = fixtures_conditions.finding("undetermined", ranks=(), confidence="cannot-tell", stalled=stalled())
+    apart = [event(Progress, 1, text="step 3", step=3), event(Progress, 2, text="step 3", step=3)]
+    late = fixtures_conditions.case(apart, seconds=[100.0, 260.0], kinds=BOTH)
+    assert not ask(late, open_).remedies, "ranks that start apart explain a start that failed, and no other call"
+    assert ask(late, fixtures_conditions.finding("init")).remedies[0].id == "timeout-too-short-init"
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_remedy_of_a_consequence_comes_behind_that_of_the_cause(order):
+    taken = event(StoreError, 3, text="listen on ip[10.9.0.3] and specific port[50017] fail")
+    waited = event(StoreError, 4, text="wait socket establish timeout, role[1] rank[3] timeout[120]")
+    shown = ask(
+        fixtures_conditions.case([taken, waited][::order], kinds=BOTH), fixtures_conditions.finding("init", ranks=())
+    ).remedies
+    assert [remedy.id for remedy in shown][:2] == ["stray-old-process", "hccl-timeout"]
+
+
+def test_a_gather_that_never_ended_is_no_model_that_differs():
+    def first(told):
+        report = event(
+            CollectiveMismatch,
+            0,
+            text=f"DDP expects same model across all ranks, but Rank 0 has 88, while rank 1 has {told}",
+        )
+        made = fixtures_conditions.case([report], kinds=BOTH)
+        return [r.id for r in ask(made, fixtures_conditions.finding("init", ranks=())).remedies]
+
+    assert first("inconsistent 87 params.")[0] == "models-differ"
+    assert "models-differ" not in first("inconsistent 0 params.")
 
 
 def test_what_is_not_known_is_told_in_words():
@@ -344,9 +376,10 @@ def test_an_undetermined_verdict_allows_no_strong_fit():
         stalled=Stalled("ALLREDUCE", 6764, numel_in=1, entered=Ranks([1])),
     )
     answer = ask(
-        fixtures_conditions.case([event(Phase, None, text="Generating sample images...", what="sampling")]), found
+        fixtures_conditions.case([event(Phase, None, text="Running evaluation", what="evaluation")]),
+        replace(found, stalled=replace(found.stalled, op="ALLGATHER")),
     )
-    assert answer.remedies[0].id == "rank0-only-work-at-barrier"
+    assert answer.remedies[0].id == "eval-uneven"
     assert {r.fit for r in answer.remedies} <= {"possible", "weak"}
 
 

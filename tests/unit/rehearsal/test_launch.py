@@ -13,6 +13,7 @@ import pytest
 from nccldoctor.capture.sidecar import process_state
 from nccldoctor.rehearsal import launch
 from nccldoctor.rehearsal.faults import FAULTS, WORLD, fault_named
+from nccldoctor.rehearsal.launch import sidecars_of
 
 SCRIPT = """
 import os, sys, time
@@ -52,10 +53,6 @@ def wait_for_end(pid: int) -> None:
     os.close(descriptor)
 
 
-def children(pid: int) -> list[int]:
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
 def test_every_process_is_ended_whatever_happens(
     ready: Path, error: type[BaseException], monkeypatch: pytest.MonkeyPatch
@@ -67,7 +64,7 @@ def test_every_process_is_ended_whatever_happens(
     with pytest.raises(error), launch.rehearsed(fault("deadlock"), ready / "run") as job:
         wait_until_ready(ready, WORLD)
         ranks = list(job.pids)
-        sidecars = [child for pid in ranks for child in children(pid)]
+        sidecars = list(sidecars_of(ranks))
         assert (len(ranks), len(sidecars)) == (WORLD, WORLD)
         raise error
     for pid in ranks + sidecars:

@@ -7,8 +7,7 @@ What would refute it: a stack of the rank outside its data loader.
 
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import StallKind
-from nccldoctor.diagnose.citations import Line, Waiting
-from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.hypothesis import Hypothesis, Line, Waiting
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.events import Note

@@ -15,8 +15,7 @@ from msgspec.structs import replace
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.standing.outside import Standing, comparable, standing_of
 from nccldoctor.align.standing.stances import Posture, Stance, is_transfer
-from nccldoctor.diagnose.citations import Citation, Line
-from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.hypothesis import Citation, Hypothesis, Line
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.phrases.headline import Headline
 from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
@@ -197,6 +196,8 @@ def _apart(facts: Facts, standing: Standing) -> Hypothesis:
     most = [s for s in standing.waiting if s not in few and s.is_comparable]
     ranks = where.known_ranks(few)
     cause = where.mismatch(few[0], most[0])
+    names = [where.who(facts.case, side) for side in (few, most)]
+    waits = [where.waits_in(few, most), where.waits_in(most, few)]
     is_even = len(few) == len(most)
     is_behind = few[0].posture is Posture.DEVICE and cause is CauseClass.EXTRA_CALL  # one rank may read its loss alone
     is_open = is_even or is_behind or (bool(standing.silent) and few[0].op == most[0].op)
@@ -206,13 +207,7 @@ def _apart(facts: Facts, standing: Standing) -> Hypothesis:
     if standing.silent:
         doubts.insert(0, doubt_of("may-all-wait-for", silent=standing.silent))
     return Hypothesis(
-        headline_of(
-            "stacks.two-calls",
-            few=where.who(facts.case, few),
-            few_wait=where.waits_in(few, most),
-            most=where.who(facts.case, most),
-            most_wait=where.waits_in(most, few),
-        ),
+        headline_of("stacks.two-calls", few=names[0], few_wait=waits[0], most=names[1], most_wait=waits[1]),
         [*where.show(facts, few, most), *where.show(facts, most, few)[:4]],
         doubts,
         ranks=Ranks() if is_open else ranks,
@@ -235,15 +230,10 @@ def _silent(facts: Facts, standing: Standing) -> Hypothesis | None:
     setting_up = all(s.posture is Posture.SET_UP for s in standing.waiting)
     asked = where.show_asked_in_vain(facts, silent)
     doubt = doubt_of("debug-server-link") if asked else doubt_of("stack-uncollected")
+    name, peers = who(facts.case, silent), where.who(facts.case, standing.waiting)
+    wait, are_many = where.waits_in(standing.waiting), len(standing.waiting) > 1
     return Hypothesis(
-        headline_of(
-            "stacks.no-stack",
-            who=who(facts.case, silent),
-            asked=bool(asked),
-            waiting=where.who(facts.case, standing.waiting),
-            are_many=len(standing.waiting) > 1,
-            wait=where.waits_in(standing.waiting),
-        ),
+        headline_of("stacks.no-stack", who=name, asked=bool(asked), waiting=peers, are_many=are_many, wait=wait),
         [*asked, *where.show(facts, standing.waiting)[:6]],
         (doubt, *(_doubts_of_all(facts, standing) if asked else ())),
         ranks=silent,

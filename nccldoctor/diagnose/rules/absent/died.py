@@ -17,8 +17,7 @@ from nccldoctor.align.facts import Facts
 from nccldoctor.align.failures import Failure
 from nccldoctor.align.stalls import StallKind
 from nccldoctor.align.world.hosts import is_usual_block
-from nccldoctor.diagnose.citations import Citation, Line, Waiting
-from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.hypothesis import Citation, Hypothesis, Line, Waiting
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.phrases import ends
 from nccldoctor.diagnose.phrases.headline import Headline
@@ -44,7 +43,7 @@ from nccldoctor.events import (
     SocketError,
     Stack,
 )
-from nccldoctor.model import CauseClass, Doubt
+from nccldoctor.model import CauseClass
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.event_details import failed_node
 from nccldoctor.words.lists import and_list
@@ -221,7 +220,9 @@ def _recorded_end(facts: Facts, stall: ObservedStall, found: Sequence[Failure]) 
     if not first.certain:
         doubts.append(doubt_of("may-have-followed"))
     if not ranks:
-        doubts.append(_unnamed(facts, end))
+        peers = Ranks(e.peer for e in facts.case.of(PeerTimeout) if e.peer is not None)  # HCCL tells who was waited for
+        is_loss = len(peers) == 1 and isinstance(end, ProcessExit) and end.is_heartbeat_loss
+        doubts.append(doubt_of("peer-in-group", peers=peers) if is_loss else doubt_of("rank-unknown"))
     return Hypothesis(
         _words_of_end(facts, stall, found, ranks),
         evidence,
@@ -262,14 +263,6 @@ def _processes(found: Sequence[Failure], name: str) -> str:
         name, others = ends.process_name(others[0]), others[1:]
     more = [f"{len(others) - 1} more"] if len(others) > 1 else []
     return and_list([name, *(ends.process_name(e) for e in others[:1]), *more])
-
-
-def _unnamed(facts: Facts, end: Event) -> Doubt:
-    """Why the rank of an end is open; HCCL may tell which rank of a group was waited for."""
-    peers = Ranks(e.peer for e in facts.case.of(PeerTimeout) if e.peer is not None)
-    if len(peers) == 1 and isinstance(end, ProcessExit) and end.is_heartbeat_loss:
-        return doubt_of("peer-in-group", peers=peers)
-    return doubt_of("rank-unknown")
 
 
 def _left_early(facts: Facts, stall: ObservedStall) -> Hypothesis | None:

@@ -12,19 +12,18 @@ from nccldoctor.align.facts import Facts
 from nccldoctor.align.liveness import is_manual_dump
 from nccldoctor.align.stalls import StallKind
 from nccldoctor.align.wait_graph import StuckCall
-from nccldoctor.diagnose.citations import Citation, Line, Waiting
-from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.hypothesis import Citation, Hypothesis, Line, Waiting
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
 from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.registry import rule
-from nccldoctor.diagnose.signs.silence import show_kept_connections
-from nccldoctor.diagnose.signs.silence_proof import (
+from nccldoctor.diagnose.signs.silence import (
     can_have_obeyed,
     doubts_of_silence,
     is_cut_short,
     is_telling,
     ranks_with_damaged_dumps,
+    show_kept_connections,
 )
 from nccldoctor.diagnose.signs.where_ranks_stand import show_asked_in_vain
 from nccldoctor.events import DumpNote, DumpSignal, ProcessExit
@@ -72,16 +71,11 @@ def _without_life(facts: Facts, stall: ObservedStall, call: StuckCall, ranks: Ra
     named = who(facts.case, ranks)
     was_asked = any(can_have_obeyed(facts, r) for r in ranks)
     has_exited_not = bool(exits) and not was_asked
-    silent = headline_of(
-        "absent.went-silent",
-        who=named,
-        call=stall.what,
-        never_exited=has_exited_not,
-        unrecorded=not (has_exited_not or has_nameless),
-    )
-    unseen = headline_of("absent.no-sign-of-life", who=named, ranks=ranks, call=stall.what)
+    what, is_open = stall.what, not (has_exited_not or has_nameless)
+    silent = headline_of("absent.went-silent", who=named, call=what, never_exited=has_exited_not, unrecorded=is_open)
+    unseen = headline_of("absent.no-sign-of-life", who=named, ranks=ranks, call=what)
     return Hypothesis(
-        headline_of("absent.is-stopped", who=named, ranks=ranks, call=stall.what)
+        headline_of("absent.is-stopped", who=named, ranks=ranks, call=what)
         if stopped
         else silent
         if was_there

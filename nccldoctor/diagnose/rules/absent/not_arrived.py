@@ -14,20 +14,21 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from nccldoctor.align.descriptions import describe_missing
+from nccldoctor.align.exits import last_trouble
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.nccl_counter_evidence import counters_of
 from nccldoctor.align.stalls import StallKind
 from nccldoctor.align.unrecorded_waits import has_hidden_transfers
 from nccldoctor.align.world.ledger import ranks_with_lost_peer
-from nccldoctor.diagnose.citations import Citation, Line, Waiting, is_cited
-from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.hypothesis import Citation, Hypothesis, Line, Waiting, is_cited
 from nccldoctor.diagnose.observations import ObservedStall
+from nccldoctor.diagnose.phrases import ends
 from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
-from nccldoctor.diagnose.phrases.who import was, who
+from nccldoctor.diagnose.phrases.who import BLOCKED, was, who
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.framework_reports import cite, end_of_chain, named_ranks
 from nccldoctor.diagnose.signs.log_endings import has_lost_its_end
-from nccldoctor.diagnose.signs.silence_proof import doubts_of_silence, is_telling, ranks_with_damaged_dumps
+from nccldoctor.diagnose.signs.silence import doubts_of_silence, is_telling, ranks_with_damaged_dumps
 from nccldoctor.events import (
     DesyncReport,
     DumpSignal,
@@ -72,9 +73,17 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     silent -= ranks_with_damaged_dumps(facts)
     if not silent or (is_telling(facts, silent) and not _is_only_one_unread(facts, silent)):
         return None
-    # nothing shows whether they are busy, frozen or gone
+    # nothing shows whether they are busy, frozen or gone, unless they ended with an exception that reports another failure
     unread = [] if silent & facts.liveness.logged else [UNCOLLECTED]
-    return _never_issued(facts, stall, silent, [STATE_UNKNOWN, *unread, *doubts_of_silence(facts, stall, silent)])
+    state = doubt_of("ended-by-echo") if all(_last_exception(facts, rank) for rank in silent) else STATE_UNKNOWN
+    state = doubt_of("blocked-in-kernel") if all(stall.busy(rank)[0] == BLOCKED for rank in silent) else state
+    return _never_issued(facts, stall, silent, [state, *unread, *doubts_of_silence(facts, stall, silent)])
+
+
+def _last_exception(facts: Facts, rank: int) -> ExceptionRaised | None:
+    """The exception with which a rank ended, if that was the last that went wrong there and nothing caught it."""
+    last = last_trouble(facts.case, facts.liveness, rank)
+    return last if isinstance(last, ExceptionRaised) and last.is_uncaught and last.type else None
 
 
 def _is_only_one_unread(facts: Facts, silent: Ranks) -> bool:
@@ -93,6 +102,8 @@ def _never_issued(facts: Facts, stall: ObservedStall, alive: Ranks, more_doubts:
         activity = activity or words
         citations += [*stall.outside(rank), *shown]
         citations += [citation for citation in stall.alive(rank) if not is_cited(citation, citations)]
+    ended = next((e for rank in alive if (e := _last_exception(facts, rank))), None) if not activity else None
+    doing = ends.by_exception(ended, many=len(alive) > 1) if ended else was(alive, activity)
     # where all that is known are dumps of gloo and the like, which record no sends
     own = [facts.liveness.activity(rank) for rank in alive]
     can_wait = has_hidden_transfers(facts.case) and not any(left.stacks or left.logged for left in own)
@@ -119,12 +130,12 @@ def _never_issued(facts: Facts, stall: ObservedStall, alive: Ranks, more_doubts:
         doubts.append(doubt_of("cut-traceback"))
     # without a line of its own a rank may wait in a call of another group, whose watchdog with a longer limit is still silent
     is_alone = bool(alive & facts.liveness.logged) and (bool(stall.proven_absent) or len(facts.case.groups) == 1)
-    if not activity and not is_alone:
+    if not doing and not is_alone:
         doubts.append(doubt_of("no-activity", proven=alive <= stall.proven_absent))
     owed = describe_missing(facts, stall.call)
     never = "absent.never-posted" if owed != stall.what else "absent.never-reached"
     return Hypothesis(
-        headline_of(never, who=who(facts.case, alive), call=owed, doing=was(alive, activity)),
+        headline_of(never, who=who(facts.case, alive), call=owed, doing=doing),
         [*citations, Waiting(stall.call)],
         doubts,
         ranks=Ranks() if doubtful else alive,

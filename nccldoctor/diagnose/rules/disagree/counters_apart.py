@@ -17,8 +17,7 @@ from nccldoctor.align.descriptions import stalled_of
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.progress.from_lines import group_of
 from nccldoctor.align.wait_graph import StuckCall
-from nccldoctor.diagnose.citations import Line
-from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.hypothesis import Hypothesis, Line
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
 from nccldoctor.diagnose.registry import rule

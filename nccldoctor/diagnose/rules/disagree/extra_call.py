@@ -11,8 +11,7 @@ from nccldoctor.align.descriptions import describe_group, describe_row
 from nccldoctor.align.divergence.departures import Way
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import StallKind
-from nccldoctor.diagnose.citations import Entry, Waiting
-from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.hypothesis import Entry, Hypothesis, Waiting
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
 from nccldoctor.diagnose.phrases.who import who
@@ -55,15 +54,9 @@ def _one_call_more(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         doubts.append(doubt_of("members-assumed"))
     says = "disagree.no-peer-called" if breaks else "disagree.called"
     entries = [Entry(row, say(says, rank=rank, call=describe_row(facts, row))) for rank, row, _ in extra[:3]]
-    before = stall.texts(call.key) if breaks else ""
+    before, group = stall.texts(call.key) if breaks else "", describe_group(facts, call.group)
     return Hypothesis(
-        headline_of(
-            "disagree.one-call-more",
-            who=who(facts.case, ranks),
-            ranks=ranks,
-            group=describe_group(facts, call.group),
-            before=before,
-        ),
+        headline_of("disagree.one-call-more", who=who(facts.case, ranks), ranks=ranks, group=group, before=before),
         [*entries, Waiting(call)],
         doubts,
         ranks=ranks,

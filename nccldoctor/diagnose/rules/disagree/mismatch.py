@@ -18,8 +18,7 @@ from nccldoctor.align.descriptions import describe, describe_row, in_group, stal
 from nccldoctor.align.divergence.departures import Way
 from nccldoctor.align.divergence.mismatches import Mismatch, call_frames, compare_calls, is_of_several_functions
 from nccldoctor.align.facts import Facts
-from nccldoctor.diagnose.citations import Citation, Entry, Line
-from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.hypothesis import Citation, Entry, Hypothesis, Line
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.phrases.headline import Headline
 from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say

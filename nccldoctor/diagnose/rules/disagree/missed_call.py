@@ -17,8 +17,7 @@ from nccldoctor.align.divergence.step_counters import StepCount, comparable_coun
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import StallKind
 from nccldoctor.align.wait_graph import StuckCall
-from nccldoctor.diagnose.citations import Citation, Dump, Entry, Line, Waiting, row_of_number
-from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.hypothesis import Citation, Dump, Entry, Hypothesis, Line, Waiting, row_of_number
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
 from nccldoctor.diagnose.phrases.who import who

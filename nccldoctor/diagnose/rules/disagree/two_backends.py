@@ -11,8 +11,7 @@ from nccldoctor.align.descriptions import timeouts_of
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stack_activity import is_waiting
 from nccldoctor.align.stalls import StallKind
-from nccldoctor.diagnose.citations import Line, Waiting
-from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.hypothesis import Hypothesis, Line, Waiting
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
 from nccldoctor.diagnose.registry import rule
@@ -20,6 +19,7 @@ from nccldoctor.diagnose.signs.traceback_diffs import final_traceback, own_place
 from nccldoctor.events import ExceptionRaised
 from nccldoctor.model import CauseClass
 from nccldoctor.model.ranks import Ranks
+from nccldoctor.parsers.roles import role_of
 
 
 @rule(CauseClass.ORDER_INVERSION, refuted_by=say("refuted.began-after-timeouts"))
@@ -55,5 +55,6 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
 def _last_wait(facts: Facts, rank: int) -> ExceptionRaised | None:
     """The traceback with which a rank gave up in some call: gloo's, else one that ends inside a collective."""
     said = facts.liveness.activity(rank).secondary_errors
-    inside = (e for e in said if isinstance(e, ExceptionRaised) and e.frame and is_waiting(e.frames))
+    raised = (e for e in said if isinstance(e, ExceptionRaised) and e.frame and is_waiting(e.frames))
+    inside = (e for e in raised if (role := role_of(e.message)) is not None and role.what == "closed")
     return final_traceback(facts, rank) or next(inside, None)

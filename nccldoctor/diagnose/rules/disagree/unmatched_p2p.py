@@ -13,8 +13,7 @@ from collections.abc import Collection, Sequence
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import StallKind
 from nccldoctor.align.wait_graph import StuckCall
-from nccldoctor.diagnose.citations import Citation, Dump, Entry, Waiting
-from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.hypothesis import Citation, Dump, Entry, Hypothesis, Waiting
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.phrases.headline import Headline
 from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say

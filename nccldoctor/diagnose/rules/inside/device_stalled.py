@@ -12,15 +12,14 @@ from nccldoctor.align.divergence.mismatches import rows_at
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import StallKind
 from nccldoctor.align.wait_graph import StuckCall
-from nccldoctor.diagnose.citations import Entry, Waiting
-from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.hypothesis import Entry, Hypothesis, Waiting
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
 from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.watchdog_diffs import EARLY
 from nccldoctor.identify.clock_skew import SHARED
-from nccldoctor.model import CauseClass, Doubt
+from nccldoctor.model import CauseClass
 from nccldoctor.model.ranks import Ranks
 
 FAR_BEHIND = 8
@@ -61,25 +60,21 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     is_recorded = all(p.row >= 0 for p in progress.values())
     doubts = [] if waiting else [doubt_of("no-peer-waits", ranks=stopped)]
     if not is_recorded:
-        doubts.append(_doubt_of_counters(facts, call))
+        fronts = (facts.progress.by_group_rank.get((call.group, rank)) for rank in call.completed)
+        pending = {front.pending for front in fronts if front is not None and front.pending is not None}
+        # where no peers agree with each other, the ranks may as well be out of step
+        doubts.append(doubt_of("counted-by-lines", apart=len(call.completed) < 2 or len(pending) > 1))
     if facts.case.groups[call.group].learned == "assumed":
         doubts.append(doubt_of("members-assumed"))
+    held = [c for c in waiting if c.blockers & stopped and c.pair is None]  # the call that others wait in comes first
     return Hypothesis(
         headline_of("inside.gpu-stopped", who=who(facts.case, stopped), ranks=stopped, call=stall.what),
         [*own, *done, *(Waiting(other, 1) for other in waiting[:2])],
         doubts,
         ranks=stopped,
-        call=_root(facts, call, stopped) if call.row >= 0 else call,
+        call=next(iter(sorted(held, key=lambda c: c.group != call.group)), call) if call.row >= 0 else call,
         refuted_by=say("refuted.completions-moved", ranks=stopped),
     )
-
-
-def _doubt_of_counters(facts: Facts, call: StuckCall) -> Doubt:
-    """Lines only count calls: where no peers agree with each other, the ranks may as well be out of step."""
-    fronts = (facts.progress.by_group_rank.get((call.group, rank)) for rank in call.completed)
-    pending = {front.pending for front in fronts if front is not None and front.pending is not None}
-    apart = len(call.completed) < 2 or len(pending) > 1
-    return doubt_of("counted-by-lines", apart=apart)
 
 
 def _is_mere_snapshot(facts: Facts, call: StuckCall) -> bool:
@@ -133,10 +128,3 @@ def _calls_waiting_for(facts: Facts, call: StuckCall) -> list[StuckCall]:
     others = (c for c in facts.wait_graph.calls.values() if c.key != call.key)
     found = [c for c in others if c.blockers & call.inside and c.inside - call.inside]
     return sorted(found, key=lambda c: (facts.issued_at.get(c.key, 0.0), c.key))
-
-
-def _root(facts: Facts, call: StuckCall, ranks: Ranks) -> StuckCall:
-    """The first call in which others wait for the stopped rank; the one it stands in where nobody waits yet."""
-    waiting = [c for c in _calls_waiting_for(facts, call) if c.blockers & ranks and c.pair is None]
-    same = [c for c in waiting if c.group == call.group]
-    return (same or waiting or [call])[0]

@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.failures import Failure
 from nccldoctor.align.stalls import StallKind
-from nccldoctor.diagnose.citations import Citation, Line, Waiting
-from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.hypothesis import Citation, Hypothesis, Line, Waiting
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
 from nccldoctor.diagnose.phrases.who import who
@@ -119,5 +118,6 @@ def _what(event: object) -> str:
     if isinstance(event, GpuError):
         number = f"Xid {event.xid}" if event.xid is not None else f"SXid {event.sxid}" if event.sxid is not None else ""
         meaning = event.message.partition(": ")[0] if number else event.message  # behind it come the driver's own words
-        return ", ".join(part for part in (number, meaning[:80].rstrip(" .")) if part)
+        printed = number if "xid" in event.text.lower() else ""
+        return ", ".join(part for part in (printed, meaning[:80].rstrip(" .")) if part)
     return str(getattr(event, "message", ""))[:80] or "a device error"

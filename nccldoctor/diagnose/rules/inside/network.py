@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.failures import Failure
 from nccldoctor.align.stalls import StallKind
-from nccldoctor.diagnose.citations import Citation, Line, Waiting
-from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.hypothesis import Citation, Hypothesis, Line, Waiting
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.phrases.headline import Headline
 from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
@@ -91,7 +90,9 @@ def _failed_end(facts: Facts, stall: ObservedStall, failure: Failure, ports: Seq
     if len(hosts) == 2 and all(hosts) and are_of_peers:
         error = _error_alone(failure.events[0])
         return headline_of("inside.link-failed", one=hosts[0], other=hosts[1], call=call, error=error)
-    return headline_of("inside.connection-failed", who=named, many=len(ranks) > 1, call=call, error=what)
+    never = all(isinstance(e, IbError) and e.what == "setup" for e in failure.events)
+    many, error = len(ranks) > 1, "" if never else what
+    return headline_of("inside.connection-failed", who=named, many=many, never=never, call=call, error=error)
 
 
 def _part(event: Event, ranks: int) -> str:

@@ -14,8 +14,7 @@ from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import StallKind
 from nccldoctor.align.unrecorded_waits import has_hidden_transfers
 from nccldoctor.align.wait_graph import StuckCall
-from nccldoctor.diagnose.citations import Citation, Waiting
-from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.hypothesis import Citation, Hypothesis, Waiting
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
 from nccldoctor.diagnose.registry import rule
@@ -64,11 +63,17 @@ def _doubts(facts: Facts, stall: ObservedStall, call: StuckCall, whole: bool) ->
         yield doubt_of("may-be-two-of-many")
     if is_silent and (facts.liveness.logged or has_hidden_transfers(facts.case)):  # no watchdog wrote them
         yield doubt_of("may-end")
-    if _is_one_of_several(facts, call):
+    # watchdogs give up on whatever queues behind, and lines of one second do not show which came first
+    given_up = {e.seq for e in facts.case.of(CallTimeout) if e.rank in call.entered and e.seq is not None}
+    if call.row < 0 and given_up - {call.seq}:
         yield doubt_of("order-of-timeouts")
     dtypes = facts.case.calls.dtypes[call.row] if call.row >= 0 else -1
     has_none = dtypes >= 0 and not any(facts.case.vocabulary.dtypes[dtypes])
-    if has_none or group.learned in ("listed", "seats") or _is_not_comparable(facts, call):
+    # the ring of a dumped rank no longer holds the call, or only a line shows a rank in a call that others recorded
+    fronts = (facts.progress.by_group_rank.get((call.group, r)) for r in call.entered)
+    by = {front.known_by for front in fronts if front is not None}
+    is_apart = "status" in by or (call.row >= 0 and "log" in by)
+    if has_none or group.learned in ("listed", "seats") or is_apart:
         yield doubt_of("not-comparable")
     if call.row < 0:
         yield doubt_of("only-lines")
@@ -76,24 +81,3 @@ def _doubts(facts: Facts, stall: ObservedStall, call: StuckCall, whole: bool) ->
         yield doubt_of("no-timeout")
     if not frozenset(facts.case.world) <= facts.liveness.dumped | facts.liveness.logged:  # it may wait in another call
         yield doubt_of("may-queue-behind")
-
-
-def _is_not_comparable(facts: Facts, call: StuckCall) -> bool:
-    """True when nobody can say that all members agree.
-
-    The ring buffer of a dumped rank no longer holds the call, or only a line shows a rank in a call that others recorded.
-    """
-    fronts = [facts.progress.by_group_rank.get((call.group, r)) for r in call.entered]
-    by = {f.known_by for f in fronts if f is not None}
-    return "status" in by or (call.row >= 0 and "log" in by)
-
-
-def _is_one_of_several(facts: Facts, call: StuckCall) -> bool:
-    """True when ranks gave up on other calls than this one, which is known from lines only.
-
-    Watchdogs give up on whatever queues behind, and lines of one second do not show which came first.
-    """
-    if call.row >= 0:
-        return False
-    given_up = {e.seq for e in facts.case.of(CallTimeout) if e.rank in call.entered and e.seq is not None}
-    return bool(given_up - {call.seq})

@@ -18,8 +18,7 @@ from nccldoctor.align.health.troubles import waits_at_store
 from nccldoctor.align.stack_activity import split_frame, wait_of
 from nccldoctor.align.stalls import StallKind
 from nccldoctor.align.world.addresses import lookups_in_vain, wrong_addresses
-from nccldoctor.diagnose.citations import Citation, Line, Waiting
-from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.hypothesis import Citation, Hypothesis, Line, Waiting
 from nccldoctor.diagnose.observations import ObservedStall, newest_line
 from nccldoctor.diagnose.phrases import setup as words
 from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
@@ -207,6 +206,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
             or _started_not_completed(facts)
             or _not_joined(facts, stall)
             or _unresolved(facts)
+            or _never_started(facts)
             or _store_gave_up(facts)
             or _waits_at_store(facts)
             or _communicator_failed(facts)
@@ -379,6 +379,18 @@ def _unresolved(facts: Facts) -> Hypothesis | None:
     )
 
 
+def _never_started(facts: Facts) -> Hypothesis | None:
+    """Pods for which the cluster had no place, image or volume, and that no later line shows on a node."""
+    placed = [e for e in facts.case.of(Note) if e.what == "pod-on-node"]
+    waiting = (e for e in facts.case.of(Note) if e.what == "pod-pending")
+    pods = [e for e in waiting if not any((e.pod or p.pod) == p.pod and p.place.is_below(e.place) for p in placed)]
+    if not pods or facts.failures:
+        return None
+    why = say("setup.not-started", pod=pods[-1].pod, why=pods[-1].detail[:160].rstrip(". "))
+    cited = [Line(e, say("setup.pod-waits", pod=e.pod)) for e in pods[-3:]]
+    return Hypothesis(headline_of("setup.job-never-started", why=why), cited, [doubt_of("may-have-started")])
+
+
 def _store_gave_up(facts: Facts) -> Hypothesis | None:
     """The store or the rendezvous gave up."""
     # the program itself waited in vain for a key such as "ckpt/3" where the innermost frame is the user's
@@ -392,6 +404,9 @@ def _store_gave_up(facts: Facts) -> Hypothesis | None:
     if not errors and (not rendezvous or has_started):
         return None
     waiting = Ranks(e.rank for e in errors if e.rank is not None)
+    crashed = Ranks(r for f in facts.failures if f.cause is CauseClass.RAISED and f.certain for r in f.ranks)
+    if crashed - waiting and not any(e.operation in ("crowded", "port-in-use") for e in errors):
+        return None  # an exception of its own says why that rank never joined
     awaited = (e for e in errors if e.operation == "unique-id" and (e.group is None or e.group.uid in (None, "0")))
     absent = Ranks(e.peer for e in awaited if e.peer is not None) - waiting
     unjoined, missing = _missing_at_barrier([e for e in errors if e.operation == "barrier"])

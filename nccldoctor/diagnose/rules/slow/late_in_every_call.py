@@ -16,8 +16,7 @@ from nccldoctor.align.health.passed_calls import has_gone_on
 from nccldoctor.align.lateness.call_times import Measure
 from nccldoctor.align.lateness.late_ranks import LATE_PARTS, LateRank
 from nccldoctor.align.stalls import StallKind
-from nccldoctor.diagnose.citations import Citation, Entry
-from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.hypothesis import Citation, Entry, Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.phrases.headline import Headline
 from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say

@@ -15,8 +15,7 @@ from statistics import median
 
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import StallKind
-from nccldoctor.diagnose.citations import Line
-from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.hypothesis import Hypothesis, Line
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
 from nccldoctor.diagnose.phrases.who import who

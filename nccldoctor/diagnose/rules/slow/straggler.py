@@ -20,10 +20,9 @@ from nccldoctor.align.divergence.step_counters import ENDS
 from nccldoctor.align.exits import SLACK
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import StallKind
-from nccldoctor.align.tracks.spans import Bounds
+from nccldoctor.align.tracks import Bounds
 from nccldoctor.align.wait_graph import StuckCall
-from nccldoctor.diagnose.citations import Citation, Entry, Line, Waiting
-from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.hypothesis import Citation, Entry, Hypothesis, Line, Waiting
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
 from nccldoctor.diagnose.phrases.who import ongoing, who

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 import pytest
 from builders.jobs.cases import NOWHERE
 
-from nccldoctor.align.lateness.pace import Delay, Pace, measure_pace
+from nccldoctor.align.divergence.step_counters import Delay, Pace, measure_pace
 from nccldoctor.align.liveness import RankActivity
 from nccldoctor.events import Event, Heartbeat, Phase
 

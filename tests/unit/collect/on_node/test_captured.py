@@ -17,8 +17,8 @@ from nccldoctor.collect.on_node.process import CaptureFolder
 LOOK = "20260111T100500Z"
 
 CAPTURED = """
-import json, subprocess, sys
-told = {{"log": {top!r} + "/{stem}.log", "stem": "{stem}"}}
+import json, os, subprocess, sys
+told = {{"log": {top!r} + "/{stem}.log", "stem": "{stem}", "pid": os.getpid()}}
 words = [sys.executable, "-I", "-S", {sidecar!r}, json.dumps(told)]
 beside = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={{}})
 beside.stdout.readline()
@@ -104,13 +104,18 @@ def test_a_folder_that_hangs_costs_itself_alone(ranks: Ranks, tmp_path: Path) ->
         {"log": "run/rank_3.log", "stem": "rank_3"},
         {"log": "/etc/shadow", "stem": "rank_3"},
         {"log": ["/run/rank_3.log"], "stem": "rank_3"},
+        {"log": "/run/rank_3.log", "stem": "rank_3", "pid": None},
         ["rank_3"],
     ],
 )
 def test_a_sidecar_can_lead_nowhere_else(told: object) -> None:
+    told = {"pid": 4711, **told} if isinstance(told, dict) else told
     words = ["python", "/site-packages/nccldoctor/capture/sidecar.py", json.dumps(told)]
     assert CaptureFolder.told_by(words) is None
-    assert CaptureFolder.told_by(["python", "sidecar.py", '{"log": "/run/rank_3.log", "stem": "rank_3"}']) is None
+    assert (
+        CaptureFolder.told_by(["python", "sidecar.py", '{"log": "/run/rank_3.log", "stem": "rank_3", "pid": 4711}'])
+        is None
+    )
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to start a process of another user")
@@ -123,7 +128,7 @@ def test_files_that_the_user_of_the_rank_cannot_read_are_left() -> None:
         other = subprocess.Popen(["sleep", "1000"], user=65534, group=65534, extra_groups=[])
         written: list[bytes] = []
         try:
-            captured._read_captured(other.pid, CaptureFolder(top, "rank_3"), written.append)
+            captured._read_captured(other.pid, CaptureFolder(top, "rank_3", other.pid), written.append)
         finally:
             other.kill()
             other.wait()

@@ -47,6 +47,34 @@ def process(pid: int, parent: int, user: int = 0, **env: str) -> Process:
     return Process({**seen, "secrets": []})
 
 
+@pytest.mark.parametrize(
+    ("command", "is_launcher"),
+    [
+        ("python train_torchrun.py --lr 1", False),
+        ("python -u train.py --out /runs/torchrun-7b", False),
+        ("/usr/bin/python3 train.py --strategy deepspeed", False),
+        ("python -m trainer torchrun", False),
+        ("python -X dev -c deepspeed train.py", False),
+        ("python mpirun/train.py ray", False),
+        ("torchrun --nproc-per-node 8 train.py", True),
+        ("/venv/bin/python -u /venv/bin/torchrun train.py", True),
+        ("python3.11 -X dev -um torch.distributed.run train.py", True),
+        ("python /site-packages/torch/distributed/launch.py train.py", True),
+        ("python /venv/bin/accelerate launch train.py", True),
+        ("python /venv/bin/accelerate-launch train.py", True),
+        ("python -m accelerate.commands.launch train.py", True),
+        ("python -m deepspeed.launcher.launch train.py", True),
+        ("/opt/mpi/bin/mpiexec.hydra -n 8 python train.py", True),
+        ("slurmstepd: [12.0]", True),
+        ("", False),
+    ],
+)
+def test_a_launcher_is_known_by_what_runs_and_not_by_a_name_in_an_argument(command: str, is_launcher: bool) -> None:
+    started = process(7, 1)
+    started.words = command.split()
+    assert started.is_launcher == is_launcher
+
+
 @pytest.mark.parametrize("root_parent", [1, 4000])
 def test_a_chain_of_thousands_of_processes_and_a_circle_are_no_trouble(root_parent: int) -> None:
     tree = ProcessTree.__new__(ProcessTree)

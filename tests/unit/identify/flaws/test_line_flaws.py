@@ -6,7 +6,7 @@ import pytest
 from builders.jobs.cases import Log, case, said
 
 from nccldoctor.events import Event, Heartbeat, Progress
-from nccldoctor.identify.flaws.line_flaws import WHY
+from nccldoctor.identify.flaws.file_flaws import WHY
 
 
 def unordered(*events: Event) -> list[str]:

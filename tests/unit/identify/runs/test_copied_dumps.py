@@ -7,7 +7,7 @@ from pathlib import Path
 from builders.jobs.cases import RecordedRank
 
 from nccldoctor.discover.discover import discover
-from nccldoctor.identify.runs.copied_dumps import without_copied_dumps
+from nccldoctor.identify.runs.separate_dumps import without_copied_dumps
 from nccldoctor.ingest.ingest import Ingested, ingest
 
 

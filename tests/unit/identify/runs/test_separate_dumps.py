@@ -1,63 +1,45 @@
-"""Whether dumps are of one run is told from all of them at once, and one by one where that does not do."""
-
-import random
+"""Which dumps are of one run, by their sizes, their times and the calls that they share."""
 
 import pytest
 
-from nccldoctor.identify.runs.separate_dumps import are_of_one_run, dump_runs
+from nccldoctor.identify.runs.separate_dumps import dump_runs
 from nccldoctor.model import Source, SourceKind
 from nccldoctor.model.recorded_calls import Batch, Calls, DumpHead, GroupConfig, Vocabulary
 
 NOW = 1_780_000_000
-GROUPS = (("0", "default_pg"), ("1", "TENSOR"), ("1", "renamed"))
 
 
-def head(number: int, form: str, members: int) -> DumpHead:
-    config = (GroupConfig("0", "default_pg", tuple(range(members))),) if members else ()
-    return DumpHead(number, f"rank_{number}", form, "2.10", 1, True, "nccl", "", config, (), False)
-
-
-def batch_of(chance: random.Random) -> Batch:
-    """Some dumps, most of them of one run: calls that only some recorded, twice or without a time, and dumps of any form."""
-    columns: dict[str, list[int]] = {name: [] for name in ("dump", "group", "seq", "op", "is_p2p", "created_ns")}
-    heads = []
-    for number in range(chance.randint(1, 6)):
-        heads.append(head(number, chance.choice(["dict"] * 9 + ["list"]), chance.choice([0, 8, 8, 8, 8, 8, 8, 9])))
-        late = chance.choice([0, 0, 1, 2, 200, 290, 310, 90_000]) if chance.random() < 0.5 else 0
-        first = chance.choice([1, 1, 3, 40, 300])
-        for seq in sorted(chance.choices(range(first, first + 100), k=chance.randint(0, 90))):
-            columns["dump"].append(number)
-            columns["group"].append(chance.choice([0, 0, 1, 2, -1]))
-            columns["seq"].append(chance.choice([seq] * 20 + [-1]))
-            columns["op"].append(chance.choice([0, 0, 0, 1]))
-            columns["is_p2p"].append(chance.random() < 0.1)
-            at = NOW + seq * chance.choice([1, 1, 1, 4]) + late
-            columns["created_ns"].append(at * 1_000_000_000 if chance.random() < 0.95 else 0)
-    return Batch(tuple(heads), Calls.build(columns), Vocabulary(groups=GROUPS, ops=("all_reduce", "barrier")))
-
-
-def sources_of(batch: Batch, ranks: list[int | None]) -> dict[int, Source]:
-    named = zip(batch.dumps, ranks, strict=False)
-    return {d.source: Source(d.source, d.path, SourceKind.RECORDER, 1, rank=rank) for d, rank in named}
-
-
-def test_all_dumps_at_once_tell_what_one_by_one_tells() -> None:
-    found = []
-    for seed in range(400):
-        chance = random.Random(seed)
-        batch = batch_of(chance)
-        sources = sources_of(batch, chance.choice([[None] * 9, list(range(9))]))
-        found.append(are_of_one_run(batch, sources))
-        assert found[-1] == (len(dump_runs(batch, sources)) < 2), seed
-    assert 100 < sum(found) < 300
-
-
-def test_two_dumps_of_one_rank_are_looked_at_one_by_one() -> None:
-    batch = next(batch for seed in range(99) if len((batch := batch_of(random.Random(seed))).dumps) > 1)
-    assert not are_of_one_run(batch, sources_of(batch, [3] * 9))
+def runs(*dumps: tuple[int, range, int], rank: int | None = None) -> list[list[int]]:
+    """The dumps by run, each of them told by its world size, the numbers of its calls and when it made number 0."""
+    heads, columns = [], {name: [] for name in ("dump", "group", "seq", "op", "is_p2p", "created_ns")}
+    for number, (members, numbers, began) in enumerate(dumps):
+        config = (GroupConfig("0", "default_pg", tuple(range(members))),)
+        heads.append(DumpHead(number, f"rank_{number}", "dict", "2.10", 1, True, "nccl", "", config, (), False))
+        for seq in numbers:
+            row = (number, 0, seq, 0, False, (NOW + began + seq) * 1_000_000_000)
+            for name, value in zip(columns, row, strict=True):
+                columns[name].append(value)
+    words = Vocabulary(groups=(("0", "default_pg"),), ops=("all_reduce",))
+    sources = {n: Source(n, f"rank_{n}", SourceKind.RECORDER, 1, rank=rank) for n in range(len(dumps))}
+    return sorted(sorted(run.dumps) for run in dump_runs(Batch(tuple(heads), Calls.build(columns), words), sources))
 
 
 @pytest.mark.parametrize("count", [0, 1])
-def test_no_dump_and_one_dump_are_one_run(count: int) -> None:
-    batch = Batch(tuple(head(n, "dict", 8) for n in range(count)), Calls.empty(), Vocabulary(groups=GROUPS))
-    assert are_of_one_run(batch, sources_of(batch, [0]))
+def test_no_dump_and_one_dump_are_no_two_runs(count: int) -> None:
+    assert runs(*[(8, range(5), 0)] * count) == [[0]] * count
+
+
+def test_a_straggler_is_of_the_run_of_its_peers() -> None:
+    assert runs((8, range(40), 0), (8, range(30), 290)) == [[0, 1]]
+
+
+@pytest.mark.parametrize(
+    "other", [(9, range(40), 0), (8, range(40), 310), (8, range(50, 60), 9000), (8, range(400, 500), 0)]
+)
+def test_another_size_time_or_number_is_of_another_run(other: tuple[int, range, int]) -> None:
+    assert runs((8, range(40), 0), other) == [[0], [1]]
+
+
+def test_two_dumps_of_one_rank_with_the_same_calls_at_other_times_are_of_two_runs() -> None:
+    assert runs((8, range(40), 0), (8, range(40), 20), rank=3) == [[0], [1]]
+    assert runs((8, range(40), 0), (8, range(40), 20)) == [[0, 1]]

@@ -26,12 +26,12 @@ OTHERS = {
 
 @pytest.mark.parametrize("text", HEALTHY.values(), ids=HEALTHY)
 def test_the_stamps_and_subsystems_of_a_kernel_are_known(text: str) -> None:
-    assert is_kernel_log(text)
+    assert is_kernel_log(text.encode())
 
 
 @pytest.mark.parametrize("text", OTHERS.values(), ids=OTHERS)
 def test_other_logs_are_none(text: str) -> None:
-    assert not is_kernel_log(text)
+    assert not is_kernel_log(text.encode())
 
 
 def test_a_clean_kernel_log_of_each_host_rules_out_what_it_would_show() -> None:

@@ -39,6 +39,11 @@ def test_a_number_that_goes_from_0_to_3_and_comes_back_before_all_messages_is_th
     assert steps(printed(label, before)) == ALL
 
 
+def test_a_rank_that_goes_on_alone_at_the_end_takes_no_label_from_the_others() -> None:
+    alone = "".join(f"[r2] cannot reach the store, trial {n}\n" for n in range(60))
+    assert steps(printed("[r{}] ") + alone) == ALL
+
+
 def test_of_two_ranks_a_letter_tells_that_they_are_ranks() -> None:
     two = ([0, 1], [1, 0], [0, 1])
     assert steps(printed("[r{}] ", rounds=two)) == [0, 1, 1, 0, 0, 1]

@@ -82,8 +82,8 @@ def test_where_nothing_can_be_judged_the_page_asks_for_files():
     assert page.restart.startswith("Don't restart yet.")
     assert page.status.kind == "Not enough to judge"
     assert [item.label for item in page.known][:2] == ["Known", "Unknown"]
-    assert "Rank 0 was in ALLREDUCE #7" in page.known[0].says
-    assert "World size" in page.known[1].says
+    assert "Rank 0 was in ALLREDUCE #7" in page.known[0].text
+    assert "World size" in page.known[1].text
     assert page.first is None
 
 

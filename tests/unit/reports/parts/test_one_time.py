@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from nccldoctor.model import Diagnosis, Stalled
 from nccldoctor.model.figures import Timeline
 from nccldoctor.model.standings import WaitedCall
+from nccldoctor.reports.dialects import MD
 from nccldoctor.reports.page import facts
 from nccldoctor.reports.parts import incident_facts, incident_time
 from nccldoctor.words import times
@@ -83,8 +84,8 @@ def test_terminal_ticket_and_report_tell_the_same_time(name: str) -> None:
 
     assert told.get("when", "") == when
     assert when in found.to_text(width=400)
-    assert when in found.to_ticket("md")
-    assert when in found.to_full_markdown()
+    assert MD.words(when, 400) in found.to_ticket("md")
+    assert MD.words(when, 400) in found.to_full_markdown()
 
 
 def test_the_samples_hold_events_to_compare() -> None:

@@ -13,13 +13,17 @@ from msgspec.structs import replace
 from nccldoctor.model import Diagnosis, Evidence, Job, Place, Source, SourceKind
 from nccldoctor.model.errors import NccldoctorError
 from nccldoctor.reports import html, json_document, markdown, text
-from nccldoctor.reports.parts.redact import KINDS, redacted, wanted
+from nccldoctor.reports.parts.redact import KINDS, redacted_with, wanted
 
 LINE = (
     "gpu-a018.corp.example: /home/annamaria/job/train.py failed on 10.12.0.7:29500 and fe80::1ff:fe23:4567:890a "
     "as annamaria@GPU-A018 at 03:25:02, HCA aa:bb:cc:dd:ee:ff, gpu-a018-ib0, torch 2.9.1, "
     "/opt/env/site-packages/torch/distributed/c10d.py:12, gpu-a0180"
 )
+
+
+def redacted(diagnosis: Diagnosis, what: tuple[str, ...]) -> Diagnosis:
+    return redacted_with(diagnosis, (), (), what)[0]
 
 
 def quoting(quote: str) -> Diagnosis:

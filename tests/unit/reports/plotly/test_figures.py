@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 import pytest
 from builders.diagnoses import fixtures_diagnoses
 
 from nccldoctor.model import Diagnosis
-from nccldoctor.reports.charts import chain
-from nccldoctor.reports.charts.text_width import width_of
 from nccldoctor.reports.plotly.figures import Plots
 
-NAMES = ("progress", "timeline", "lateness", "wait_graph", "rank_map", "streams")
+NAMES = ("progress", "timeline", "lateness", "streams")
 
 
 LAGGING = fixtures_diagnoses.lagging()
@@ -84,13 +81,6 @@ def test_a_few_rows_of_the_streams_hold_the_first_difference() -> None:
     differing = next(n for n, kind in enumerate(whole["values"][1]) if kind)
     assert len(few["values"][0]) == 2
     assert whole["values"][0][differing] in few["values"][0]
-
-
-def test_no_text_of_the_wait_graph_leaves_its_box() -> None:
-    figure = Plots(fixtures_diagnoses.large(512)).wait_graph()
-    texts = figure.data[0].text
-    longest = max(width_of(part, 13) for text in texts for part in re.sub(r"</?b>", "", text).split("<br>"))
-    assert longest <= chain.WIDEST * 13 / 11
 
 
 def test_progress_tells_states_apart() -> None:

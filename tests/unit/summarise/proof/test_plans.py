@@ -21,7 +21,6 @@ UNSHOWN = {
     "comm-dumps": {Part.CONDITION},
     "hardware": {Part.CULPRIT},
     "init": {Part.CONDITION},
-    "jax-barrier": {Part.CONDITION},
     "raised": {Part.CULPRIT},
     "ras-queries": {Part.CONDITION},
     "two-rank-loader": {Part.CULPRIT},

@@ -1,1 +1,0 @@
-"""Sets right what lines tell once their ranks are known."""
