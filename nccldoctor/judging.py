@@ -7,6 +7,7 @@ from functools import partial
 from typing import TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from nccldoctor.align.facts import Facts, align
 from nccldoctor.attempts import Broken, attempt
@@ -14,6 +15,7 @@ from nccldoctor.diagnose.decide import Judgement
 from nccldoctor.diagnose.diagnose import diagnose, with_settled
 from nccldoctor.diagnose.headlines import with_headline
 from nccldoctor.diagnose.missing_input import doubted_by_damage
+from nccldoctor.events import Note
 from nccldoctor.identify.case import Case
 from nccldoctor.identify.flaws.swallowed_timeouts import without_later_calls
 from nccldoctor.identify.identify import identify
@@ -52,9 +54,19 @@ def identify_all(read: Ingested) -> Case:
 
 
 def _judge(read: Ingested) -> tuple[Ingested, Facts, Judgement]:
-    job = one_world(one_job(read))
+    job = one_world(one_job(_without_strangers_marks(read)))
     facts = align(without_later_calls(newest_case(job)))
     return job, facts, diagnose(facts)
+
+
+def _without_strangers_marks(read: Ingested) -> Ingested:
+    """What was read, without errors that a file of no rank marks beside a job: it is of another program."""
+    known = [any(not (isinstance(e, Note) and e.what == "marked") for e in one.events) for one in read.parsed]
+    if not any(known) and not read.batch.dumps:
+        return read
+    told = zip(read.parsed, known, strict=True)
+    kept = (one if is_known or one.source.rank is not None else replace(one, events=()) for one, is_known in told)
+    return replace(read, parsed=tuple(kept))
 
 
 def _verdict_again(read: Ingested) -> Finding | None:

@@ -79,7 +79,7 @@ def with_lone_lines(facts: Facts, finding: Finding, found: tuple[OnlyHere, ...])
 
 
 def _is_worded(facts: Facts, finding: Finding, one: OnlyHere) -> bool:
-    """True of a phase or a note of which a rule cites a line, and so says in words what the rank did."""
+    """True of a phase or a note that a rule cites, and so says in its own words."""
     cited = {item.where for item in finding.evidence}
     told = {(e.rank, e.what) for e in facts.case.events.of_kind(Note, Phase) if e.place in cited}
     return any((e.rank, e.what) in told for e in facts.case.events.of_kind(Note, Phase) if e.place == one.where)

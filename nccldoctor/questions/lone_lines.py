@@ -25,7 +25,6 @@ from nccldoctor.parsers.engine.forms import form_of
 from nccldoctor.parsers.engine.templates import (
     NO_VALUES,
     is_of_course,
-    is_part_of_stack,
     kind_of,
     template_of,
     values_of,
@@ -100,7 +99,8 @@ class LastLinesOfRanks(Struct, frozen=True):
             if alone is None or form not in forms:
                 mark, message = read(line.text)[-1]
             if form not in forms:
-                aside = mark.is_native or " NCCL " in line.text or is_part_of_stack(message)
+                of_stack = message[:1].isspace() or message.startswith(("Traceback (", "frame #"))
+                aside = mark.is_native or " NCCL " in line.text or of_stack
                 is_loud = (mark.severity or "I") in "WEF"
                 forms[form] = (len(line.text) - len(message), template_of(message), is_loud, aside)
             front, template, is_loud, is_aside = forms[form]
@@ -160,11 +160,6 @@ class _Said(Struct, frozen=True):
             return not self.event.is_over and self.event.what not in _NO_WORK
         return isinstance(self.event, Progress) and not self.event.is_step
 
-    @property
-    def is_sign(self) -> bool:
-        """True where a parser knows the line as a sign that the rank takes a course of its own."""
-        return isinstance(self.event, Note) and self.event.what in _SIGNS
-
 
 def _is_spoken_of(event: Event | None) -> bool:
     """True of a line of which other rules speak: an error, a report, what its launcher or another rank wrote."""
@@ -190,16 +185,17 @@ class _Lines(Struct, frozen=True, dict=True):
         return min(regular, default=None)
 
     def how_telling(self, at: int, known: Set[str], near: int) -> int:
-        """How telling a line of one rank alone is; 0 for a habit, and for what says nothing of its work."""
+        """How telling a line of one rank alone is; 0 for a habit and for no work."""
         line = self.said[at]
         shared = [place for place, said in enumerate(self.said) if said.template in known]
         start, is_last = self.first_regular(known), not shared or at > shared[-1]
-        is_sign = line.is_sign or (line.is_activity and is_last)
+        is_known = isinstance(line.event, Note) and line.event.what in _SIGNS  # a course of its own
+        is_sign = is_known or (line.is_activity and is_last)
         runs = len({bisect_left(shared, place) for place in self.by_template[line.template]})
         behind_error = is_last and any(
             _is_spoken_of(said.event) for said in self.said[shared[-1] + 1 if shared else 0 : at]
         )
-        if behind_error or runs > (1 if not is_sign else REGULAR if line.is_sign else len(self.said)):
+        if behind_error or runs > (1 if not is_sign else REGULAR if is_known else len(self.said)):
             return 0
         is_of_first = line.rank == 0 and (start is None or not (is_last or line.is_loud))
         is_plain = is_of_first or not is_of_course(line.message) or self._is_free_text(at, known, near)

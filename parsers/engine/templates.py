@@ -30,11 +30,6 @@ NO_VALUES = ("nan", "inf", "none", "null")
 """What stands for a value that is none, in the kinds of :func:`kind_of`."""
 
 
-def is_part_of_stack(message: str) -> bool:
-    """True of the lines of a stack or a traceback above the error itself."""
-    return message[:1].isspace() or message.startswith(("Traceback (", "frame #"))
-
-
 def is_of_course(message: str) -> bool:
     """True where words tell of work that begins, ends, fails or is left out."""
     return _COURSE.search(message[:400]) is not None

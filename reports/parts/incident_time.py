@@ -13,9 +13,6 @@ from nccldoctor.words.sanitize import line
 NO_YEAR_KNOWN = 2000
 """The year on the clock of a job of which nothing tells the year."""
 
-LONGEST = 90
-"""Characters of a line that is repeated."""
-
 
 def when(diagnosis: Diagnosis) -> str:
     """``2026-11-20 11:32:50 UTC for 11.8 s (timeout 8 s)``; "" for a job that is well, and without times."""
@@ -34,7 +31,7 @@ def when(diagnosis: Diagnosis) -> str:
 def _activity_before(diagnosis: Diagnosis) -> str:
     """The last work that was logged before; "" for a step, and where the headline tells it."""
     last = diagnosis.verdict.last_activity
-    text = line(last.text, LONGEST) if last is not None and not last.is_step else ""
+    text = line(last.text, 90) if last is not None and not last.is_step else ""
     if last is None or not text or text in diagnosis.verdict.headline:
         return ""
     return f'before that {"the log says" if last.rank is None else f"rank {last.rank} logged"} "{text}"'

@@ -30,14 +30,14 @@ def _begin() -> None:
 
 
 def _forget(usual: set[str]) -> None:
-    """Let the job import the standard library for itself; what is built in is the same for all."""
+    """Let the job import the standard library for itself; what is built in is the same for all.
+
+    A loaded package keeps its new part as an attribute, for the watch still uses it: ``collections.abc``.
+    """
     for name, module in list(sys.modules.items()):
-        package, _, child = name.rpartition(".")
         is_library = hasattr(module, "__file__") and name[0] != "_" and name.partition(".")[0] != "nccldoctor"
         if is_library and name not in usual:
             del sys.modules[name]
-            if package in usual:
-                vars(sys.modules[package]).pop(child, None)
 
 
 sys.path[:] = [folder for folder in sys.path if folder != HERE]
