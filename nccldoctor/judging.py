@@ -60,7 +60,7 @@ def _judge(read: Ingested) -> tuple[Ingested, Facts, Judgement]:
 
 
 def _without_strangers_marks(read: Ingested) -> Ingested:
-    """What was read, without errors that a file of no rank marks beside a job: it is of another program."""
+    """What was read, without the marked errors of other programs: of files beside a job that name no rank."""
     known = [any(not (isinstance(e, Note) and e.what == "marked") for e in one.events) for one in read.parsed]
     if not any(known) and not read.batch.dumps:
         return read

@@ -28,7 +28,7 @@ POLL_S = 1.0
 LOOK = re.compile(r"\d{8}T\d{6}Z")
 
 WELL = "exiting normally"
-"""The last line of a rank whose script came to its end."""
+"""The last line of a rank whose script ran to the end."""
 
 ABORTED = b"terminate called "
 """How the C++ runtime begins its last words; the text of the exception follows in the next line, behind ``what():``."""

@@ -70,8 +70,8 @@ class StackFile:
 class LateStacks:
     """A timer of C code that writes the stacks if the interpreter lock is held.
 
-    ``faulthandler`` has one such timer for each process, and keeps the file object of whoever set it last: once it lets go of ours, the
-    job has set the timer or stopped it, and nothing here touches it again. ``is_free`` is False where the job may have set it before.
+    ``faulthandler`` has one such timer for each process, and keeps the file of whoever set it last. When it no longer holds our file,
+    the job has set or stopped the timer, and nothing here touches it again. ``is_free`` is False where the job may have set it before.
     """
 
     def __init__(self, file: StackFile, is_free: bool) -> None:

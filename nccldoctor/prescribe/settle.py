@@ -46,12 +46,10 @@ def experiments() -> tuple[Experiment, ...]:
 
 def settling_script(verdict: Finding, case: Case, folder: Path) -> str:
     """The script of the next experiment; a comment alone where the verdict is sure, or none is left."""
-    survey, told = (
-        Survey(align(case)),
-        f"{line(verdict.headline, 400)} [{verdict.cause}, confidence {verdict.confidence}]\n",
-    )
+    told = f"{line(verdict.headline, 400)} [{verdict.cause}, confidence {verdict.confidence}]\n"
     if verdict.family is Family.NONE or verdict.confidence is Confidence.HIGH:
         return f"# Nothing to settle: {told}"
+    survey = Survey(align(case))
     row = choose(verdict, survey)
     return f"# No other run is left: {told}" if row is None else script_of(row, verdict, survey, folder)
 

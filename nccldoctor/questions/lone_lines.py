@@ -69,9 +69,13 @@ class LastLinesOfRanks(Struct, frozen=True):
 
     def lone(self, excerpts: Excerpts) -> tuple[OnlyHere, ...]:
         """The most telling line of each blamed rank that no peer printed, if there is one; the most telling first."""
+        events: dict[int, dict[int | None, Event]] = {source: {} for source in self.wanted}
+        for event in self.facts.case.events:
+            if event.place.source in events:
+                events[event.place.source][event.place.line] = event
         said: dict[int | None, list[_Said]] = defaultdict(list)
         for source, numbers in self.wanted.items():
-            for line in self._said(source, excerpts.between(source, numbers.start, numbers.stop - 1)):
+            for line in self._said(source, excerpts.between(source, numbers.start, numbers.stop - 1), events[source]):
                 said[line.rank].append(line)
         lines = {rank: _Lines(of_rank) for rank, of_rank in said.items() if rank is not None}
         unsigned = {line.template for line in said[None]}
@@ -84,12 +88,11 @@ class LastLinesOfRanks(Struct, frozen=True):
             found += [max(telling, key=lambda pair: pair[0], default=None)] if peers else []
         return tuple(one for _, one in sorted(filter(None, found), key=lambda pair: pair[0], reverse=True))
 
-    def _said(self, source: int, lines: Sequence[SourceLine]) -> Iterator[_Said]:
+    def _said(self, source: int, lines: Sequence[SourceLine], events: Mapping[int | None, Event]) -> Iterator[_Said]:
         """The lines of one file with their writers. Lines that differ in digits alone have one template."""
         own = self.writers[source]
         alone = next(iter(own)) if len(own) == 1 else None
         path = next(each.path for each in self.facts.case.sources if each.id == source)
-        events = {e.place.line: e for e in self.facts.case.events if e.place.source == source}
         block = "\n".join(line.text for line in lines).encode("utf-8", "replace")
         read = records if alone is not None else reader_of(block)
         forms: dict[tuple[bytes, int], tuple[int, str, bool, bool]] = {}
@@ -260,7 +263,7 @@ def _lost_value(column: Sequence[str], of_peers: Sequence[Sequence[str]]) -> int
 
 
 def _other_turn(column: Sequence[str], of_peers: Sequence[Sequence[str]], *, is_first: bool) -> int | None:
-    """How far back the rank goes on with another value than all peers do; None where it does not.
+    """How many lines back the rank printed a value that no peer did; None where it printed none.
 
     Numbers go on as they like, so that a number counts only where it never changed before. Of values that never change one that stands
     for the rank itself differs among the peers as well.

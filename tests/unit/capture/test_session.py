@@ -169,11 +169,11 @@ def test_a_handler_of_the_job_still_runs(tmp_path: Path, monkeypatch: pytest.Mon
         signal.signal(signal.SIGUSR1, before)
 
 
-def test_a_folder_that_goes_away_costs_one_warning(job: Job) -> None:
+def test_a_folder_that_goes_away_costs_one_warning(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     job.evidence.log.unlink(missing_ok=True)
     job.evidence.log.mkdir()
     job.session.step = 1
-    job.session._waits = SimpleNamespace(acquire=lambda timeout: bool(job.failed))  # type: ignore[assignment]
+    monkeypatch.setattr(job.session, "_waits", SimpleNamespace(acquire=lambda timeout: bool(job.failed)))
     job.session._runs.acquire()
     job.session._watch()
     assert len(job.failed) == 1

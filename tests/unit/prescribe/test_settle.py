@@ -168,12 +168,10 @@ def test_the_sweep_writes_how_it_went_and_nothing_where_it_did_not_begin(
 @pytest.mark.costly("jobs of torch")
 @pytest.mark.parametrize(("backend", "outcome"), [("gloo", "passed"), ("nccl", "")])
 def test_the_sweep_runs_without_a_gpu(backend: str, outcome: str, tmp_path: Path) -> None:
-    torch = pytest.importorskip("torch", reason="needs torch")
-    if backend == "nccl" and torch.cuda.is_available():
-        pytest.skip("there is a GPU")
+    pytest.importorskip("torch", reason="needs torch")
     signs = [GLOO] if backend == "gloo" else []
     script = asked("undetermined", *signs, folder=tmp_path, world=2, **NOWHERE)
-    done = ran(script, tmp_path, torchrun=f'exec {sys.executable} -m torch.distributed.run "$@"')
+    done = ran(script, tmp_path, torchrun=f'CUDA_VISIBLE_DEVICES= exec {sys.executable} -m torch.distributed.run "$@"')
     result = tmp_path / "settle-sweep.log"
     assert f"outcome={outcome}" in result.read_text() if outcome else not result.exists(), done.stdout
 
