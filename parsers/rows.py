@@ -176,7 +176,8 @@ class Table:
     """
 
     def __init__(self, module_file: str) -> None:
-        self.data: dict[str, Any] = tomllib.loads(_beside(module_file).read_text(encoding="utf-8"))
+        path = Path(module_file)
+        self.data: dict[str, Any] = tomllib.loads(path.with_name(f"{path.stem}_table.toml").read_text(encoding="utf-8"))
         self.rows = self.list_of("rows")
         self.literals = (*self.data.get("literals", ()), *(literal for row in self.rows for literal in row.literals))
 
@@ -203,11 +204,6 @@ def first_fit(rows: Iterable[Row], text: str) -> tuple[Row, re.Match[str]] | Non
 def needs_of(rows: Iterable[Row]) -> tuple[Need, ...]:
     """The literals and patterns of some rows: what a parser that looks for nothing else ``needs``."""
     return tuple(Need(row.literals, row.pattern) for row in rows)
-
-
-def _beside(module_file: str) -> Path:
-    path = Path(module_file)
-    return path.with_name(f"{path.stem}_table.toml")
 
 
 @cache

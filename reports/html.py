@@ -41,6 +41,8 @@ class Asset(Struct, frozen=True):
 def page(diagnosis: Diagnosis) -> str:
     """The whole report; a file of its own, ends with a newline."""
     style, script = asset("page.css"), asset("page.js")
+    # without a date; a job of 16,384 ranks takes half a megabyte
+    content = json_document.to_json(diagnosis).encode("utf-8", "backslashreplace")
     return (
         environment()
         .get_template("page.html")
@@ -51,7 +53,7 @@ def page(diagnosis: Diagnosis) -> str:
             policy=Markup(f"style-src '{style.hash}'; script-src '{script.hash}'"),  # our own words and hashes
             style=style,
             script=script,
-            document=_packed(diagnosis),
+            document=Markup(base64.b64encode(gzip.compress(content, 9, mtime=0)).decode("ascii")),
             stall_width=stall.WIDTH,
             strip_width=call_strip.WIDTH,
         )
@@ -62,14 +64,6 @@ def page(diagnosis: Diagnosis) -> str:
 
 _PICTURES = {"link_width": link.WIDTH, "link_box": link.BOX, "crossed_width": crossed.WIDTH, "crossed_box": crossed.BOX}
 """The sizes that the templates of the first picture need."""
-
-
-def _packed(diagnosis: Diagnosis) -> Markup:
-    """The JSON document, compressed without a date, in base64: a job of 16,384 ranks takes half a megabyte."""
-    content = json_document.to_json(diagnosis).encode("utf-8", "backslashreplace")
-    return Markup(
-        base64.b64encode(gzip.compress(content, 9, mtime=0)).decode("ascii")
-    )  # no character of base64 is markup
 
 
 def card(diagnosis: Diagnosis) -> str:

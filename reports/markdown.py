@@ -30,6 +30,8 @@ QUOTED = 300
 def full(diagnosis: Diagnosis) -> str:
     """The whole report as Markdown."""
     rows = [line(setting, 300).replace("```", "'''") for setting in diagnosis.capture[:ROWS]]
+    story, roles = diagnosis.story, list(ROLES)
+    kept = sorted(range(len(story)), key=lambda n: (not story[n].cause, roles.index(story[n].role), n))[:EVENTS]
     blocks = [
         ticket.in_dialect(diagnosis, MD).rstrip("\n"),
         _other_findings(diagnosis),
@@ -37,7 +39,7 @@ def full(diagnosis: Diagnosis) -> str:
         _ranks(diagnosis),
         _proof(diagnosis),
         _remedies(diagnosis),
-        _story(diagnosis),
+        _section("What happened, in order", [_event_line(story[n]) for n in sorted(kept)], len(story) - len(kept)),
         _table(
             "Ruled out, or not checked",
             ("Hypothesis", "Result", "Why"),
@@ -106,13 +108,6 @@ def _remedies(diagnosis: Diagnosis) -> str:
             rows += [f"- **{label}:** {text}" for text in shown]
         rows.append("")
     return _section("What to do", rows).rstrip()
-
-
-def _story(diagnosis: Diagnosis) -> str:
-    """The events, earliest first; where there are too many, the first cause and the initiating events stay."""
-    story, roles = diagnosis.story, list(ROLES)
-    kept = sorted(range(len(story)), key=lambda n: (not story[n].cause, roles.index(story[n].role), n))[:EVENTS]
-    return _section("What happened, in order", [_event_line(story[n]) for n in sorted(kept)], len(story) - len(kept))
 
 
 def _event_line(event: IncidentEvent) -> str:

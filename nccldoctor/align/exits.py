@@ -57,19 +57,12 @@ def can_precede_alarm(liveness: Liveness, event: Event) -> bool:
         below = (event.place.line or 0) - (alarm.place.line or 0)
         # NCCL prints the CUDA error that it complains of below, as its last error
         is_quoted = isinstance(event, CudaError) and is_unhandled_cuda_error(alarm.text) and below <= QUOTED
-        return below <= 0 or is_quoted or _is_of_lost_peer(liveness, alarm, event)
+        # in a merged file the complaint of rank 0 about a lost peer may stand before the last words of rank 3
+        is_of_other = event.rank not in (None, alarm.rank) and not liveness.activity(event.rank or 0).secondary_errors
+        return below <= 0 or is_quoted or (is_of_other and is_lost_connection(alarm))
     if math.isnan(when):
         return not liveness.is_after_alarm(event)  # dated lines of its own file stand above it
     return math.isnan(liveness.alarm) or when <= liveness.alarm + SLACK
-
-
-def _is_of_lost_peer(liveness: Liveness, alarm: Event, event: Event) -> bool:
-    """True when the complaint is about a lost connection, and the event may be of the rank that was lost.
-
-    In a merged file the complaint of rank 0 may stand before the last words of rank 3.
-    """
-    is_of_other = event.rank not in (None, alarm.rank) and not liveness.activity(event.rank or 0).secondary_errors
-    return is_of_other and is_lost_connection(alarm)
 
 
 def has_aborted_after(case: Case, event: Event) -> bool:

@@ -168,17 +168,10 @@ def _until(
         return max(timed_out, since or timed_out), WaitEnd.TIMED_OUT
     if ended == math.inf:
         return None, None
-    ended = _refined(facts, ended, activity)
-    return max(ended, since or ended), WaitEnd.BEFORE_EXIT if said.every else WaitEnd.EXIT
-
-
-def _refined(facts: Facts, ended: float, activity: RankActivity) -> float:
-    """The end of a process to the millisecond, where the launcher says when it sent the closing signal.
-
-    Its table of exits has whole seconds: 11:33:02 for a process that got SIGTERM at 11:33:02.168.
-    """
+    # its table of exits has whole seconds: 11:33:02 for a process that got SIGTERM at 11:33:02.168
     signals = known_times(facts.liveness.time(e) for e in activity.teardown if e.what == "closing-signal")
-    return next((at for at in signals if 0 <= at - ended < SECOND), ended)
+    ended = next((at for at in signals if 0 <= at - ended < SECOND), ended)
+    return max(ended, since or ended), WaitEnd.BEFORE_EXIT if said.every else WaitEnd.EXIT
 
 
 def last_issued(facts: Facts, rank: int) -> float:

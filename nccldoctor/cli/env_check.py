@@ -42,17 +42,7 @@ def check_case(case: Case, torch: str | None = None, nccl: str | None = None) ->
     remarks: dict[tuple[str, str], list[Judgement]] = {}
     for judgement in judge_settings(survey, torch or case.torch, nccl or case.nccl):
         remarks.setdefault((judgement.name, judgement.value), []).append(judgement)
-    against = _discouraged(survey)
-    rows: dict[tuple[str, str], Row] = {}
-    for setting in settings_seen(survey):
-        key = (setting.name, setting.value)
-        if key not in rows and (setting.name.startswith(JUDGED) or key in remarks or assignment(*key) in against):
-            rows[key] = _verdict_row(setting, remarks.get(key, []), against.get(assignment(*key)))
-    return tuple(rows.values())
-
-
-def _discouraged(survey: Survey) -> dict[str, str]:
-    """Advice of the catalogue against what is seen, where that depends on no finding."""
+    # advice of the catalogue against what is seen, where that depends on no finding
     nothing = Finding(
         "F0",
         CauseClass.UNDETERMINED,
@@ -60,7 +50,13 @@ def _discouraged(survey: Survey) -> dict[str, str]:
         "settings only, no job",
         (Evidence(Place(0, ""), "", "settings alone"),),
     )
-    return {advice.what: advice.why for advice in advice_against([Context(nothing, survey)], in_use().catalogue, ())}
+    against = {advice.what: advice.why for advice in advice_against([Context(nothing, survey)], in_use().catalogue, ())}
+    rows: dict[tuple[str, str], Row] = {}
+    for setting in settings_seen(survey):
+        key = (setting.name, setting.value)
+        if key not in rows and (setting.name.startswith(JUDGED) or key in remarks or assignment(*key) in against):
+            rows[key] = _verdict_row(setting, remarks.get(key, []), against.get(assignment(*key)))
+    return tuple(rows.values())
 
 
 def _verdict_row(setting: Setting, remarks: list[Judgement], against: str | None) -> Row:

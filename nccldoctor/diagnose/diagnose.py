@@ -40,7 +40,11 @@ def diagnose(facts: Facts) -> Judgement:
     proposals = [propose(job, stall) for stall in _stalls_to_judge(facts)]
     proposals += [propose(job, stall) for stall in _unrelated_crash(facts, proposals)]
     if facts.stalls and _has_no_complaint(facts):
-        doubt = _doubt_without_complaint(facts)
+        # less where every process stood at the same place in two looks
+        looks = facts.looks
+        still = len(looks.all) > 1 and all(looks.has_moved(process) is False for process in looks.newest)
+        still = still and not _has_gone_on_between_dumps(facts)
+        doubt = replace(GOES_ON, ranks=Confidence.MEDIUM, cause=Confidence.MEDIUM) if still else GOES_ON
         proposals = [replace(p, ranked=tuple(_with_doubt(facts, c, doubt) for c in p.ranked)) for p in proposals]
     if fold := facts.case.fold:
         doubt = doubt_of("folded", ranks=fold.ranks)
@@ -67,7 +71,9 @@ def _stalls_to_judge(facts: Facts) -> Sequence[Stall]:
     show that it passed, and only if a dump holds its call as unfinished, or stacks confirm it.
     """
     stalls: Sequence[Stall] = facts.stalls
-    if _has_no_complaint(facts) and _has_trained_at_looks(facts):
+    # a step takes 3 s, and the newest look came 2 s after the last one: some rank is always the last
+    is_gone = any(stance.posture.is_gone for stance in facts.looks.newest.values())
+    if _has_no_complaint(facts) and facts.looks.is_quiet is False and not is_gone:
         stalls = ()
     elif _has_no_complaint(facts):
         stalls = [
@@ -118,17 +124,6 @@ def _is_confirmed_by_stacks(facts: Facts, stall: Stall) -> bool:
     )
 
 
-def _has_trained_at_looks(facts: Facts) -> bool:
-    """True where the last step is no older than usual at the newest look.
-
-    No process may be stopped or gone.
-
-    Example: a step takes 3 s, and the look came 2 s after the last one. Some rank is always the last.
-    """
-    is_gone = any(stance.posture.is_gone for stance in facts.looks.newest.values())
-    return facts.looks.is_quiet is False and not is_gone
-
-
 def _can_have_gone_on(facts: Facts) -> bool:
     """True where a person asked for dumps, and looked at stacks once or the job moved between dumps."""
     asked = any(note.what == "on-request" for note in facts.case.of(DumpNote))
@@ -149,14 +144,6 @@ def _has_gone_on_between_dumps(facts: Facts) -> bool:
         if rank is not None and rows.stop > rows.start:
             ends.setdefault(rank, set()).add(int(case.calls.seq[rows].max()))
     return any(len(numbers) > 1 for numbers in ends.values())
-
-
-def _doubt_without_complaint(facts: Facts) -> Doubt:
-    """Less where every process stood at the same place in two looks."""
-    looks = facts.looks
-    still = len(looks.all) > 1 and all(looks.has_moved(process) is False for process in looks.newest)
-    still = still and not _has_gone_on_between_dumps(facts)
-    return replace(GOES_ON, ranks=Confidence.MEDIUM, cause=Confidence.MEDIUM) if still else GOES_ON
 
 
 def _with_doubt(facts: Facts, conclusion: Conclusion, doubt: Doubt) -> Conclusion:

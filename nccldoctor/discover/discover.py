@@ -295,13 +295,9 @@ def _members(found: Found, lane: int, packing: str, drafts: list[Draft], gaps: l
     kept.members -= len(listed) + sum(map(len, refused.values()))
     drafts.extend(sorted(listed, key=lambda draft: (draft.path, draft.turn)))
     for why, names in refused.items():
-        gaps.append(Gap(_several(found.path, names), why, lost=is_loss(why)))
+        first = f"{found.path}/{printable(names[0])}" if names[0] else found.path
+        gaps.append(Gap(first if len(names) == 1 else f"{first} and {len(names) - 1} more", why, lost=is_loss(why)))
 
 
 def _member_opener(lane: Lane, number: int) -> Opener:
     return lambda: reader(lane.member(number))
-
-
-def _several(path: str, names: Sequence[str]) -> str:
-    first = f"{path}/{printable(names[0])}" if names[0] else path
-    return first if len(names) == 1 else f"{first} and {len(names) - 1} more"

@@ -83,6 +83,11 @@ def overview(incidents: Sequence[PastIncident]) -> Overview:
     marks = returning.returning_defects(incidents)
     named = [masked(one.name) for one in (*hosts, *devices) if one.is_beyond_chance]
     again = sum(mark.count > 1 for mark in marks)
+    rows = (
+        Row((masked(str(mark.fingerprint)), str(mark.count), day(mark.first), day(mark.last)), mark.count > 1)
+        for mark in marks[:MOST_ROWS]
+    )
+    about = "Incidents of one class, at one line of the program, in one kind of process group. They are counted, not tested."
     return Overview(
         f"{named[0]} fails more often than by chance" if named else "No host fails more often than by chance",
         f"{plural(len(incidents), 'incident')}. At the {LEVEL:.0%} level, over all that was tested, these stand out: "
@@ -91,7 +96,7 @@ def overview(incidents: Sequence[PastIncident]) -> Overview:
         (
             _tested("hosts", "Hosts", "host", hosts),
             _tested("devices", "Devices", "device", devices),
-            _fingerprints(marks),
+            Table("defects", "Defects", about, ("Defect", "Incidents", "First", "Last"), tuple(rows)),
             _incidents(incidents),
         ),
         _strip(incidents, hosts),
@@ -119,15 +124,6 @@ def cells(one: Recurrence) -> tuple[str, ...]:
     chance = f"{one.chance:.2g}" if one.chance >= 1e-6 else "below 0.000001"
     remark = f"always {one.always}: that explains it as well" if one.always else ""
     return (masked(one.name), str(one.at_fault), str(one.took_part), f"{one.expected:.2f}", chance, remark)
-
-
-def _fingerprints(marks: Sequence[returning.Returned]) -> Table:
-    rows = (
-        Row((masked(str(mark.fingerprint)), str(mark.count), day(mark.first), day(mark.last)), mark.count > 1)
-        for mark in marks[:MOST_ROWS]
-    )
-    about = "Incidents of one class, at one line of the program, in one kind of process group. They are counted, not tested."
-    return Table("defects", "Defects", about, ("Defect", "Incidents", "First", "Last"), tuple(rows))
 
 
 def _incidents(incidents: Sequence[PastIncident]) -> Table:

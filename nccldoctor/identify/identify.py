@@ -51,7 +51,10 @@ def identify(read: Ingested) -> Case:
         *counters_from_lines(who.events),
         *counters_from_ras(who.events.of_kind(RasStatus), who.processes.rank_of, world.size),
     )
-    if not _has_sequence_numbers(batch, events):
+    # where PyTorch's own numbers show the progress of ranks, NCCL's counts only confirm them
+    lines = events.of_kind(BlockingWaitTimeout, CollectiveTimeout, WorkStatus)
+    is_compared = any(e.what == "ranks-missing" and e.seq is not None for e in events.of_kind(FrAnalysis))
+    if not (lines or is_compared or any(d.entries or d.status for d in batch.dumps)):
         groups, counters = with_communicators(groups, counters)
     rank_of_dump = np.array([-1 if r is None else r for r in dump_rank], dtype=np.int32)
     call_rank = rank_of_dump[batch.calls.dump] if len(batch.calls) else np.empty(0, dtype=np.int32)
@@ -161,13 +164,6 @@ def _is_whole_job(events: Events, ranks: Ranks, dumped: Ranks) -> bool:
     has_last = size - 1 in dumped or any(e.rank == size - 1 for e in events)
     has_records = bool(events) or (len(dumped) + holes == size and holes > 0)
     return is_usual and has_last and holes <= max(1, size // 8) and has_records
-
-
-def _has_sequence_numbers(batch: Batch, events: Events) -> bool:
-    """True when PyTorch's own sequence numbers show the progress of ranks; NCCL's counts then only confirm them."""
-    lines = events.of_kind(BlockingWaitTimeout, CollectiveTimeout, WorkStatus)
-    is_compared = any(e.what == "ranks-missing" and e.seq is not None for e in events.of_kind(FrAnalysis))
-    return bool(lines) or is_compared or any(d.entries or d.status for d in batch.dumps)
 
 
 def _version(events: Events, of: str) -> str | None:

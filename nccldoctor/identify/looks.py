@@ -24,7 +24,10 @@ def with_looks(events: Events, sources: Mapping[int, Source]) -> Events:
     looked = events.of_kind(Stack, ProcessState)
     if not looked:
         return events
-    newest = _newest_time(events)
+    # lines with a zone only where no others have one
+    times = [e.time for e in events if e.time is not None and e.time.year != YEARLESS]
+    naive = [t for t in times if t.tzinfo is None]
+    newest = max(naive or times, default=None)
     taken = {s.id: _time_of_look(s.taken, newest) for s in sources.values() if s.taken is not None}
     counted = [e for e in looked if _is_counted(e)]
     numbers = _by_time(_numbers(counted, sources), {id(e): e.time or taken.get(e.place.source) for e in counted})
@@ -106,13 +109,6 @@ def _by_time(numbers: Mapping[int, int], times: Mapping[int, datetime | None]) -
 def _natural(text: str) -> tuple[tuple[int, str], ...]:
     """A key that puts ``stacks-10`` behind ``stacks-9``."""
     return tuple((int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", text))
-
-
-def _newest_time(events: Iterable[Event]) -> datetime | None:
-    """The newest time of a line that has a date; lines with a zone only where no others have one."""
-    times = [e.time for e in events if e.time is not None and e.time.year != YEARLESS]
-    naive = [t for t in times if t.tzinfo is None]
-    return max(naive or times, default=None)
 
 
 def _time_of_look(taken: datetime | time, newest: datetime | None) -> datetime | None:

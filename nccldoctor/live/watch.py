@@ -143,13 +143,20 @@ def until_stuck(looks: Iterator[Observation]) -> Iterator[Observation]:
 def _observed(incident: Incident, now: float, watched: Watched, seen: _Seen, wishes: Wishes) -> Observation:
     """What the newest analysis says at this moment."""
     liveness = collect_liveness(incident.case)
-    on_job_clock = _job_time(incident.case, liveness, now - watched.last_written(), now)
+    # the present on the clock of the step lines; where none has a time, the clock of this machine dates them
+    has_times = any(not math.isnan(liveness.time(line)) for own in liveness.by_rank.values() for line in own.steps)
+    on_job_clock = (
+        float(np.nanmax(incident.case.seconds)) + max(0.0, now - watched.last_written()) if has_times else now
+    )
     pace = measure_pace(liveness.by_rank, seen.moments(liveness, on_job_clock), on_job_clock)
     if math.isnan(pace.quiet):
         pace = seen.launches(incident.case, now)
     if math.isnan(pace.quiet) and incident.diagnosis.job_end.state is not JobState.ENDED and incident.case.sources:
         pace = seen.growth(watched.last_written(), now)
-    is_verdict = _is_verdict(incident.diagnosis)
+    # a straggler is late, and goes on
+    verdict = incident.diagnosis.verdict
+    is_cause = verdict.cause not in (CauseClass.NONE, CauseClass.UNDETERMINED, CauseClass.STRAGGLER)
+    is_verdict = is_cause and verdict.confidence not in (Confidence.LOW, Confidence.CANNOT_TELL)
     state = State.RUNNING
     if is_verdict:
         state = State.STUCK
@@ -162,22 +169,6 @@ def _observed(incident: Incident, now: float, watched: Watched, seen: _Seen, wis
     has_failed = is_verdict and incident.diagnosis.job_end.state is JobState.ENDED
     is_over = has_failed or watched.has_ended or state is State.ENDED
     return Observation(now, state, incident, pace, is_verdict, is_over)
-
-
-def _job_time(case: Case, liveness: Liveness, unwritten: float, now: float) -> float:
-    """The present on the clock of the step lines: their newest time, and what passed since the last write.
-
-    Where no step line has a time, the clock of this machine dates them.
-    """
-    has_times = any(not math.isnan(liveness.time(line)) for own in liveness.by_rank.values() for line in own.steps)
-    return float(np.nanmax(case.seconds)) + max(0.0, unwritten) if has_times else now
-
-
-def _is_verdict(diagnosis: Diagnosis) -> bool:
-    """True when the analysis names what is wrong with some confidence. A straggler is late, and goes on."""
-    verdict = diagnosis.verdict
-    is_cause = verdict.cause not in (CauseClass.NONE, CauseClass.UNDETERMINED, CauseClass.STRAGGLER)
-    return is_cause and verdict.confidence not in (Confidence.LOW, Confidence.CANNOT_TELL)
 
 
 def _is_standing(pace: Pace, wishes: Wishes) -> bool:

@@ -272,15 +272,11 @@ def _step_lines(steps: Iterable[Step], context: Context, known: Mapping[str, str
     inside = values_inside(known, finding, survey)
     lines = []
     for step in _steps_for(steps, context):
-        values = inside if _is_inside_pod(step) else known
+        values = inside if "{{ pid }}" in (step.command or "") or "container" in (step.where or "") else known
         if "{{ pid }}" in (step.command or "") and not known.get("pid") and (finding.ranks or finding.suspects):
             step = replace(step, command=on_spot(step.command or "", finding, survey, values))
         lines.append(step_line(step, values, in_words=True))
     return tuple(lines)
-
-
-def _is_inside_pod(step: Step) -> bool:
-    return "{{ pid }}" in (step.command or "") or "container" in (step.where or "")
 
 
 def _advice(fit: Fit, findings: tuple[Finding, ...], survey: Survey) -> RemedyAdvice:

@@ -31,12 +31,6 @@ def _unreached(survey: Survey) -> dict[str, object]:
     return {"unreached_host": host.strip("[]") or peer, "unreached_port": port or None}
 
 
-def _frame(finding: Finding, survey: Survey) -> dict[str, object]:
-    """The function, and the file with the line, of the user's code that the culprit was in."""
-    frame = culprit_frame(finding, survey)
-    return {"frame": frame.function, "frame_at": frame.place} if frame is not None else {}
-
-
 def job_id(survey: Survey) -> str | None:
     """The number of the Slurm job, without its step: of ``8841207.0`` it is 8841207."""
     told = [event.job for event in survey.events_of(SchedulerEvent) if event.job]
@@ -69,14 +63,6 @@ def _work(finding: Finding, survey: Survey) -> dict[str, object]:
     return {"took": took, "limit": duration(limit) if limit else None, "work_at": shown}
 
 
-def _port(finding: Finding, survey: Survey) -> str | None:
-    """The adapter whose port failed, by the lines that the finding quotes, else by the first that names one."""
-    quoted = {evidence.where for evidence in finding.evidence}
-    named = [error for error in survey.events_of(IbError) if error.hca]
-    first = min(named, key=lambda e: (not e.is_of_own_end, e.place not in quoted), default=None)
-    return first.hca if first is not None else None
-
-
 def _machines(finding: Finding, ranks: Iterable[int], survey: Survey) -> tuple[str, ...]:
     """The hosts of ranks; where their nodes are not known, those whose device faults are quoted."""
     if hosts := survey.machines_of(ranks):
@@ -106,6 +92,11 @@ def placeholder_values(finding: Finding, survey: Survey) -> dict[str, str]:
     rank = _one_rank(finding)
     waiting = next(iter(finding.victims), -1)
     stalled = finding.stalled
+    frame = culprit_frame(finding, survey)
+    # the adapter whose port failed, by the lines that the finding quotes, else by the first that names one
+    quoted = {evidence.where for evidence in finding.evidence}
+    named = [error for error in survey.events_of(IbError) if error.hca]
+    first = min(named, key=lambda e: (not e.is_of_own_end, e.place not in quoted), default=None)
     values: dict[str, object] = {
         "rank": rank if rank >= 0 else None,
         "ranks": _named_ranks(finding, survey),
@@ -114,9 +105,9 @@ def placeholder_values(finding: Finding, survey: Survey) -> dict[str, str]:
         "pid": case.rank_pid.get(rank),
         "device": case.rank_device.get(rank),
         **_unreached(survey),
-        **_frame(finding, survey),
+        **({"frame": frame.function, "frame_at": frame.place} if frame is not None else {}),
         "job": job_id(survey),
-        "port": _port(finding, survey),
+        "port": first.hca if first is not None else None,
         **_work(finding, survey),
         "waiting_rank": waiting if waiting >= 0 else None,
         "waiting_host": next(iter(survey.machines_of([waiting])), None),

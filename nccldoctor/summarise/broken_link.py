@@ -6,7 +6,7 @@ Rank 10 on dgx-a3 lost 10.0.3.11, and rank 2 on dgx-a1 lost 10.0.3.13: one link 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from nccldoctor.align.facts import Facts
 from nccldoctor.events import CommInit, Event, IbError, SocketError, StoreError
@@ -45,7 +45,8 @@ def broken_link(facts: Facts, finding: Finding) -> BrokenLink | None:
     host = _host_of(facts, first)
     near = [e for e in errors if _host_of(facts, e) == host]
     lost = next((endpoint_address(peer) for e in (first, *near) if (peer := _peer_of(e))), "")
-    far_host = _host_at(facts, lost) or _answering_host(facts, errors, host)
+    others = {_host_of(facts, e) for e in errors if _peer_of(e)} - {host, ""}
+    far_host = _host_at(facts, lost) or (others.pop() if len(others) == 1 else "")
     if not (host or first.rank is not None) or not (lost or far_host):
         return None
     far = [e for e in errors if far_host and _host_of(facts, e) == far_host]
@@ -71,12 +72,6 @@ def _host_at(facts: Facts, address: str) -> str:
             at[endpoint_address(init.address)].add(short_host(init.host))
     hosts = at.get(address, set())
     return next(iter(hosts)) if len(hosts) == 1 else ""
-
-
-def _answering_host(facts: Facts, errors: Iterable[Event], host: str) -> str:
-    """The one other host that lost a peer as well; "" where none or several did."""
-    others = {_host_of(facts, e) for e in errors if _peer_of(e)} - {host, ""}
-    return others.pop() if len(others) == 1 else ""
 
 
 def _link_end(host: str, address: str, errors: Sequence[Event]) -> LinkEnd:

@@ -46,26 +46,21 @@ def coverage(facts: Facts) -> tuple[Coverage, ...]:
     kernel = Ranks(rank for rank, host in case.rank_host.items() if case.pods.place(host) in kernel_hosts)
     stacks = Ranks(e.rank for e in case.of(Stack) if e.rank is not None)
     exits = Ranks(e.rank for e in case.of(ProcessExit) if e.rank is not None)
+    counted = Ranks(rank for counters in case.nccl_counters for rank in counters.last)
+    members = Ranks(rank for counters in case.nccl_counters for rank in counters.members)
+    known = {counters.comm for counters in case.nccl_counters}
+    unknown = dict.fromkeys(e.comm_id for e in case.of(RasStatus) if e.comm_id and e.counts and e.comm_id not in known)
+    problems = [f"communicator {comm}: which ranks of the job it holds is not told" for comm in unknown]
     rows = [
         Coverage("flight recorder", world, liveness.dumped, _problems(case, SourceKind.RECORDER)),
         Coverage("logs", world, liveness.logged, (*_problems(case, SourceKind.LOG), *_unparsed(case))),
         Coverage("stacks", nobody, stacks, _problems(case, SourceKind.STACKS)),
         Coverage("kernel log", nobody, kernel, _problems(case, SourceKind.KERNEL_LOG)),
         Coverage("exit records", nobody, exits),
-        _nccl_counts(case),
+        Coverage("counts of NCCL", members, counted, _cut(problems)),
         Coverage("other input", nobody, nobody, _problems(case, None)),
     ]
     return tuple(r for r in rows if r.expected or r.found or r.problems or r.input in ("flight recorder", "logs"))
-
-
-def _nccl_counts(case: Case) -> Coverage:
-    """The ranks whose calls NCCL itself counted; a problem for each communicator whose ranks are not known."""
-    counted = Ranks(rank for counters in case.nccl_counters for rank in counters.last)
-    members = Ranks(rank for counters in case.nccl_counters for rank in counters.members)
-    known = {counters.comm for counters in case.nccl_counters}
-    unknown = dict.fromkeys(e.comm_id for e in case.of(RasStatus) if e.comm_id and e.counts and e.comm_id not in known)
-    problems = [f"communicator {comm}: which ranks of the job it holds is not told" for comm in unknown]
-    return Coverage("counts of NCCL", members, counted, _cut(problems))
 
 
 def left_out(mistakes: tuple[str, ...]) -> tuple[Coverage, ...]:
@@ -135,12 +130,15 @@ def ruled_out(facts: Facts, verdict: Finding) -> tuple[Condition, ...]:
     no_exits = f"no exit record of {ranks_phrase(case.world - facts.liveness.exited) if case.world else 'any rank'}"
     has_gpu_fault = any(e.is_of_board for e in case.of(GpuError))
     is_storage_slow = any(e.what in ("nfs", "blocked-task") for e in case.of(KernelEvent))
+    was_killed = any(e.exitcode in (-9, 137) for e in case.of(ProcessExit))  # memory may have been the reason
+    is_told = any(e.what.startswith(("oom", "out-of-memory")) for e in case.of(SchedulerEvent))
+    had_memory_kill = was_killed or is_told or any(case.of(OutOfMemory))
     rows = [
         _hypothesis("network", CauseClass.NETWORK, verdict, _has_transport_error(case),
              f"no transport error in {logs}", _missing_warnings(facts)),
         _hypothesis("GPU fault", CauseClass.HARDWARE, verdict, has_gpu_fault,
              f"no GPU error in {kernels}", no_kernel),
-        _hypothesis("out of memory", CauseClass.DIED, verdict, _has_memory_kill(case),
+        _hypothesis("out of memory", CauseClass.DIED, verdict, had_memory_kill,
              "no rank was killed for memory, by the exit records of all ranks" if no_kernel else f"no OOM kill in {kernels}",
              f"{no_kernel}, and {no_exits}" if no_kernel and not has_all_exits else ""),
         _hypothesis("mismatched calls", CauseClass.SIZE_MISMATCH, verdict, any(case.of(CollectiveMismatch)),
@@ -197,15 +195,6 @@ def _missing_dumps(facts: Facts, verdict: Finding) -> str:
 def _has_transport_error(case: Case) -> bool:
     """True where a connection or the store failed by itself: then a network fault is not ruled out."""
     return any(not e.echo for e in case.of(SocketError)) or any(case.of(IbError)) or any(case.of(StoreError))
-
-
-def _has_memory_kill(case: Case) -> bool:
-    """True where a process was killed because memory ran out, or by a SIGKILL that may have had that reason."""
-    return (
-        any(case.of(OutOfMemory))
-        or any(e.what.startswith(("oom", "out-of-memory")) for e in case.of(SchedulerEvent))
-        or any(e.exitcode in (-9, 137) for e in case.of(ProcessExit))
-    )
 
 
 def _hypothesis(

@@ -165,7 +165,9 @@ def last_lines(silence: Silence, excerpts: Excerpts) -> LastLines | None:
     if not before:
         return None
     unsigned = [line for line in all_lines if last < line.number < end and prefix(line.text) == NO_PREFIX]
-    within = _explaining([*between, *unsigned], seconds) or (between[:1] if after else ())
+    told = [(longest_duration(line.text), line) for line in [*between, *unsigned]]
+    fitting = [(abs(value - seconds), line.number, line) for value, line in told if value and value >= 0.5 * seconds]
+    within = ((min(fitting, key=lambda one: one[:2])[2],) if fitting else ()) or (between[:1] if after else ())
     if not after and not within:
         before = (*before, *between)[-SHOWN:]
     return LastLines(silence.rank, silence.path, before, within, after, seconds * 1e3, printed_time_of(before[-1].text))
@@ -205,13 +207,6 @@ def _refined(silence: Silence, own: Sequence[SourceLine], end: int) -> tuple[int
         gaps.append((silence.seconds - spent, times[-1][1], end))
     length, last, following = max(gaps, key=lambda gap: gap[0], default=(silence.seconds, silence.last, end))
     return (last, following, length) if length >= SHORTEST else (silence.last, end, math.nan)
-
-
-def _explaining(lines: Sequence[SourceLine], seconds: float) -> tuple[SourceLine, ...]:
-    """The line that tells a duration nearest to the gap; empty where none does."""
-    told = [(longest_duration(line.text), line) for line in lines]
-    fitting = [(abs(value - seconds), line.number, line) for value, line in told if value and value >= 0.5 * seconds]
-    return (min(fitting, key=lambda one: one[:2])[2],) if fitting else ()
 
 
 Key = tuple[str | None, int | None, int | None, str]

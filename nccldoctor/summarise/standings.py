@@ -154,6 +154,8 @@ def _rank_standing(facts: Facts, state: RankState, distances: Mapping[Key, int],
     if part is None and role is Role.WAITING:
         part, distance = Involvement.WAITING, 1
     is_in_call = wait is not None and (keys or (part in _WAITS and (wait.call.op or wait.call.seq is not None)))
+    exits = facts.liveness.activity(rank).exits
+    known = next((e for e in exits if e.exitcode is not None or e.signal), None)
     return _RankStanding(
         rank=rank,
         host=facts.case.rank_host.get(rank) or facts.hosts.around(rank),
@@ -161,16 +163,9 @@ def _rank_standing(facts: Facts, state: RankState, distances: Mapping[Key, int],
         call=wait.call if wait is not None and is_in_call else None,
         wait=wait,
         frame=innermost(stack.frames) if stack is not None else "",
-        end=_end(facts, rank),
+        end="" if known is None else known.signal or f"exit code {known.exitcode}",
         distance=distance,
     )
-
-
-def _end(facts: Facts, rank: int) -> str:
-    """How the process ended: ``SIGTERM``, ``exit code 1``; "" without a record."""
-    exits = facts.liveness.activity(rank).exits
-    known = next((e for e in exits if e.exitcode is not None or e.signal), None)
-    return "" if known is None else known.signal or f"exit code {known.exitcode}"
 
 
 def _ends(ends: Sequence[str]) -> str:

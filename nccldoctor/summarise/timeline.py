@@ -230,18 +230,13 @@ def _stretches(
         return []
     absent = any(rank in f.ranks and f.family in (Family.ABSENT, Family.DISAGREE, Family.SLOW) for f in findings)
     last = max([float(calls.created_ns[r]) / 1e9 for r in rows.tolist()], default=frame.start)
-    last = max([last, *(s.end for s in out), *_newest_step(facts, rank, frame)])
+    step = facts.liveness.activity(rank).step_event
+    at = facts.liveness.time(step) if step is not None else math.nan
+    last = max([last, *(s.end for s in out), *([at] if at <= frame.stall else [])])
     if absent and stop > max(last, frame.start):
         work = [Stretch("work", frame.start, last)] if last > frame.start else []
         return [*work, *out, Stretch("outside", last, stop)]
     return [Stretch("work", frame.start, stop), *out] if len(rows) else out
-
-
-def _newest_step(facts: Facts, rank: int, frame: _Frame) -> list[float]:
-    """When the rank reported its newest step, where that was before the stall."""
-    step = facts.liveness.activity(rank).step_event
-    at = facts.liveness.time(step) if step is not None else math.nan
-    return [at] if at <= frame.stall else []
 
 
 def _known_until(facts: Facts, rank: int, frame: _Frame, marks: Sequence[Mark]) -> float:

@@ -34,8 +34,9 @@ def dumps_of_page(page: BinaryIO) -> Iterator[tuple[int, bytes]]:
     while line := page.readline(LARGEST_DUMP):
         heading = _HEADING.match(line)
         text, closing, _ = line.partition(b"</pre>")
-        if heading is None and rank >= 0 and (kept or _OPENING.match(text)):
-            kept += text if kept else text[_opening_end(text) :]
+        opening = _OPENING.match(text)
+        if heading is None and rank >= 0 and (kept or opening):
+            kept += text if kept or opening is None else text[opening.end() :]
         if (heading or closing) and kept:
             yield from _dump(rank, kept)
             rank, kept = -1, bytearray()
@@ -44,11 +45,6 @@ def dumps_of_page(page: BinaryIO) -> Iterator[tuple[int, bytes]]:
         elif len(kept) > LARGEST_DUMP:
             rank, kept = -1, bytearray()
     yield from _dump(rank, kept)
-
-
-def _opening_end(text: bytes) -> int:
-    hit = _OPENING.match(text)
-    return hit.end() if hit else 0
 
 
 def _dump(rank: int, kept: bytearray) -> Iterator[tuple[int, bytes]]:

@@ -7,12 +7,11 @@ the end of a communicator is logged only with ``NCCL_DEBUG_SUBSYS=DESTROY``: its
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from nccldoctor.events import CommInit, Event, Note
 from nccldoctor.parsers.base import Line, reads
-from nccldoctor.parsers.nccl.prefix import NcclMessage, message_fields, messages_or_line
+from nccldoctor.parsers.nccl.prefix import message_fields, messages_or_line
 from nccldoctor.patterns import lazy
 
 _STAGES = {
@@ -48,7 +47,21 @@ def communicator(line: Line) -> Iterator[Event]:
     for message in messages_or_line(line):
         text = message.message
         if hit := _INIT.search(text):
-            yield _comm_init(line, message, hit)
+            words = dict(_INIT_WORD.findall(hit["rest"]))
+            child = words.get("splitCount") or words.get("childCount")
+            yield CommInit(
+                **message_fields(line, message),
+                what=_STAGES[hit["stage"]],
+                group_rank=int(hit["rank"]),
+                comm=f"0x{hit['comm']}" if hit["comm"] else None,
+                comm_id=words.get("commId"),
+                parent=words.get("parent"),
+                split=f"{child or ''}:{words['color']}" if "color" in words else None,
+                nranks=int(hit["n"]),
+                cuda_dev=_short_number(words.get("cudaDev")),
+                nvml_dev=_short_number(words.get("nvmlDev")),
+                bus_id=pci_address(words.get("busId", "")),
+            )
         elif _TORN.search(text):
             yield CommInit(**message_fields(line, message), what="torn", cuda_dev=message.device)
         elif hit := _BOOTSTRAP.search(text):
@@ -57,24 +70,6 @@ def communicator(line: Line) -> Iterator[Event]:
         elif hit := _TIMINGS.search(text):
             fields = message_fields(line, message, group_rank=int(hit["rank"]))
             yield Note(**fields, what="init-timings", detail=text[:300])
-
-
-def _comm_init(line: Line, message: NcclMessage, hit: re.Match[str]) -> CommInit:
-    words = dict(_INIT_WORD.findall(hit["rest"]))
-    child = words.get("splitCount") or words.get("childCount")
-    return CommInit(
-        **message_fields(line, message),
-        what=_STAGES[hit["stage"]],
-        group_rank=int(hit["rank"]),
-        comm=f"0x{hit['comm']}" if hit["comm"] else None,
-        comm_id=words.get("commId"),
-        parent=words.get("parent"),
-        split=f"{child or ''}:{words['color']}" if "color" in words else None,
-        nranks=int(hit["n"]),
-        cuda_dev=_short_number(words.get("cudaDev")),
-        nvml_dev=_short_number(words.get("nvmlDev")),
-        bus_id=pci_address(words.get("busId", "")),
-    )
 
 
 def _short_number(text: str | None) -> int | None:

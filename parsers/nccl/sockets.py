@@ -11,7 +11,7 @@ from typing import Any
 
 from nccldoctor.events import Event, SocketError
 from nccldoctor.parsers.base import Line, reads
-from nccldoctor.parsers.nccl.prefix import NcclMessage, host_part, message_fields, messages_or_line
+from nccldoctor.parsers.nccl.prefix import host_part, message_fields, messages_or_line
 from nccldoctor.parsers.rows import Table, first_fit, for_rows, needs_of
 
 _TABLE = Table(__file__)
@@ -46,19 +46,15 @@ def socket(line: Line) -> Iterator[Event]:
     """Connections of NCCL that closed, broke or never came up."""
     for message in messages_or_line(line):
         fields = socket_fields(message.message)
-        if fields is not None and _is_of_nccl(message, fields["how"]):
+        # without NCCL's prefix only its own wording counts: other programs connect and fail, too
+        text = message.message
+        if fields is not None and (
+            bool(message.level)
+            or fields["how"] == "setup"
+            or "ocketProgress" in text
+            or "ocketPollConnect" in text
+            or "ocketStartConnect" in text
+            or (fields["how"] == "closed" and "remote peer" in text)
+            or "ocketFinalizeAccept" in text
+        ):
             yield SocketError(**message_fields(line, message), **fields)
-
-
-def _is_of_nccl(message: NcclMessage, how: str) -> bool:
-    """Without NCCL's prefix only its own wording counts: other programs connect and fail, too."""
-    text = message.message
-    return (
-        bool(message.level)
-        or how == "setup"
-        or "ocketProgress" in text
-        or "ocketPollConnect" in text
-        or "ocketStartConnect" in text
-        or (how == "closed" and "remote peer" in text)
-        or "ocketFinalizeAccept" in text
-    )

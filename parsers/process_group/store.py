@@ -39,14 +39,10 @@ def store_line(line: Line, hit: re.Match[str]) -> dict[str, Any] | None:
     if groups.get("at"):
         fields["address"] = _BRACKETS.sub(r"\1:", hit["at"].replace(", ", ":"))
     elif "in use" in line.body or "EADDRINUSE" in line.body:
-        fields["address"] = _taken_port(line)
+        # newer versions print it on a line of its own
+        texts = (line.body, *(above.body for above in line.preceding(4)))
+        fields["address"] = next((f"port {found['port']}" for text in texts if (found := _PORT.search(text))), None)
     return fields
-
-
-def _taken_port(line: Line) -> str | None:
-    """The port that was in use; newer versions print it on a line of its own, ``port: 29500``."""
-    texts = (line.body, *(above.body for above in line.preceding(4)))
-    return next((f"port {hit['port']}" for text in texts if (hit := _PORT.search(text))), None)
 
 
 def _is_tail(line: Line) -> bool:

@@ -160,15 +160,11 @@ def _traceback(header: Line) -> Iterator[Event]:
     if wrapped := _WORKER.search(traceback.message):
         traceback = _inner(traceback)
         more["worker"] = int(wrapped["worker"]) if wrapped["worker"] else None
-    if not traceback.type and _is_of_parent(header, traceback):
+    # a cut one of torchrun's agent, behind its line about a worker, and of a driver of Ray
+    is_driver = any(code.strip().startswith("ray.get(") for code in traceback.code[:1])
+    if not traceback.type and (is_driver or any("failed (exitcode: " in above.body for above in header.preceding(6))):
         more["origin"] = "echo"
     yield raised(traceback, header, tracebacks.causes(below), **more)
-
-
-def _is_of_parent(header: Line, traceback: Raised) -> bool:
-    """True of a cut traceback of torchrun's agent, behind its line about a worker, and of a driver of Ray."""
-    is_driver = any(code.strip().startswith("ray.get(") for code in traceback.code[:1])
-    return is_driver or any("failed (exitcode: " in above.body for above in header.preceding(6))
 
 
 def _is_announced(above: Line | None, traceback: Raised) -> bool:

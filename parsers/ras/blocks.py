@@ -101,9 +101,10 @@ def ras_block(line: Line, first: re.Match[str]) -> Iterator[RasStatus]:
         yield from _processes(line, first["what"], below)
         return
     found = outliers(below)
+    told = (" reported ", " status ", " launched ", "operation counts")
     details = [
         below[0].strip(),
-        *_reported_states(below[1:]),
+        *list(islice((row.partition(" -- ")[0].strip() for row in below[1:] if any(word in row for word in told)), 4)),
         *(["the report has impossible rank numbers"] if found.impossible else []),
     ]
     name = f"communicator {first['hash']}: " if first["hash"] else ""
@@ -138,12 +139,6 @@ def comm_id_of(number: str) -> str:
     """One spelling for a communicator's hash: RAS prints it with leading zeros, INIT lines with ``0x``."""
     digits = number.lower().removeprefix("0x").lstrip("0")
     return f"0x{digits or '0'}"
-
-
-def _reported_states(rows: list[str]) -> list[str]:
-    """The errors, states or counts of the first ranks of a block."""
-    told = (" reported ", " status ", " launched ", "operation counts")
-    return list(islice((row.partition(" -- ")[0].strip() for row in rows if any(word in row for word in told)), 4))
 
 
 def _processes(line: Line, what: str, below: list[str]) -> Iterator[RasStatus]:

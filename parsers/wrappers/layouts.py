@@ -90,8 +90,9 @@ def row_of(record: Record) -> Row | None:
         if text is not None:
             time = next((when for path in collector["times"] if (when := time_of(_at(record, path))) is not None), None)
             stream = record.get("stream")
+            sender = record.get("SYSLOG_IDENTIFIER")
             return Row(
-                _with_sender(record, text),
+                f"{sender}: {text}" if isinstance(sender, str) and DAEMON.match(sender) else text,
                 time,
                 origin_of(record),
                 stream if isinstance(stream, str) else "",
@@ -120,12 +121,6 @@ def _text(value: Any) -> str | None:
     if isinstance(value, list) and value and all(isinstance(n, int) and 0 <= n < 256 for n in value):
         return bytes(value).decode("utf-8", "backslashreplace")
     return json.dumps(value) if isinstance(value, dict) and value else None
-
-
-def _with_sender(record: Record, text: str) -> str:
-    """The kernel and daemons are named in front of their message, as syslog does."""
-    sender = record.get("SYSLOG_IDENTIFIER")
-    return f"{sender}: {text}" if isinstance(sender, str) and DAEMON.match(sender) else text
 
 
 def origin_of(record: Record) -> Origin:

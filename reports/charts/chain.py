@@ -105,7 +105,13 @@ def chain_picture(standings: Sequence[Standing]) -> ChainPicture | None:
     ]
     width = len(columns) * (size + ACROSS) - ACROSS
     boxes = tuple(box for box, _ in placed)
-    return ChainPicture(boxes, tuple(arrows), size, tall, width, height, _waits_in_words(standings)) if arrows else None
+    waits = (
+        f"{standing_titles.ranks_title(s.ranks)} {names.verb(s.ranks, 'waits', 'wait')} for {standing_titles.ranks_title(s.waits_for)}"
+        for s in standings
+        if s.waits_for
+    )
+    text = ". ".join(f"{capitalized(says)}" for says in waits)
+    return ChainPicture(boxes, tuple(arrows), size, tall, width, height, f"{text}." if text else "") if arrows else None
 
 
 def _node_of(standing: Standing) -> _Node:
@@ -176,13 +182,3 @@ def _arrow(here: Box, node: _Node, there: Box, other: _Node, width: int, height:
     path = f"M{here.x} {y}H{middle}V{target}H{tip + 7}" if y != target else f"M{here.x} {y}H{tip + 7}"
     head = f"{tip + 1},{target} {tip + 8},{target - 4} {tip + 8},{target + 4}"
     return Arrow(path, head, node.tone, is_recorded)
-
-
-def _waits_in_words(standings: Sequence[Standing]) -> str:
-    waits = (
-        f"{standing_titles.ranks_title(s.ranks)} {names.verb(s.ranks, 'waits', 'wait')} for {standing_titles.ranks_title(s.waits_for)}"
-        for s in standings
-        if s.waits_for
-    )
-    text = ". ".join(f"{capitalized(says)}" for says in waits)
-    return f"{text}." if text else ""

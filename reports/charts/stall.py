@@ -170,14 +170,25 @@ def stall_picture(diagnosis: Diagnosis) -> StallPicture | None:
     blamed = diagnosis.verdict.ranks or diagnosis.verdict.suspects
     first = min(waiting, key=lambda s: s.since or 0.0)
     is_left = fires is not None and fires > last
+    # about six ticks from second 0 on
+    seconds = scale.end - scale.zero
+    step = next((s for s in STEPS if seconds / s <= 7), 86400)
+    told = (
+        f"{standing_titles.ranks_title(s.ranks)}: {standing_titles.place_title(s)}"
+        + (f", until {times.duration((s.until - zero) * 1e3)}" if s.until is not None else "")
+        for s in rows
+    )
     return StallPicture(
         tuple(_bar(standing, number, scale, last, blamed) for number, standing in enumerate(rows)),
         _flag_lines([*flags, *_limit_flag(flags, limit, scale, is_running=is_left)], scale),
-        _axis(scale),
+        tuple(
+            Tick(scale.x(scale.zero + n * step), "0" if n == 0 else times.duration(n * step * 1e3))
+            for n in range(int(seconds / step) + 1)
+        ),
         _left(scale, last, fires, is_timed=seen == last) if fires is not None and is_left else None,
         TOP + len(rows) * ROW + 26,
         _subtitle(first, diagnosis.timeline, scale),
-        _words(rows, zero),
+        "; ".join(told) + ".",
     )
 
 
@@ -236,8 +247,9 @@ def _bar(standing: Standing, number: int, scale: _Scale, last: float, blamed: Ra
     x = scale.x(since)
     width = max(scale.x(until) - x, 3.0)
     text = fitting(_bar_text(standing, until - since, blamed), SMALL, WIDTH - RIGHT - x - 24)
+    title = standing_titles.ranks_title(standing.ranks)
     return Bar(
-        label=_label_of(standing.ranks),
+        label=title if width_of(title, LABEL) <= LABEL_WIDTH else numbers.plural(len(standing.ranks), "rank"),
         detail=numbers.plural(len(standing.hosts), "host") if len(standing.hosts) > 1 else "".join(standing.hosts),
         tone=tone_of(standing),
         y=TOP + number * ROW,
@@ -249,11 +261,6 @@ def _bar(standing: Standing, number: int, scale: _Scale, last: float, blamed: Ra
         exit_x=scale.x(standing.ended) if standing.ended is not None else None,
         is_calculated=standing.is_calculated or (is_waiting and standing.since is None),
     )
-
-
-def _label_of(ranks: Ranks) -> str:
-    title = standing_titles.ranks_title(ranks)
-    return title if width_of(title, LABEL) <= LABEL_WIDTH else numbers.plural(len(ranks), "rank")
 
 
 def _bar_text(standing: Standing, seconds: float, blamed: Ranks) -> str:
@@ -324,22 +331,3 @@ STEPS = (
     *(1200, 1800, 3600, 7200, 14400, 43200),
 )
 """Seconds between two ticks: round seconds, minutes or hours."""
-
-
-def _axis(scale: _Scale) -> tuple[Tick, ...]:
-    """About six ticks from second 0 on."""
-    seconds = scale.end - scale.zero
-    step = next((s for s in STEPS if seconds / s <= 7), 86400)
-    return tuple(
-        Tick(scale.x(scale.zero + n * step), "0" if n == 0 else times.duration(n * step * 1e3))
-        for n in range(int(seconds / step) + 1)
-    )
-
-
-def _words(rows: Sequence[Standing], start: float) -> str:
-    told = (
-        f"{standing_titles.ranks_title(s.ranks)}: {standing_titles.place_title(s)}"
-        + (f", until {times.duration((s.until - start) * 1e3)}" if s.until is not None else "")
-        for s in rows
-    )
-    return "; ".join(told) + "."

@@ -119,6 +119,8 @@ def build(diagnosis: Diagnosis) -> View:
     groups = draw("the map of groups", lambda: group_map.group_map(diagnosis), None) if not is_open else None
     drawn = {"first": picture, "stall": bars, "last lines": sides, **{strip.key: strip for strip in strips}}
     not_the_cause = tables.ruled_out(diagnosis.ruled_out[:HYPOTHESES]) if not is_open else ()
+    shown = _numbered(diagnosis)
+    left = (step for step in diagnosis.action.steps if step.kind is StepKind.RESTART and step not in shown)
     return View(
         job=facts.job_line(diagnosis),
         status=answer.status_line(diagnosis),
@@ -128,7 +130,7 @@ def build(diagnosis: Diagnosis) -> View:
         facts=_facts(diagnosis),
         act=_heading(diagnosis),
         steps=tuple(_step_row(n, step) for n, step in enumerate(_numbered(diagnosis), 1)),
-        restart=_restart_alone(diagnosis),
+        restart=next((advice.sentence_of(step) for step in left), ""),
         checks=open_verdict.checks(diagnosis) if verdict.family is Family.NONE else (),
         known=open_verdict.known(diagnosis) if verdict.family is Family.UNDETERMINED else (),
         first=picture,
@@ -173,13 +175,6 @@ def _numbered(diagnosis: Diagnosis) -> tuple[Step, ...]:
     steps = diagnosis.action.steps
     is_all = all(step.kind in (StepKind.SEND, StepKind.RESTART) for step in steps)
     return tuple(step for step in steps if step.kind is StepKind.SEND or not is_all) or steps
-
-
-def _restart_alone(diagnosis: Diagnosis) -> str:
-    """The answer about the restart where the list holds only what to send."""
-    shown = _numbered(diagnosis)
-    left = (step for step in diagnosis.action.steps if step.kind is StepKind.RESTART and step not in shown)
-    return next((advice.sentence_of(step) for step in left), "")
 
 
 def _heading(diagnosis: Diagnosis) -> str:

@@ -130,7 +130,13 @@ def without_clocks(case: Case, times: CallTimes) -> CallTimes:
     """
     if not len(times):
         return times
-    clock = _clock_of_pairs(case, times)
+    # a clock for each host of a group, or for each rank whose host is not known
+    first = first_rows(times)
+    clocks: dict[tuple[int, str], int] = {}
+    places = zip(case.call_group[times.row[first]].tolist(), case.call_rank[times.row[first]].tolist(), strict=True)
+    clock = np.array(
+        [clocks.setdefault((group, case.rank_host.get(rank, f"={rank}")), len(clocks)) for group, rank in places]
+    )
     early = _second_earliest(times)
     shift = _medians_by_key(clock, early)[clock]
     known = _completed_apart(case, times, clock)[clock]
@@ -160,16 +166,6 @@ def _second_earliest(times: CallTimes) -> Floats:
     np.minimum.at(earliest, (times.pair, parts_from_end(times.pair)), times.behind)
     earliest.sort(axis=1)
     return np.asarray(np.where(np.isfinite(earliest[:, 1]), earliest[:, 1], earliest[:, 0]))
-
-
-def _clock_of_pairs(case: Case, times: CallTimes) -> Ints:
-    """Numbers the clocks of each group: one for each host, or for each rank whose host is not known."""
-    first = first_rows(times)
-    clocks: dict[tuple[int, str], int] = {}
-    places = zip(case.call_group[times.row[first]].tolist(), case.call_rank[times.row[first]].tolist(), strict=True)
-    return np.array(
-        [clocks.setdefault((group, case.rank_host.get(rank, f"={rank}")), len(clocks)) for group, rank in places]
-    )
 
 
 def first_rows(times: CallTimes) -> Ints:

@@ -149,7 +149,10 @@ def collect_looks(case: Case, liveness: Liveness) -> Looks:
         looks = [_with_states(look, always) for look in looks] or [_look(1, always, liveness)]
     steps = tuple((liveness.time(step), step) for step in steps_among(case.events))
     helpers = {(process_of(e), e.pid): e for e in case.of(Stack) if e.helper}  # a rank has several
-    is_unlogged = _is_unlogged(case, steps)
+    # steps were logged, and no log that holds one grew between the looks of the collector
+    logs = {step.place.source for _, step in steps}
+    told = [source.collected for source in case.sources if source.id in logs]
+    is_unlogged = bool(told) and all(file is not None and file.grown == 0 for file in told)
     return Looks(tuple(_without_doubles(looks)), tuple(helpers.values()), steps, is_unlogged=is_unlogged)
 
 
@@ -163,13 +166,6 @@ def _without_doubles(looks: Iterable[Look]) -> list[Look]:
             look = replace(look, stances=kept.pop().stances | look.stances)
         kept.append(look)
     return kept
-
-
-def _is_unlogged(case: Case, steps: Iterable[tuple[float, Event]]) -> bool:
-    """True where steps were logged, and no log that holds one grew between the looks of the collector."""
-    logs = {step.place.source for _, step in steps}
-    told = [source.collected for source in case.sources if source.id in logs]
-    return bool(told) and all(file is not None and file.grown == 0 for file in told)
 
 
 def _interrupted(case: Case, liveness: Liveness) -> Looks:

@@ -64,13 +64,17 @@ def find_broken_end(facts: Facts) -> tuple[str, list[Citation]]:
     ended = [t for t in facts.case.of(TearDown) if t.what in ABORTS]
     had_workers = any(t.what == "closing-signal" for t in facts.case.of(TearDown))  # none at the end of a good job
     lost = [t for t in ended if LOST_PEER in t.detail]
+    # where a task had failed before, Slurm itself ended the others
+    signals = [t for t in facts.case.of(TearDown) if t.what == "death-signal"]
+    told = [t for t in signals if task_failed_above(facts.case, t) is None]
+    signal = next((t.detail for t in told), "")
     for says, found in (
         (say("trouble.abort-stuck", ranks=Ranks(e.rank for e in stuck if e.rank is not None)), stuck),
         (say("trouble.aborted"), _without_lost_peers(facts, ended)),
         (say("trouble.rendezvous-closed"), closed_after_an_attempt(facts)),
         (say("trouble.exception-cut"), _without_lost_peers(facts, _cut_tracebacks(facts))),
         (say("trouble.agent-lost"), [e for e in facts.case.of(RendezvousError) if e.what == "store-lost"]),
-        _outside_signal(facts),
+        (say(_SIGNALS.get(signal, "trouble.outside-signal"), signal=signal), told),
         (say("trouble.rendezvous-lost"), list(facts.case.of(RendezvousError)) if had_workers else []),
         (_broken_connection(facts), _unexplained_breaks(facts)),
         (say("trouble.peer-lost", ranks=Ranks(t.rank for t in lost if t.rank is not None)), lost),
@@ -89,17 +93,6 @@ def find_broken_end(facts: Facts) -> tuple[str, list[Citation]]:
 
 
 _SIGNALS = {"SIGHUP": "trouble.terminal-closed", "SIGINT": "trouble.interrupted"}
-
-
-def _outside_signal(facts: Facts) -> tuple[str, list[TearDown]]:
-    """What to say of a launcher that a signal told to stop, with its lines.
-
-    Nothing where a task of Slurm had failed before: Slurm then ends the others.
-    """
-    signals = [t for t in facts.case.of(TearDown) if t.what == "death-signal"]
-    told = [t for t in signals if task_failed_above(facts.case, t) is None]
-    signal = next((t.detail for t in told), "")
-    return say(_SIGNALS.get(signal, "trouble.outside-signal"), signal=signal), told
 
 
 def _unexplained_breaks(facts: Facts) -> list[SocketError]:

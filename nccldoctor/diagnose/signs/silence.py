@@ -205,7 +205,10 @@ def doubts_of_silence(facts: Facts, stall: Stall, ranks: Ranks) -> Iterator[Doub
         yield doubt_of("cut-short")
     if not facts.liveness.logged:
         yield doubt_of("no-logs")
-    if _has_failure_without_rank(facts):
+    # a process that failed by itself in a line that names no rank may be this one
+    raised = (e for e in facts.case.of(ExceptionRaised) if e.rank is None and e.origin == "own" and not e.logged)
+    full = (e for e in facts.case.of(OutOfMemory) if e.rank is None and e.scope == "device")
+    if any(True for _ in chain(raised, full)):
         yield doubt_of("nameless-end")
     ended = Ranks(r for f in facts.failures if f.certain for r in f.ranks) - ranks
     if ended and not stall.proven_absent:
@@ -221,13 +224,6 @@ def can_have_obeyed(facts: Facts, rank: int) -> bool:
     activity = facts.liveness.activity(rank)
     what = {t.what for t in activity.teardown}
     return not activity.exits and "closing-signal" in what and "forced-kill" not in what
-
-
-def _has_failure_without_rank(facts: Facts) -> bool:
-    """True when a process failed by itself in a line that names no rank: it may be this one."""
-    raised = (e for e in facts.case.of(ExceptionRaised) if e.rank is None and e.origin == "own" and not e.logged)
-    full = (e for e in facts.case.of(OutOfMemory) if e.rank is None and e.scope == "device")
-    return any(True for _ in chain(raised, full))
 
 
 def is_cut_short(facts: Facts) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 import numpy.typing as npt
 
@@ -37,7 +35,9 @@ def between_steps(context: Context, *, of: Who = "culprit") -> Answer:
         return NotCheckable(asked, "proof that the rank was late and didn't skip the call")
     if context.finding.cause is CauseClass.FROZEN:
         return NotCheckable(asked, "proof that the process still runs")
-    if at := _place_in_stacks(context, ranks):
+    # a stack shows what the rank did, and nobody has to guess
+    stacks = (stack for rank in ranks for stack in context.survey.stacks.get(rank, ()) if stack.main)
+    if at := next(filter(None, (next(iter(user_frames(stack.frames)), "") for stack in stacks)), ""):
         return Unmet(asked, f"its stack shows it in {excerpt(at)}")
     pauses = _pauses(context, ranks)
     if pauses is not None:
@@ -53,12 +53,6 @@ def between_steps(context: Context, *, of: Who = "culprit") -> Answer:
     if place is None or not (isinstance(last, Progress | Heartbeat) and last.is_step):
         return Unmet(asked, f"the last line is {quoted(last)}")
     return Met(asked, f"the waiting ranks are in the backward pass; the last line is {quoted(last)}", place)
-
-
-def _place_in_stacks(context: Context, ranks: Iterable[int]) -> str:
-    """The own line of such a rank in its stack; empty without one. A stack shows what the rank did, and nobody has to guess."""
-    stacks = (stack for rank in ranks for stack in context.survey.stacks.get(rank, ()) if stack.main)
-    return next(filter(None, (next(iter(user_frames(stack.frames)), "") for stack in stacks)), "")
 
 
 def _made_by_hand(context: Context) -> str:

@@ -47,7 +47,11 @@ def prove(facts: Facts, finding: Finding, diff: CallDiff | None) -> Proof:
     plan = PLANS.get(finding.cause)
     blamed = finding.ranks or finding.suspects
     if plan is None or not blamed:
-        return Proof(_with_ids(with_same_records(facts, _of_nobody(facts, finding, lines))), ())
+        # where nobody is named: the counters of the ranks in the call, then lines
+        cited = [line for line in lines if line.number is not None]
+        counts = counters_of_ranks(facts, finding) if len(cited) < len(finding.evidence) else None
+        quoted = (exhibit_of(line) for line in _by_weight(finding, cited))
+        return Proof(_with_ids(with_same_records(facts, [*islice(filter(None, (counts, *quoted)), EXHIBITS)])), ())
     chooser = _Chooser(facts, finding, diff, lines, plan)
     chosen = chooser.chosen()
     chosen += islice(chooser.further(tuple(chosen)), EXHIBITS - len(chosen))
@@ -57,14 +61,6 @@ def prove(facts: Facts, finding: Finding, diff: CallDiff | None) -> Proof:
         Unshown(part, _unshown_part(part, plan, blamed, facts.liveness.dumped)) for part in Part if part not in shown
     )
     return Proof(_with_ids(with_same_records(facts, chosen)), tuple(missing))
-
-
-def _of_nobody(facts: Facts, finding: Finding, lines: Sequence[Quotable]) -> list[Exhibit]:
-    """What was cited where nobody is named: the counters of the ranks in the call, then lines."""
-    cited = [line for line in lines if line.number is not None]
-    counts = counters_of_ranks(facts, finding) if len(cited) < len(finding.evidence) else None
-    quoted = (exhibit_of(line) for line in _by_weight(finding, cited))
-    return [*islice(filter(None, (counts, *quoted)), EXHIBITS)]
 
 
 def _with_ids(exhibits: Sequence[Exhibit]) -> tuple[Exhibit, ...]:

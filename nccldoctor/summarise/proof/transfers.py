@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nccldoctor.align.facts import Facts
-from nccldoctor.model import Evidence, Finding
+from nccldoctor.model import Finding
 from nccldoctor.model.exhibits import CallCell, CallsRow, CallsTable, Exhibit, Part
 from nccldoctor.summarise.proof.side_by_side import BOTH, call_cell, columns
 
@@ -12,7 +12,20 @@ ROWS = 3
 
 def transfers_of_ranks(facts: Facts, finding: Finding) -> Exhibit | None:
     """The waiting end of a transfer, the empty slot for its other end, and what its owner recorded instead."""
-    rows = _cited_rows(facts, finding)
+    calls = facts.case.calls
+    sources = {dump.source: n for n, dump in enumerate(facts.case.dumps)}
+    wanted = {
+        (sources[item.where.source], item.where.entry): (n, item)
+        for n, item in enumerate(finding.evidence, 1)
+        if item.where is not None and item.where.entry is not None and item.where.source in sources
+    }
+    found = [
+        (*wanted[dump, int(calls.entry[row])], row)
+        for dump, rows in calls.by_dump()
+        for row in (range(rows.start, rows.stop) if any(of == dump for of, _ in wanted) else ())
+        if (dump, int(calls.entry[row])) in wanted
+    ]
+    rows = sorted(found, key=lambda one: one[0])
     owners = finding.ranks or finding.suspects
     waiting = [(n, item, row) for n, item, row in rows if int(facts.case.call_rank[row]) not in owners]
     own = [(n, item, row) for n, item, row in rows if int(facts.case.call_rank[row]) in owners]
@@ -36,24 +49,6 @@ def transfers_of_ranks(facts: Facts, finding: Finding) -> Exhibit | None:
     cites = (str(peer), str(culprit))
     parts = (*BOTH, Part.CONDITION) if own else BOTH
     return Exhibit("", claim, parts, cites, numbers, calls=CallsTable(group, sides, tuple(table)))
-
-
-def _cited_rows(facts: Facts, finding: Finding) -> list[tuple[int, Evidence, int]]:
-    """The recorder entries that the finding cites, with their rows in the table of calls."""
-    calls = facts.case.calls
-    sources = {dump.source: n for n, dump in enumerate(facts.case.dumps)}
-    wanted = {
-        (sources[item.where.source], item.where.entry): (n, item)
-        for n, item in enumerate(finding.evidence, 1)
-        if item.where is not None and item.where.entry is not None and item.where.source in sources
-    }
-    found = [
-        (*wanted[dump, int(calls.entry[row])], row)
-        for dump, rows in calls.by_dump()
-        for row in (range(rows.start, rows.stop) if any(of == dump for of, _ in wanted) else ())
-        if (dump, int(calls.entry[row])) in wanted
-    ]
-    return sorted(found, key=lambda one: one[0])
 
 
 def _cell(facts: Facts, row: int) -> CallCell:

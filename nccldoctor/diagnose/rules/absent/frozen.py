@@ -49,7 +49,10 @@ def _without_life(facts: Facts, stall: ObservedStall, call: StuckCall, ranks: Ra
     exits = _exits_of_others(facts, ranks, others)
     has_log = bool(ranks & liveness.logged)
     connected = show_kept_connections(facts, call) if has_log else []
-    stopped = _show_stopped(facts, ranks)
+    # a signal had stopped all of them
+    states = [(rank, facts.liveness.activity(rank).stopped) for rank in ranks]
+    shown = [Line(s, say("stacks.seen", who=f"rank {rank}", doing="stopped")) for rank, s in states if s]
+    stopped = shown[:3] if len(shown) == len(ranks) else []
     signs = _last_signs(facts, stall, ranks)
     citations = [*stopped, *signs, Waiting(call), *_dump_reply(facts, others), *exits, *connected]
     spoke = Ranks(r for r in facts.case.world - ranks if liveness.activity(r).is_alive)
@@ -87,13 +90,6 @@ def _without_life(facts: Facts, stall: ObservedStall, call: StuckCall, ranks: Ra
         call=call,
         refuted_by=say("refuted.showed-life", ranks=ranks),
     )
-
-
-def _show_stopped(facts: Facts, ranks: Ranks) -> list[Line]:
-    """The newest state of each of the ranks, where a signal had stopped all of them."""
-    states = [(rank, facts.liveness.activity(rank).stopped) for rank in ranks]
-    shown = [Line(s, say("stacks.seen", who=f"rank {rank}", doing="stopped")) for rank, s in states if s]
-    return shown[:3] if len(shown) == len(ranks) else []
 
 
 def _quiet_without_life(facts: Facts, stall: ObservedStall) -> Hypothesis | None:

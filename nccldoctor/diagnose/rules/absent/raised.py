@@ -119,7 +119,12 @@ def _doubts_of_failure(
             yield doubt_of("only-one-left", left=are_only_ones_left(facts, first.ranks))
     elif _is_only_logged(facts, first) and not has_broken_connection:
         missed = stall.kind is StallKind.ABSENT
-        silent = _is_alone_without_report(facts, first)
+        # a rank that went on and waits would say so too, as all others do
+        of, time = facts.liveness.activity, facts.liveness.time
+        others = facts.case.world - first.ranks
+        later = Ranks(r for r in others for e in of(r).alarms if is_about_itself(e) and time(e) > first.when + SLACK)
+        is_last = all(of(r).last_event in (*first.events, *of(r).own_exceptions) for r in first.ranks)
+        silent = bool(others) and is_last and later == others
         yield doubt_of("caught", missed=missed, left=missed and are_only_ones_left(facts, first.ranks), silent=silent)
     elif not (first.certain or has_broken_connection or stall.kind is StallKind.ABSENT):
         yield doubt_of("caught-unmissed")
@@ -138,15 +143,3 @@ def _is_possibly_later(facts: Facts, own: RankActivity, error: Event) -> bool:
 def _is_only_logged(facts: Facts, failure: Failure) -> bool:
     """True when code caught the exception, and no exit or abort of its rank is on record."""
     return not failure.certain and not all(has_ended_badly(facts.liveness.activity(r)) for r in failure.ranks)
-
-
-def _is_alone_without_report(facts: Facts, failure: Failure) -> bool:
-    """True when exceptions are the last words of their ranks, and all others say later that they stand.
-
-    A rank that went on and waits would say so too.
-    """
-    of, time = facts.liveness.activity, facts.liveness.time
-    others = facts.case.world - failure.ranks
-    later = Ranks(r for r in others for e in of(r).alarms if is_about_itself(e) and time(e) > failure.when + SLACK)
-    is_last = all(of(r).last_event in (*failure.events, *of(r).own_exceptions) for r in failure.ranks)
-    return bool(others) and is_last and later == others

@@ -79,14 +79,10 @@ def _stacks_of(facts: Facts, call: StuckCall) -> dict[int, FailedStack]:
         if event.rank is None or event.rank not in call.entered:
             continue
         if isinstance(event, CallTimeout | WorkStatus | DumpSignal):
-            told[event.place.source, event.rank] = _is_of_call(facts, call, event)
+            # a dump signal is about the first unfinished call of the default group
+            key = line_key(event)
+            number = (event.last_completed or 0) + 1 if isinstance(event, DumpSignal) else key and key[1]
+            told[event.place.source, event.rank] = number == call.seq and group_of(facts.case, event) == call.group
         elif isinstance(event, FailedStack) and told.get((event.place.source, event.rank), False):
             found[event.rank].append(event)
     return {rank: stacks[0] for rank, stacks in found.items() if len({own_frames(s.frames) for s in stacks}) == 1}
-
-
-def _is_of_call(facts: Facts, call: StuckCall, event: CallTimeout | WorkStatus | DumpSignal) -> bool:
-    """True of a line about this call. A dump signal is about the first unfinished call of the default group."""
-    key = line_key(event)
-    number = (event.last_completed or 0) + 1 if isinstance(event, DumpSignal) else key and key[1]
-    return number == call.seq and group_of(facts.case, event) == call.group

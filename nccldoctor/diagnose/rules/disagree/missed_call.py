@@ -16,7 +16,6 @@ from nccldoctor.align.divergence.departures import Departure, Way
 from nccldoctor.align.divergence.step_counters import StepCount, comparable_counts, only_rank_ahead, ranks_past_loop
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import StallKind
-from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.hypothesis import Citation, Dump, Entry, Hypothesis, Line, Waiting, row_of_number
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
@@ -77,6 +76,12 @@ def moved_calls(facts: Facts, stall: ObservedStall, way: Way) -> Hypothesis | No
     call = describe_row(facts, first.peer_row if has_missed else first.row)
     key = "disagree.skipped" if has_missed else "disagree.added"
     refuted = "refuted.peer-recorded-it" if has_missed else "refuted.peer-made-it-too"
+    # the first call of the group that does not complete, from the departure on
+    group = first.group
+    fronts = (p for p in facts.progress.by_group_rank.values() if p.group == group)
+    pending = [p for p in fronts if p.pending is not None and p.pending >= first.seq]
+    seq = min((p.pending for p in pending if p.pending is not None), default=first.seq)
+    row = next((p.row for p in pending if p.pending == seq and p.row >= 0), first.peer_row)
     return Hypothesis(
         headline_of(key, who=who(facts.case, ranks), ranks=ranks, call=call, several=len(kinds) > 1, count=first.count),
         citations + [Waiting(stuck, 2) for stuck in stall.calls[:1]],
@@ -86,7 +91,7 @@ def moved_calls(facts: Facts, stall: ObservedStall, way: Way) -> Hypothesis | No
         ],
         ranks=ranks,
         refuted_by=say(refuted, ranks=ranks, call=call),
-        stalled=stalled_of(facts, _first_pending(facts, first)),
+        stalled=stalled_of(facts, facts.wait_graph.collective(group, seq, facts.case.groups[group].members, row)),
     )
 
 
@@ -101,16 +106,6 @@ def departure_doubts(found: Sequence[Departure]) -> list[Doubt]:
         number = f"#{items[0].seq}" if len({item.seq for item in items}) == 1 else ""
         doubts.append(doubt_of(_ALSO[way], ranks=Ranks(item.rank for item in items), number=number))
     return doubts
-
-
-def _first_pending(facts: Facts, found: Departure) -> StuckCall:
-    """The first call of the group that does not complete, from the departure on."""
-    group = found.group
-    fronts = (p for p in facts.progress.by_group_rank.values() if p.group == group)
-    pending = [p for p in fronts if p.pending is not None and p.pending >= found.seq]
-    seq = min((p.pending for p in pending if p.pending is not None), default=found.seq)
-    row = next((p.row for p in pending if p.pending == seq and p.row >= 0), found.peer_row)
-    return facts.wait_graph.collective(group, seq, facts.case.groups[group].members, row)
 
 
 def _left_own_order(facts: Facts, stall: ObservedStall) -> Hypothesis | None:

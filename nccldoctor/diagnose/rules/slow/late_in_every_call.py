@@ -18,7 +18,6 @@ from nccldoctor.align.lateness.late_ranks import LATE_PARTS, LateRank
 from nccldoctor.align.stalls import StallKind
 from nccldoctor.diagnose.hypothesis import Citation, Entry, Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
-from nccldoctor.diagnose.phrases.headline import Headline
 from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
 from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.registry import rule
@@ -56,8 +55,21 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     expected = {one.rank for one in late if went_on or one.share >= MOSTLY}
     if stall.kind is StallKind.ABSENT and not frozenset(stall.ranks) <= expected:
         return None
+    ranks = Ranks(one.rank for one in late)
+    worst = max(late, key=lambda one: one.share)
+    group = facts.case.groups[worst.group]
+    name = "the default group" if group.desc == "default_pg" else group_title(group.label)
     return Hypothesis(
-        _told_late(facts, late),
+        headline_of(
+            "slow.late-in-every-call",
+            who=who(facts.case, ranks),
+            ranks=ranks,
+            seconds=worst.seconds,
+            late=worst.late_calls,
+            compared=worst.compared,
+            group=name,
+            share=worst.share,
+        ),
         [citation for one in late[:SHOWN] for citation in _late_calls(facts, one)],
         list(_doubts_of_lateness(facts, late, went_on or not facts.stalls)),
         ranks=facts.lateness.late_ranks,
@@ -82,23 +94,6 @@ def _doubts_of_lateness(facts: Facts, late: list[LateRank], is_moving: bool) -> 
     is_on_hosts = all(dump.only_retires for dump in facts.case.dumps)  # no device runs the calls, or none is recorded
     if not is_on_hosts and any(one.measure is Measure.ISSUED for one in late):
         yield doubt_of("host-times")
-
-
-def _told_late(facts: Facts, late: list[LateRank]) -> Headline:
-    ranks = Ranks(one.rank for one in late)
-    worst = max(late, key=lambda one: one.share)
-    group = facts.case.groups[worst.group]
-    name = "the default group" if group.desc == "default_pg" else group_title(group.label)
-    return headline_of(
-        "slow.late-in-every-call",
-        who=who(facts.case, ranks),
-        ranks=ranks,
-        seconds=worst.seconds,
-        late=worst.late_calls,
-        compared=worst.compared,
-        group=name,
-        share=worst.share,
-    )
 
 
 def _late_calls(facts: Facts, late: LateRank) -> list[Citation]:
