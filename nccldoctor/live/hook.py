@@ -22,7 +22,7 @@ def hook_variables(incident: Incident, path: str, exit_code: int) -> dict[str, s
     return {
         "NCCLDOCTOR_CLASS": verdict.cause.value,
         "NCCLDOCTOR_CONFIDENCE": verdict.confidence.value,
-        "NCCLDOCTOR_RANKS": str(verdict.ranks or verdict.suspects),
+        "NCCLDOCTOR_RANKS": str(verdict.blamed),
         "NCCLDOCTOR_HOSTS": ",".join(line(host, 120) for host in hosts),
         "NCCLDOCTOR_HEADLINE": line(verdict.headline),
         "NCCLDOCTOR_PATH": path,

@@ -182,6 +182,11 @@ class Finding(Struct, frozen=True):
         return self.confidence_in.lower
 
     @property
+    def blamed(self) -> Ranks:
+        """Its ranks; without these, those that it suspects."""
+        return self.ranks or self.suspects
+
+    @property
     def family(self) -> Family:
         """The family of its class."""
         return self.cause.family

@@ -41,7 +41,7 @@ def culprit_frame(finding: Finding, survey: Survey) -> CulpritFrame | None:
     Of an exception that is where it was raised, of a call that differs where it was made, of any other culprit where its newest stack is.
     A culprit that waits for its data loader stands where the worker does that the finding quotes.
     """
-    ranks = tuple(finding.ranks or finding.suspects)[:_NAMED]
+    ranks = tuple(finding.blamed)[:_NAMED]
     if finding.cause is CauseClass.FROZEN and stopped(survey.facts, ranks).holds:
         return None  # a signal comes at any line
     if finding.cause is CauseClass.RAISED:
@@ -82,7 +82,7 @@ def frames_apart(finding: Finding, survey: Survey) -> tuple[tuple[Ranks, Culprit
     """
     if finding.cause not in DIFFERS_AT_CALL:
         return ()
-    culprits, peers = finding.ranks or finding.suspects, finding.victims
+    culprits, peers = finding.blamed, finding.victims
     found = list(_called_in(finding, sorted(culprits | peers), survey)) or list(_quoted_tracebacks(finding, survey))
     paths = [(rank, own[::-1]) for rank, frames in found if (own := _own_frames(frames))]
     shared = next((n for n, row in enumerate(zip_longest(*(path for _, path in paths))) if len(set(row)) > 1), -1)

@@ -193,7 +193,7 @@ def _open(scene: _Scene) -> Step | None:
         at = f"{code_span(branch.place)} ({code_span(branch.function)})"
         apart = f"{leads}; its peers are at {code_span(peer_at)} of the same function."
         return Step(StepKind.OPEN, f"Open {at}.", f"{apart} {_in_kernel(scene)}".strip())
-    who = ranks_phrase(scene.finding.ranks or scene.finding.suspects, 4)
+    who = ranks_phrase(scene.finding.blamed, 4)
     who = who if frame.worker is None else f"worker process {frame.worker}"
     cause = scene.finding.cause
     if at_prompt(scene.survey.facts, scene.finding.ranks).holds:
@@ -203,7 +203,7 @@ def _open(scene: _Scene) -> Step | None:
     elif scene.finding.family is Family.DISAGREE:
         detail = f"{capitalized(who)} made the call there. Look for a branch or a shape that only some ranks have."
     else:
-        ranks = scene.finding.ranks or scene.finding.suspects
+        ranks = scene.finding.blamed
         is_one = len(ranks) == 1 or frame.worker is not None
         seen = _in_kernel(scene) if frame.worker is None else ""
         detail = seen or capitalized(_what_to_look_for(moving(scene.survey.facts, ranks), who, is_one=is_one))
@@ -212,12 +212,11 @@ def _open(scene: _Scene) -> Step | None:
 
 def _in_kernel(scene: _Scene) -> str:
     """What the process of the one culprit waits for in the kernel; "" where no file shows it."""
-    ranks = scene.finding.ranks or scene.finding.suspects
-    found = kernel_wait(scene.survey.facts, min(ranks)) if len(ranks) == 1 else None
+    found = kernel_wait(scene.survey.facts, min(scene.finding.blamed)) if len(scene.finding.blamed) == 1 else None
     if found is None:
         return ""
     what, function = found
-    return f"{capitalized(ranks_phrase(ranks))} waits there for {what} ({code_span(function)} in the kernel)."
+    return f"{capitalized(ranks_phrase(scene.finding.blamed))} waits there for {what} ({code_span(function)} in the kernel)."
 
 
 _LINES = 3
@@ -265,7 +264,6 @@ def _looks_now(scene: _Scene) -> Iterator[Step]:
     """Read-only looks at a process that still runs, as far as nobody took them."""
     if not scene.is_running:
         return
-    ranks = scene.finding.ranks or scene.finding.suspects
     has_stack = is_captured(scene.survey) or any(scene.survey.stacks.get(rank) for rank in scene.finding.ranks)
     is_open = _is_motion_open(scene)
     for recipe in scene.best.confirm:
@@ -278,7 +276,7 @@ def _looks_now(scene: _Scene) -> Iterator[Step]:
     if is_open and is_captured(scene.survey):
         yield from another_look(scene.finding, scene.survey)
     elif is_open and scene.finding.cause in _LATE:
-        text = f"Look at {ranks_phrase(ranks, 4)} twice, 10 s apart."
+        text = f"Look at {ranks_phrase(scene.finding.blamed, 4)} twice, 10 s apart."
         yield Step(StepKind.CHECK, text, TWO_LOOKS, *_on_host(scene, LOOK_TWICE))
 
 
@@ -303,8 +301,7 @@ def _if_again(scene: _Scene) -> Iterator[Step]:
     families = (Family.ABSENT, Family.SLOW, Family.INSIDE, Family.SETUP)
     if scene.is_running or scene.finding.family not in families or is_captured(scene.survey):
         return  # capture looks by itself
-    ranks = scene.finding.ranks or scene.finding.suspects
-    is_read = scene.survey.has_stacks_of(ranks)
+    is_read = scene.survey.has_stacks_of(scene.finding.blamed)
     looks = [recipe for recipe in scene.best.confirm if recipe.command and _needs_process(recipe)]
     if is_read:
         looks = [recipe for recipe in looks if not _is_one_look(recipe.command or "")]
@@ -317,7 +314,7 @@ def _if_again(scene: _Scene) -> Iterator[Step]:
         step = _from_recipe(scene, recipe, StepKind.IF_AGAIN, known)
         yield Step(StepKind.IF_AGAIN, f"{when}: {uncapitalized(step.text)}", step.detail, step.command, step.where)
     elif scene.finding.cause in _LATE:
-        who = ranks_phrase(ranks, 4)
+        who = ranks_phrase(scene.finding.blamed, 4)
         if not is_read:
             command, where = _on_host(scene, "py-spy dump --pid {{ pid }}", known)
             text = f"{when}: dump the stack of {who} before it's killed."
@@ -331,9 +328,8 @@ def _if_again(scene: _Scene) -> Iterator[Step]:
 
 def _is_motion_open(scene: _Scene) -> bool:
     """True where nothing shows yet whether the culprits compute, are blocked or wait for a person."""
-    ranks = scene.finding.ranks or scene.finding.suspects
     facts = scene.survey.facts
-    return moving(facts, ranks).holds is None and not at_prompt(facts, ranks).holds
+    return moving(facts, scene.finding.blamed).holds is None and not at_prompt(facts, scene.finding.blamed).holds
 
 
 def _is_one_look(command: str) -> bool:
@@ -410,7 +406,7 @@ def _is_reader_of(command: str, kind: SourceKind) -> bool:
 def _is_held(scene: _Scene, command: str) -> bool:
     """True where the input already holds what the command reads, of the culprits where sources name ranks or hosts."""
     case, survey = scene.survey.case, scene.survey
-    ranks = set(scene.finding.ranks or scene.finding.suspects)
+    ranks = set(scene.finding.blamed)
     if _is_reader_of(command, SourceKind.KERNEL_LOG):
         logs = [source for source in case.sources if source.kind is SourceKind.KERNEL_LOG]
         wanted = {host_key(host) for host in survey.hosts_of(ranks)}

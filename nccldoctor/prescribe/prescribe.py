@@ -273,7 +273,7 @@ def _step_lines(steps: Iterable[Step], context: Context, known: Mapping[str, str
     lines = []
     for step in _steps_for(steps, context):
         values = inside if "{{ pid }}" in (step.command or "") or "container" in (step.where or "") else known
-        if "{{ pid }}" in (step.command or "") and not known.get("pid") and (finding.ranks or finding.suspects):
+        if "{{ pid }}" in (step.command or "") and not known.get("pid") and finding.blamed:
             step = replace(step, command=on_spot(step.command or "", finding, survey, values))
         lines.append(step_line(step, values, in_words=True))
     return tuple(lines)

@@ -104,7 +104,7 @@ class _Scene(Struct, frozen=True):
 
     @property
     def culprits(self) -> tuple[int, ...]:
-        return tuple(self.finding.ranks or self.finding.suspects)[:_RANKS]
+        return tuple(self.finding.blamed)[:_RANKS]
 
     def typed(self, command: str, **more: str) -> str:
         whose = f"rank {self.culprits[0]}" if self.culprits else ""

@@ -254,7 +254,5 @@ _SIGNS: dict[str, Callable[[Finding, Survey], bool]] = {
         bool(survey.events_of(SocketError)) or any(event.address for event in survey.events_of(StoreError))
     ),
     "slow-work": _has_slow_work,
-    "waits-for-person": lambda finding, survey: (
-        at_prompt(survey.facts, finding.ranks or finding.suspects).holds is True
-    ),
+    "waits-for-person": lambda finding, survey: at_prompt(survey.facts, finding.blamed).holds is True,
 }

@@ -90,7 +90,7 @@ def script_of(row: Experiment, finding: Finding, survey: Survey, folder: Path) -
 
 def _suspect(finding: Finding, survey: Survey) -> str:
     """The first host of the ranks at fault; "" where none is known."""
-    return next(filter(_is_plain, survey.machines_of(finding.ranks or finding.suspects)), "")
+    return next(filter(_is_plain, survey.machines_of(finding.blamed)), "")
 
 
 def _hosts_of_job(survey: Survey) -> list[str]:

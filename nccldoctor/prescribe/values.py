@@ -72,8 +72,7 @@ def _machines(finding: Finding, ranks: Iterable[int], survey: Survey) -> tuple[s
 
 def _one_rank(finding: Finding) -> int:
     """The first of the ranks that remedies are for; -1 where they are many, or not known."""
-    culprits = finding.ranks or finding.suspects
-    return next(iter(culprits), -1) if len(culprits) <= 8 else -1
+    return next(iter(finding.blamed), -1) if len(finding.blamed) <= 8 else -1
 
 
 def _named_ranks(finding: Finding, survey: Survey) -> str | None:
@@ -81,14 +80,12 @@ def _named_ranks(finding: Finding, survey: Survey) -> str | None:
     is_tie = finding.family is Family.DISAGREE
     if not finding.ranks and finding.suspects and (is_tie or finding.suspects == survey.case.world):
         return "some ranks"
-    culprits = finding.ranks or finding.suspects
-    return ranks_phrase(culprits) if culprits else None
+    return ranks_phrase(finding.blamed) if finding.blamed else None
 
 
 def placeholder_values(finding: Finding, survey: Survey) -> dict[str, str]:
     """The values of the placeholders of a remedy in this finding; only those that are known."""
     case = survey.case
-    culprits = finding.ranks or finding.suspects
     rank = _one_rank(finding)
     waiting = next(iter(finding.victims), -1)
     stalled = finding.stalled
@@ -101,7 +98,7 @@ def placeholder_values(finding: Finding, survey: Survey) -> dict[str, str]:
         "rank": rank if rank >= 0 else None,
         "ranks": _named_ranks(finding, survey),
         "host": next(iter(_machines(finding, [rank], survey)), None),
-        "hosts": ", ".join(_machines(finding, culprits, survey)[:8]) or None,
+        "hosts": ", ".join(_machines(finding, finding.blamed, survey)[:8]) or None,
         "pid": case.rank_pid.get(rank),
         "device": case.rank_device.get(rank),
         **_unreached(survey),
@@ -116,7 +113,7 @@ def placeholder_values(finding: Finding, survey: Survey) -> dict[str, str]:
         "seq": stalled.seq if stalled else None,
     }
     if values["host"] is None:
-        values["host"] = probable_host(rank, survey) if culprits else _quoted_host(finding, survey)
+        values["host"] = probable_host(rank, survey) if finding.blamed else _quoted_host(finding, survey)
     if values["hosts"] is None:
         values["hosts"] = values["host"]
     if (place := case.rank_host.get(rank)) is not None and values["host"] is None:

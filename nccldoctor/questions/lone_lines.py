@@ -126,7 +126,7 @@ def last_lines_of_ranks(facts: Facts, finding: Finding) -> LastLinesOfRanks:
             ranks[event.place.source].add(event.rank)
     writers = {i: frozenset(ranks[i] if log.rank is None else {log.rank}) for i, log in logs.items()}
     heard = Ranks(rank for own in writers.values() for rank in own)
-    blamed, is_asked = finding.ranks or finding.suspects, finding.cause not in _SHOWN_BY_ERRORS
+    blamed, is_asked = finding.blamed, finding.cause not in _SHOWN_BY_ERRORS
     peers = heard - blamed
     peers = Ranks(sorted(peers, key=lambda rank: rank not in finding.inside | finding.victims)[:MOST_PEERS])
     totals = {reading.source: reading.lines for reading in facts.case.readings}

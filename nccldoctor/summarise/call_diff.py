@@ -40,7 +40,7 @@ def call_diff(facts: Facts, findings: tuple[Finding, ...]) -> CallDiff | None:
     None where no such pair recorded calls.
     """
     verdict = findings[0]
-    for rank in list(verdict.ranks or verdict.suspects)[:PEERS]:
+    for rank in list(verdict.blamed)[:PEERS]:
         rows = facts.sequences.rows(rank)[-REACH:]
         peer = _likest_peer(facts, verdict, rank) if len(rows) else None
         if peer is None:

@@ -69,12 +69,12 @@ class Silence(Struct, frozen=True):
 
 def silences(facts: Facts, finding: Finding) -> tuple[Silence, ...]:
     """The silence of the first culprit with a log, then of the first waiting peer with one."""
-    blamed = finding.ranks or finding.suspects
-    peers = Ranks((finding.inside or finding.victims) - blamed)
+    peers = Ranks((finding.inside or finding.victims) - finding.blamed)
     until = _silent_until(facts, finding)
     signs = _signs_of_life(facts)
     sides = (
-        [one for one in (_silence(facts, signs, r, until) for r in list(rs)[:PEERS]) if one] for rs in (blamed, peers)
+        [one for one in (_silence(facts, signs, r, until) for r in list(rs)[:PEERS]) if one]
+        for rs in (finding.blamed, peers)
     )
     found = (next((one for one in side if not math.isnan(one.seconds)), next(iter(side), None)) for side in sides)
     return tuple(one for one in found if one is not None)

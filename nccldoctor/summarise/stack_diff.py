@@ -31,7 +31,7 @@ def stack_diff(facts: Facts, findings: tuple[Finding, ...]) -> StackDiff | None:
     None where no culprit left one.
     """
     verdict = findings[0]
-    culprit = next(_sides(facts, verdict.ranks or verdict.suspects), None)
+    culprit = next(_sides(facts, verdict.blamed), None)
     if culprit is None:
         return None
     blamed = verdict.ranks | [culprit.rank]
@@ -140,14 +140,13 @@ def snapshots(facts: Facts, finding: Finding) -> Snapshots | None:
     None with fewer than two looks, or without a culprit's frame in two of them.
     """
     looks = facts.looks.all if len(facts.looks.all) <= LOOKS else (facts.looks.all[0], *facts.looks.all[1 - LOOKS :])
-    blamed = finding.ranks or finding.suspects
     if len(looks) < 2 or facts.looks.interrupted:
         return None
     seen: dict[tuple[bool, tuple[str, ...]], list[int]] = {}
     for rank in facts.case.world:
         frames = tuple(_frame_in_look(look, rank) for look in looks)
         if any(frames):
-            seen.setdefault((rank in blamed, frames), []).append(rank)
+            seen.setdefault((rank in finding.blamed, frames), []).append(rank)
     rows = [SnapshotRow(Ranks(ranks), frames, culprit) for (culprit, frames), ranks in seen.items()]
     rows.sort(key=lambda row: (not row.is_culprit, -len(row.ranks), min(row.ranks)))
     if not any(row.is_culprit and sum(map(bool, row.frames)) > 1 for row in rows):

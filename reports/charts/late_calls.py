@@ -33,7 +33,7 @@ LEGEND = (("done", "on time"), ("differs", "late or never called"))
 
 def late_calls(diagnosis: Diagnosis) -> StripPicture | None:
     """The drawing; None where no rank at fault was late again and again before the stall."""
-    found, blamed = diagnosis.run_up, diagnosis.verdict.ranks or diagnosis.verdict.suspects
+    found, blamed = diagnosis.run_up, diagnosis.verdict.blamed
     if found is None:
         return None
     at_fault = [row for row in found.rows if row.rank in blamed]

@@ -167,7 +167,6 @@ def stall_picture(diagnosis: Diagnosis) -> StallPicture | None:
     if last - zero < SHORTEST:
         return None
     scale, limit = _scale(diagnosis, rows, zero, last, fires)
-    blamed = diagnosis.verdict.ranks or diagnosis.verdict.suspects
     first = min(waiting, key=lambda s: s.since or 0.0)
     is_left = fires is not None and fires > last
     # about six ticks from second 0 on
@@ -179,7 +178,7 @@ def stall_picture(diagnosis: Diagnosis) -> StallPicture | None:
         for s in rows
     )
     return StallPicture(
-        tuple(_bar(standing, number, scale, last, blamed) for number, standing in enumerate(rows)),
+        tuple(_bar(standing, number, scale, last, diagnosis.verdict.blamed) for number, standing in enumerate(rows)),
         _flag_lines([*flags, *_limit_flag(flags, limit, scale, is_running=is_left)], scale),
         tuple(
             Tick(scale.x(scale.zero + n * step), "0" if n == 0 else times.duration(n * step * 1e3))

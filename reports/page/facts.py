@@ -49,7 +49,7 @@ def four(diagnosis: Diagnosis) -> tuple[Fact, ...]:
 def _who(diagnosis: Diagnosis) -> Fact:
     finding = diagnosis.verdict
     label = wording.culprit_label(finding)
-    named = finding.ranks or finding.suspects
+    named = finding.blamed
     if not named:
         value = "nobody" if finding.family is Family.NONE else "unknown"
         return Fact(label, value, "" if finding.family is Family.NONE else "no rank stands out")

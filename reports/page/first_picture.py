@@ -145,7 +145,7 @@ def cycle(diagnosis: Diagnosis) -> FirstPicture | None:
 
 
 def _chain_words(diagnosis: Diagnosis) -> str:
-    ends = diagnosis.verdict.ranks or diagnosis.verdict.suspects
+    ends = diagnosis.verdict.blamed
     needed = Ranks(r for s in diagnosis.standings if s.ranks & ends for r in s.waits_for)
     both = Ranks(r for s in diagnosis.standings if s.waits_for & ends for r in s.ranks) & needed
     if both:

@@ -105,7 +105,7 @@ def _log_side(diagnosis: Diagnosis, side: LastLines) -> LogSide:
 def missing_log(diagnosis: Diagnosis) -> str:
     """One sentence about the side without log lines; "" where both are shown, or neither."""
     finding = diagnosis.verdict
-    blamed = finding.ranks or finding.suspects
+    blamed = finding.blamed
     sides = diagnosis.last_lines
     if len(sides) != 1 or not blamed:
         return ""

@@ -50,7 +50,7 @@ _OF_UNDETERMINED = ("when", "where", "call", "looks")
 def where(diagnosis: Diagnosis) -> str:
     """``rank 1 on node0, pid 17081, GPU 1``; of several ranks their hosts."""
     finding = diagnosis.verdict
-    named = finding.ranks or finding.suspects
+    named = finding.blamed
     if not named:
         return ""
     who = names.ranks_phrase(named, 4) + wording.others_may_be(diagnosis)

@@ -61,7 +61,7 @@ class Context(Struct, frozen=True):
             "anyone": Ranks(),
             "named-culprit": finding.ranks,
         }
-        return of.get(who, finding.ranks or finding.suspects)
+        return of.get(who, finding.blamed)
 
     def in_words(self, who: Who) -> str:
         """``who`` in words, with ranks where they are known: ``rank 5``, ``ranks 1,3``, ``a waiting rank``."""

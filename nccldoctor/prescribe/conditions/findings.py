@@ -142,7 +142,7 @@ def culprit_rank(context: Context, *, is_: Literal["zero", "not-zero"]) -> Answe
 def culprit_hosts(context: Context, *, are: Literal["one-host", "several-hosts"]) -> Answer:
     """Two or more culprits that are exactly the ranks of one host, or culprits on several hosts."""
     asked = "all ranks of one host are late" if are == "one-host" else "ranks on several hosts are late"
-    survey, culprits = context.survey, context.finding.ranks or context.finding.suspects
+    survey, culprits = context.survey, context.finding.blamed
     if not culprits and are == "several-hosts":
         culprits = Ranks(survey.case.rank_host)
     if not culprits or not set(culprits) <= set(survey.case.rank_host):

@@ -56,7 +56,7 @@ def work_of(finding: Finding, survey: Survey) -> Work | None:
     A line that says how long the work took counts where that is longer than the timeout, whenever it was printed. A line that no rank
     signs is taken for rank 0's, which most programs let do and print such work. Where nobody is named, it is what led to the call.
     """
-    ranks = finding.ranks or finding.suspects
+    ranks = finding.blamed
     limit = finding.stalled.timeout_ms if finding.stalled is not None else None
     writers = {*ranks, *((None,) if 0 in ranks else ())}
     for phase in survey.events_of(Phase):

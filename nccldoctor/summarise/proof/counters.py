@@ -46,14 +46,13 @@ def counters_of_ranks(facts: Facts, finding: Finding) -> Exhibit | None:
         return None
     counted = [own for own in facts.progress.by_group_rank.values() if own.group == groups[0].index]
     counted = [own for own in counted if own.known_by in _OBSERVERS]
-    blamed = finding.ranks or finding.suspects
-    peers = _folded([own for own in counted if own.rank not in blamed and own.rank in call.entered])
-    behind = _folded([own for own in counted if own.rank in blamed])
+    peers = _folded([own for own in counted if own.rank not in finding.blamed and own.rank in call.entered])
+    behind = _folded([own for own in counted if own.rank in finding.blamed])
     if not peers or (
         behind and finding.cause is not CauseClass.DEVICE_STALLED and behind[0].own.enqueued >= peers[0].own.enqueued
     ):
         return None
-    table = _counts_table(facts, groups[0].label, (*peers[: ROWS - len(behind[:2])], *behind[:2]), blamed)
+    table = _counts_table(facts, groups[0].label, (*peers[: ROWS - len(behind[:2])], *behind[:2]), finding.blamed)
     claim, parts = _claim(finding, call.seq, peers[0], behind[0] if behind else None)
     one = next((one for one in facts.case.nccl_counters if one.group == groups[0].index), None)
     steady = steady_queries(facts, one) if one is not None else None
@@ -120,25 +119,24 @@ def _claim(finding: Finding, seq: int, peer: _Count, behind: _Count | None) -> t
 
 def joined_ranks(facts: Facts, finding: Finding) -> Exhibit | None:
     """The ranks whose log shows that they started a communicator, and the culprits, whose log does not."""
-    culprits = finding.ranks or finding.suspects
     cited = {item.where for item in finding.evidence}
     known = next((e for e in facts.case.of(CommInit) if e.what == "start" and e.place in cited), None)
-    if known is None or not culprits:
+    if known is None or not finding.blamed:
         return None
     begun = {
         e.rank: e
         for e in facts.case.of(CommInit)
         if e.what == "start" and e.nranks == known.nranks and e.comm_id == known.comm_id and e.rank is not None
     }
-    if not begun or culprits & begun:
+    if not begun or finding.blamed & begun:
         return None
     first = min(begun)
     rows = (
         CountsRow(Ranks(begun), (f"{begun[first].place}",), False, begun[first].place),
-        CountsRow(culprits, ("",), True),
+        CountsRow(finding.blamed, ("",), True),
     )
-    who, missing = names.ranks_phrase(begun).capitalize(), names.ranks_phrase(culprits)
+    who, missing = names.ranks_phrase(begun).capitalize(), names.ranks_phrase(finding.blamed)
     claim = f"{who} started the communicator of {known.nranks} ranks. No log shows that {missing} did."
     numbers = tuple(n for n, item in enumerate(finding.evidence, 1) if item.where in {e.place for e in begun.values()})
-    cites = (names.few(Ranks(begun)), names.few(culprits))
+    cites = (names.few(Ranks(begun)), names.few(finding.blamed))
     return Exhibit("", claim, BOTH, cites, numbers, counts=CountsTable("", "the logs", ("started at",), rows))

@@ -45,7 +45,7 @@ def prove(facts: Facts, finding: Finding, diff: CallDiff | None) -> Proof:
     """The proof of a finding, as the first reading knows its lines."""
     lines = quotables(facts, finding)
     plan = PLANS.get(finding.cause)
-    blamed = finding.ranks or finding.suspects
+    blamed = finding.blamed
     if plan is None or not blamed:
         # where nobody is named: the counters of the ranks in the call, then lines
         cited = [line for line in lines if line.number is not None]
@@ -74,7 +74,7 @@ class _Chooser:
         self, facts: Facts, finding: Finding, diff: CallDiff | None, lines: Sequence[Quotable], plan: Plan
     ) -> None:
         self._facts, self._finding, self._diff, self._lines, self._plan = facts, finding, diff, lines, plan
-        self._blamed = finding.ranks or finding.suspects
+        self._blamed = finding.blamed
         self._used: dict[Place, Record] = {}
 
     def chosen(self) -> list[Exhibit]:

@@ -110,7 +110,7 @@ def _further(facts: Facts, finding: Finding) -> Iterator[Event]:
 
     The end of a culprit that its launcher closed is left out: it shows the tear-down.
     """
-    call, blamed = finding.stalled, finding.ranks or finding.suspects
+    call, blamed = finding.stalled, finding.blamed
     if call is not None and call.seq is not None:
         members = call.members
         gave_up = [e for e in facts.case.timeouts(call.seq) if e.rank in members and e.place.line is not None]

@@ -126,9 +126,8 @@ def sides_of(facts: Facts, finding: Finding) -> Sides | None:
     if call is None or not groups:
         return None
     recorded = facts.progress.recorded_ranks
-    blamed = finding.ranks or finding.suspects
-    culprit = next((r for r in blamed if r in recorded), None)
-    peer = next((r for r in call.entered - blamed if r in recorded), None)
+    culprit = next((r for r in finding.blamed if r in recorded), None)
+    peer = next((r for r in call.entered - finding.blamed if r in recorded), None)
     if peer is None and not finding.ranks and call.seq is not None and call.kind != "p2p":
         rows = rows_at(facts.case, facts.progress, groups[0], call.seq)
         cells = {rank: call_cell(facts, rows[rank]) for rank in finding.suspects if rank in rows}
@@ -197,6 +196,6 @@ def _alike(facts: Facts, finding: Finding, sides: Sides, row: CallsRow) -> Ranks
     if peer is None:
         return Ranks()
     rows = rows_at(facts.case, facts.progress, sides.group, row.seq)
-    others = finding.inside - sides.ranks - (finding.ranks or finding.suspects)
+    others = finding.inside - sides.ranks - finding.blamed
     same = (r for r in others if r in rows and not _differing(peer, call_cell(facts, rows[r])))
     return Ranks(same)

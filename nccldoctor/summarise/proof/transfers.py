@@ -26,14 +26,13 @@ def transfers_of_ranks(facts: Facts, finding: Finding) -> Exhibit | None:
         if (dump, int(calls.entry[row])) in wanted
     ]
     rows = sorted(found, key=lambda one: one[0])
-    owners = finding.ranks or finding.suspects
-    waiting = [(n, item, row) for n, item, row in rows if int(facts.case.call_rank[row]) not in owners]
-    own = [(n, item, row) for n, item, row in rows if int(facts.case.call_rank[row]) in owners]
-    if not waiting or not owners:
+    waiting = [(n, item, row) for n, item, row in rows if int(facts.case.call_rank[row]) not in finding.blamed]
+    own = [(n, item, row) for n, item, row in rows if int(facts.case.call_rank[row]) in finding.blamed]
+    if not waiting or not finding.blamed:
         return None
     _, _, open_row = waiting[0]
     peer = int(facts.case.call_rank[open_row])
-    culprit = int(facts.case.call_rank[own[0][2]]) if own else min(owners)
+    culprit = int(facts.case.call_rank[own[0][2]]) if own else min(finding.blamed)
     sides = columns(facts, (peer, culprit))
     cell = _cell(facts, open_row)
     end, other = ("receive", "send") if "RECV" in cell.op else ("send", "receive")
