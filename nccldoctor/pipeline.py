@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from nccldoctor.identify.case import Case
     from nccldoctor.incident import Incident
     from nccldoctor.prescribe.catalogue.load import Collected
-    from nccldoctor.prescribe.prescribe import Prescription
 
 _LOG = logging.getLogger("nccldoctor")
 _LOG.addHandler(logging.NullHandler())
@@ -154,7 +153,10 @@ def _diagnosis(judged: Judged, known: Collected, attempts: Attempts) -> Diagnosi
     """The findings with what to do about them, and what reports draw; no line is quoted yet."""
     facts, findings = judged.facts, judged.findings
     verdict, draw = findings[0], attempts.get
-    advice = _prescription(judged, known, attempts)
+    from nccldoctor.prescribe.prescribe import NO_ADVICE, prescribe
+
+    advice = attempts.get("the advice", lambda: prescribe(judged.findings, judged.facts, known.catalogue), NO_ADVICE)
+    attempts.include(advice.broken)
     rows = draw("the table of ranks", lambda: rank_table(facts, findings), ())
     diff = draw("the calls side by side", lambda: call_diff(facts, findings), None)
     proof = draw("the proof", lambda: prove(facts, verdict, diff), Proof((), ()))
@@ -188,11 +190,3 @@ def _diagnosis(judged: Judged, known: Collected, attempts: Attempts) -> Diagnosi
         snapshots=draw("the snapshots", lambda: snapshots(facts, verdict), None),
         strip=draw("the strip of calls", lambda: call_strip(facts, verdict, fields), None) if fields else None,
     )
-
-
-def _prescription(judged: Judged, known: Collected, attempts: Attempts) -> Prescription:
-    from nccldoctor.prescribe.prescribe import NO_ADVICE, prescribe
-
-    given = attempts.get("the advice", lambda: prescribe(judged.findings, judged.facts, known.catalogue), NO_ADVICE)
-    attempts.include(given.broken)
-    return given

@@ -163,7 +163,11 @@ def _joint_headline(facts: Facts, alike: Sequence[Conclusion], culprits: Ranks) 
 def _finding(facts: Facts, draft: Conclusion, number: int, rivals: Sequence[Conclusion]) -> Finding:
     stalled = draft.stalled if draft.stalled is not None else stalled_of(facts, draft.call)
     stalled = _with_absentees(stalled, draft)
-    evidence = _without_repeats(draft.evidence)
+    seen: dict[object, Evidence] = {}
+    for item in draft.evidence:
+        file = item.where is None or item.where.line is item.where.entry is None
+        seen.setdefault((item.where, item.says if file else ""), item)
+    evidence = tuple(list(seen.values())[:MOST_QUOTES])
     victims = Ranks(r for c in facts.wait_graph.calls.values() for r in c.inside) - draft.ranks
     if not victims and stalled is not None:
         victims = stalled.entered - draft.ranks
@@ -198,15 +202,6 @@ def _with_absentees(stalled: Stalled | None, draft: Conclusion) -> Stalled | Non
         return stalled
     absent = stalled.unseen & draft.ranks
     return replace(stalled, missing=stalled.missing | absent, unseen=stalled.unseen - absent)
-
-
-def _without_repeats(evidence: tuple[Evidence, ...]) -> tuple[Evidence, ...]:
-    """The first :data:`MOST_QUOTES` pieces of evidence, each place once."""
-    seen: dict[object, Evidence] = {}
-    for item in evidence:
-        file = item.where is None or item.where.line is item.where.entry is None
-        seen.setdefault((item.where, item.says if file else ""), item)
-    return tuple(list(seen.values())[:MOST_QUOTES])
 
 
 def _wait_chain(facts: Facts, draft: Conclusion) -> tuple[Link, ...]:

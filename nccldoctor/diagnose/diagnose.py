@@ -124,13 +124,6 @@ def _is_confirmed_by_stacks(facts: Facts, stall: Stall) -> bool:
     )
 
 
-def _can_have_gone_on(facts: Facts) -> bool:
-    """True where a person asked for dumps, and looked at stacks once or the job moved between dumps."""
-    asked = any(note.what == "on-request" for note in facts.case.of(DumpNote))
-    once = len(facts.looks.all) < 2 and not facts.looks.is_quiet
-    return asked and (once or _has_gone_on_between_dumps(facts))
-
-
 def _has_gone_on_between_dumps(facts: Facts) -> bool:
     """True where an older or newer dump of a rank ends at another call.
 
@@ -151,7 +144,10 @@ def _with_doubt(facts: Facts, conclusion: Conclusion, doubt: Doubt) -> Conclusio
     is_seen = any((e.observer or "").startswith("stack:") for e in conclusion.evidence)
     if conclusion.cause in (CauseClass.NONE, CauseClass.STRAGGLER):
         return conclusion
-    if is_seen and not _can_have_gone_on(facts):
+    # a person asked for dumps, and looked at stacks once or the job moved between dumps
+    asked = any(note.what == "on-request" for note in facts.case.of(DumpNote))
+    once = len(facts.looks.all) < 2 and not facts.looks.is_quiet
+    if is_seen and not (asked and (once or _has_gone_on_between_dumps(facts))):
         more = _doubt_of_length(facts, conclusion) or (CAME_LATE if _is_late_as_ever(facts, conclusion) else None)
         if more is None:
             return conclusion

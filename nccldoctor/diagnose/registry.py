@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
@@ -14,8 +14,7 @@ from nccldoctor.diagnose.hypothesis import Conclusion, Hypothesis, quote, writte
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.phrases.headline import whole
 from nccldoctor.diagnose.phrases.say import say
-from nccldoctor.model import CauseClass, Evidence
-from nccldoctor.model.ranks import Ranks
+from nccldoctor.model import CauseClass
 
 Judge = Callable[[Facts, ObservedStall], Hypothesis | None]
 """Looks at one stall; returns a hypothesis, or None where the rule does not hold."""
@@ -36,7 +35,13 @@ class Rule(Struct, frozen=True):
         evidence = written(facts, hypothesis.citations) if hypothesis is not None else ()
         if hypothesis is None or not evidence:
             return None
-        evidence += _last_words(facts, hypothesis.ranks or hypothesis.suspects, evidence)
+        # told where no rule cites them, and no proof
+        shown = {item.where for item in evidence}
+        last = (
+            last_trouble(facts.case, facts.liveness, rank) for rank in list(hypothesis.ranks or hypothesis.suspects)[:3]
+        )
+        new = [event for event in last if event is not None and event.place not in shown]
+        evidence += tuple(replace(quote(e, say("absent.last-trouble", rank=e.rank)), observer="") for e in new)
         values = asdict(hypothesis)
         headline = hypothesis.headline
         values |= {
@@ -46,14 +51,6 @@ class Rule(Struct, frozen=True):
             "refuted_by": hypothesis.refuted_by or self.refuted_by,
         }
         return Conclusion(**values, evidence=evidence)
-
-
-def _last_words(facts: Facts, accused: Ranks, evidence: Sequence[Evidence]) -> tuple[Evidence, ...]:
-    """The last warnings or errors of a few accused ranks: told where no rule cites them, and no proof."""
-    shown = {item.where for item in evidence}
-    last = (last_trouble(facts.case, facts.liveness, rank) for rank in list(accused)[:3])
-    new = [event for event in last if event is not None and event.place not in shown]
-    return tuple(replace(quote(e, say("absent.last-trouble", rank=e.rank)), observer="") for e in new)
 
 
 RULES: list[Rule] = []

@@ -65,7 +65,9 @@ def walk(raw: Any, kind: str, budget: Budget, note: Note, depth: int = 1, prefix
                 if refused:
                     note(prefix + name, refused)
                 continue
-            if _is_outside(name):
+            # paths that leave the archive: ``/etc/passwd``, ``../a.log`` and ``C:/a.log``
+            parts = name.replace("\\", "/").split("/")
+            if name.startswith(("/", "\\")) or ".." in parts or (len(parts[0]) == 2 and parts[0][1] == ":"):
                 note(prefix + name, "a path that leaves the archive, refused")
                 continue
             inner = opened(part, budget)
@@ -116,12 +118,6 @@ def parts_in(raw: Any) -> Iterator[Member]:
         return
     for part in unwrapped(content):
         yield Member(part.name, len(part.content), part.content[:HEAD], Stream(io.BytesIO(part.content)))
-
-
-def _is_outside(name: str) -> bool:
-    """True for ``/etc/passwd``, ``../a.log`` and ``C:/a.log``: paths that leave the archive."""
-    parts = name.replace("\\", "/").split("/")
-    return name.startswith(("/", "\\")) or ".." in parts or (len(parts[0]) == 2 and parts[0][1] == ":")
 
 
 _Entry = tuple[str, int, Any, str]

@@ -89,7 +89,15 @@ def kind_of_bystander(head: bytes, lines: Sequence[str], *, is_json: bool, is_wh
     if not lines:
         return None
     if is_json:
-        return SourceKind.DATA if _is_vocabulary(head) or _is_data_set(lines) else None
+        # each line is a document, or holds numbers alone, and says neither when nor who wrote it
+        looked_at = [line for line in (_object(line) for line in lines[:8]) if line]
+        data = [
+            keys
+            for keys in looked_at
+            if not any(map(_SAYS_WHEN_OR_WHO.fullmatch, keys))
+            and (any(_is_document(keys.get(key)) for key in _TEXT_KEYS) or all(map(_is_number, keys.values())))
+        ]
+        return SourceKind.DATA if _is_vocabulary(head) or len(data) > len(looked_at) / 2 else None
     if _PAGE.match("".join(lines[:3])) and _DEBUG_SERVER not in head:
         return SourceKind.PAGE
     if _is_mail(lines) or _is_history(lines):
@@ -135,18 +143,6 @@ def _is_word_list(lines: Sequence[str]) -> bool:
 def _is_vocabulary(head: bytes) -> bool:
     """True for the files of a tokenizer."""
     return sum(key in head for key in _TOKENIZER) >= 2 or _VOCABULARY.match(head[:4096].decode("latin-1")) is not None
-
-
-def _is_data_set(lines: Sequence[str]) -> bool:
-    """True where each line is a document, or holds numbers alone, and says neither when nor who wrote it."""
-    looked_at = [line for line in (_object(line) for line in lines[:8]) if line]
-    data = [
-        keys
-        for keys in looked_at
-        if not any(map(_SAYS_WHEN_OR_WHO.fullmatch, keys))
-        and (any(_is_document(keys.get(key)) for key in _TEXT_KEYS) or all(map(_is_number, keys.values())))
-    ]
-    return len(data) > len(looked_at) / 2
 
 
 def _is_number(value: object) -> bool:

@@ -142,7 +142,9 @@ def hints(names: Sequence[str], dumps: Sequence[bool], rank_from: re.Pattern[str
     out = []
     for name in names:
         clues: dict[str, tuple[int | str, str]] = {}
-        _own_rule(name, rank_from, clues)
+        match = rank_from.search(name) if rank_from is not None else None
+        if match is not None and (match["rank"] or "").isdecimal():
+            clues["rank"] = int(match["rank"]), OWN_RULE
         _launcher(name, clues)
         _plain(name, clues)
         if "rank" not in clues and "local_rank" not in clues:
@@ -162,12 +164,6 @@ def _hint(clues: dict[str, tuple[int | str, str]]) -> Hint:
     number = {key: int(value) for key, (value, _) in clues.items() if key != "host"}
     host = str(clues["host"][0]) if "host" in clues else None
     return Hint(number.get("rank"), number.get("local_rank"), number.get("attempt"), host, why, number.get("pid"))
-
-
-def _own_rule(name: str, rule: re.Pattern[str] | None, clues: dict[str, tuple[int | str, str]]) -> None:
-    match = rule.search(name) if rule is not None else None
-    if match is not None and (match["rank"] or "").isdecimal():
-        clues["rank"] = int(match["rank"]), OWN_RULE
 
 
 def _launcher(name: str, clues: dict[str, tuple[int | str, str]]) -> None:

@@ -56,7 +56,10 @@ def stack_file_name(path: str) -> StackFileName:
         number = _NUMBERED.search(part) if part is not base else _AGAIN.fullmatch(part)
         if number is not None and not look:
             look = numbered_look(int(number[1]))
-    return StackFileName(look, taken, _pid_in(base))
+    bare = _TIMED.sub("", _DATED.sub("", base)) if _CLOCK_LIKE.search(base) else base
+    bare = bare.rstrip("-_.")
+    hit = _PID.search(bare) or _NUMBER.search(bare)
+    return StackFileName(look, taken, int(hit[1]) if hit is not None else None)
 
 
 def numbered_look(number: int) -> str:
@@ -79,11 +82,3 @@ def _time_in(part: str) -> tuple[str, datetime | time] | None:
         return timed[0], time(int(timed["hour"]), int(timed["minute"]), int(timed["second"]))
     epoch = _EPOCH.search(part)
     return (epoch[0], datetime.fromtimestamp(int(epoch[1]), UTC)) if epoch is not None else None
-
-
-def _pid_in(base: str) -> int | None:
-    """``pid_32714``, or a name that ends in a bare number; that such a number is no rank is seen later."""
-    bare = _TIMED.sub("", _DATED.sub("", base)) if _CLOCK_LIKE.search(base) else base
-    bare = bare.rstrip("-_.")
-    hit = _PID.search(bare) or _NUMBER.search(bare)
-    return int(hit[1]) if hit is not None else None

@@ -72,7 +72,13 @@ class History:
             raise OutputError(f"cannot open the history {self._path}: {error}", _WAY_OUT) from error
         try:
             with database:
-                _prepare(database)
+                (version,) = database.execute("pragma user_version").fetchone()
+                if version not in (0, _VERSION):
+                    raise sqlite3.DatabaseError(f"a newer nccldoctor wrote it (version {version})")
+                if database.execute("select 1 from sqlite_master where tbl_name != 'incidents'").fetchone():
+                    raise sqlite3.DatabaseError("it holds tables of another program")
+                database.execute(_TABLE)
+                database.execute(f"pragma user_version = {_VERSION}")
                 yield database
         except sqlite3.Error as error:
             raise OutputError(f"{self._path} is no history that can be used: {error}", _WAY_OUT) from error
@@ -81,16 +87,6 @@ class History:
 
 
 _WAY_OUT = "name another file with --db"
-
-
-def _prepare(database: sqlite3.Connection) -> None:
-    (version,) = database.execute("pragma user_version").fetchone()
-    if version not in (0, _VERSION):
-        raise sqlite3.DatabaseError(f"a newer nccldoctor wrote it (version {version})")
-    if database.execute("select 1 from sqlite_master where tbl_name != 'incidents'").fetchone():
-        raise sqlite3.DatabaseError("it holds tables of another program")
-    database.execute(_TABLE)
-    database.execute(f"pragma user_version = {_VERSION}")
 
 
 def _number_of_rows(database: sqlite3.Connection) -> int:

@@ -248,7 +248,14 @@ def _read_text(one: Input, effort: Effort, progress: InputProgress) -> Parsed:
     if source.kind is SourceKind.EMPTY:
         return Parsed(source) if source.collected is not None else _nothing(source, SourceKind.EMPTY, "empty")
     if source.kind is SourceKind.UNKNOWN:
-        return _unknown_binary(one)
+        try:
+            with one.open() as stream:
+                name = format_of_binary(peek(stream)[0])
+        except OSError:
+            name = ""
+        why = f"looks like {name}, a format we don't read" if name else "binary, unknown format"
+        found = _nothing(one.source, SourceKind.UNKNOWN, why)
+        return replace(found, gaps=(replace(found.gaps[0], looks_like=name),))
     try:
         parsed = _accounted(*_parse(one, effort, progress))
     except OSError as error:
@@ -311,18 +318,6 @@ def _accounted(parsed: Parsed, head: bytes) -> Parsed:
         why = f"looks like {name}; none of it was parsed" if name else silent
     gap = Gap(parsed.source.path, why, source=parsed.source.id, looks_like=name)
     return replace(parsed, gaps=(gap,))
-
-
-def _unknown_binary(one: Input) -> Parsed:
-    """A binary file, named where its first bytes tell what it is."""
-    try:
-        with one.open() as stream:
-            name = format_of_binary(peek(stream)[0])
-    except OSError:
-        name = ""
-    why = f"looks like {name}, a format we don't read" if name else "binary, unknown format"
-    found = _nothing(one.source, SourceKind.UNKNOWN, why)
-    return replace(found, gaps=(replace(found.gaps[0], looks_like=name),))
 
 
 def _owner(head: bytes, path: str) -> FileParser | None:

@@ -134,7 +134,13 @@ def _chosen(scene: _Scene) -> tuple[Step, ...]:
     found: list[Step] = []
     for part in row.steps:
         if part == "restart":
-            found = [*found[: MOST - 1], _restart(scene)]
+            action = scene.action
+            text, detail = RESTARTS[action.restart], action.why
+            if scene.is_running:
+                fires = scene.end.deadline
+                detail = (f"The call times out at {instant(fires)}. " if fires is not None else "") + detail
+                text = "If it stays stuck, restart the job." if action.restart == "now" else text
+            found = [*found[: MOST - 1], Step(StepKind.RESTART, text, detail)]
             continue
         names, most = ((part,), None) if isinstance(part, str) else (part, 1)
         steps = islice(chain.from_iterable(_PARTS[name](scene) for name in names), most)
@@ -355,16 +361,6 @@ RESTARTS = {
     "unknown": "Don't restart yet.",
 }
 """The sentence for each value of ``Action.restart``."""
-
-
-def _restart(scene: _Scene) -> Step:
-    action = scene.action
-    text, detail = RESTARTS[action.restart], action.why
-    if scene.is_running:
-        fires = scene.end.deadline
-        detail = (f"The call times out at {instant(fires)}. " if fires is not None else "") + detail
-        text = "If it stays stuck, restart the job." if action.restart == "now" else text
-    return Step(StepKind.RESTART, text, detail)
 
 
 def _from_recipe(scene: _Scene, recipe: Recipe, kind: StepKind, values: Mapping[str, str] | None = None) -> Step:

@@ -46,7 +46,12 @@ def broken_link(facts: Facts, finding: Finding) -> BrokenLink | None:
     near = [e for e in errors if _host_of(facts, e) == host]
     lost = next((endpoint_address(peer) for e in (first, *near) if (peer := _peer_of(e))), "")
     others = {_host_of(facts, e) for e in errors if _peer_of(e)} - {host, ""}
-    far_host = _host_at(facts, lost) or (others.pop() if len(others) == 1 else "")
+    at: dict[str, set[str]] = defaultdict(set)
+    for init in facts.case.of(CommInit):
+        if init.address and init.host:
+            at[endpoint_address(init.address)].add(short_host(init.host))
+    hosts = at.get(lost, set())
+    far_host = (next(iter(hosts)) if len(hosts) == 1 else "") or (others.pop() if len(others) == 1 else "")
     if not (host or first.rank is not None) or not (lost or far_host):
         return None
     far = [e for e in errors if far_host and _host_of(facts, e) == far_host]
@@ -62,16 +67,6 @@ def _peer_of(event: Event) -> str:
 def _host_of(facts: Facts, event: Event) -> str:
     named = facts.case.rank_host.get(event.rank, "") if event.rank is not None else ""
     return named or short_host(event.host or "")
-
-
-def _host_at(facts: Facts, address: str) -> str:
-    """The host with an address, as the start of a communicator prints both; "" unless it is one."""
-    at: dict[str, set[str]] = defaultdict(set)
-    for init in facts.case.of(CommInit):
-        if init.address and init.host:
-            at[endpoint_address(init.address)].add(short_host(init.host))
-    hosts = at.get(address, set())
-    return next(iter(hosts)) if len(hosts) == 1 else ""
 
 
 def _link_end(host: str, address: str, errors: Sequence[Event]) -> LinkEnd:

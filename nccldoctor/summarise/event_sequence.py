@@ -36,7 +36,13 @@ def event_sequence(facts: Facts, findings: tuple[Finding, ...]) -> tuple[Inciden
     """The events that matter, earliest first, at most :data:`MOST` rows; the first cause is marked."""
     if not findings:
         return ()
-    culprit = _culprit(facts, findings)
+    verdict = findings[0]
+    ranks = (
+        Ranks(r for f in findings if f.cause is verdict.cause for r in f.ranks) or verdict.suspects or verdict.members
+    )
+    names = {facts.case.rank_host[r] for r in ranks if r in facts.case.rank_host}
+    hosts = frozenset(names | {facts.case.pods.place(name) for name in names})
+    culprit = _Culprit(facts, verdict.cause, ranks, hosts)
     cited = {item.where for item in findings[0].evidence if item.supports}
     places = _places(facts)
     groups: dict[tuple[EventRole, str, str, str | None], list[int]] = {}
@@ -82,16 +88,6 @@ class _Culprit(Struct, frozen=True):
         if event.host is not None and self.hosts:
             return any(is_same_host(event.host, host) for host in self.hosts)
         return event.has_two_ends or not self.hosts
-
-
-def _culprit(facts: Facts, findings: tuple[Finding, ...]) -> _Culprit:
-    verdict = findings[0]
-    ranks = (
-        Ranks(r for f in findings if f.cause is verdict.cause for r in f.ranks) or verdict.suspects or verdict.members
-    )
-    names = {facts.case.rank_host[r] for r in ranks if r in facts.case.rank_host}
-    hosts = frozenset(names | {facts.case.pods.place(name) for name in names})
-    return _Culprit(facts, verdict.cause, ranks, hosts)
 
 
 def shared_endpoint(facts: Facts) -> str:

@@ -54,7 +54,14 @@ def lateness(facts: Facts, findings: tuple[Finding, ...]) -> Lateness | None:
     elif stalled.seq is None:
         return None
     elif stalled.kind == "p2p":
-        last = _shared(facts, findings[0].members)
+        # the group in which both ends of a transfer issue most collectives, and the last one that every member issued
+        counts: list[tuple[int, int]] = []
+        for group in facts.case.groups:
+            fronts = [f for r in group.members if (f := facts.progress.by_group_rank.get((group.index, r))) is not None]
+            if findings[0].members <= group.members and fronts:
+                counts.append((min(front.enqueued for front in fronts), -group.index))
+        most, index = max(counts, default=(0, 0))
+        last = (-index, most) if most > 1 else None
     else:
         last = next(((g.index, stalled.seq) for g in facts.case.groups if g.label == stalled.group), None)
     window = _window(facts, *last) if last is not None else None
@@ -71,17 +78,6 @@ def _last_of_straggler(facts: Facts, finding: Finding) -> tuple[int, int] | None
     worst = max(late, key=lambda one: one.share, default=None)
     front = facts.progress.by_group_rank.get((worst.group, worst.rank)) if worst is not None else None
     return (worst.group, front.enqueued) if worst is not None and front is not None else None
-
-
-def _shared(facts: Facts, pair: Ranks) -> tuple[int, int] | None:
-    """The group in which both ends of a transfer issue most collectives, and the last one that every member issued."""
-    counts: list[tuple[int, int]] = []
-    for group in facts.case.groups:
-        fronts = [f for r in group.members if (f := facts.progress.by_group_rank.get((group.index, r))) is not None]
-        if pair <= group.members and fronts:
-            counts.append((min(front.enqueued for front in fronts), -group.index))
-    most, index = max(counts, default=(0, 0))
-    return (-index, most) if most > 1 else None
 
 
 def _window(facts: Facts, group: int, seq: int) -> _Window | None:

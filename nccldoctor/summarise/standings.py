@@ -55,7 +55,13 @@ class _RankStanding(Struct, frozen=True):
 def standings(facts: Facts, states: Sequence[RankState]) -> tuple[Standing, ...]:
     """The rows, culprits first, then by distance from them; ``states`` are the rows of the rank table."""
     culprits = Ranks(state.rank for state in states if state.role in (Role.CULPRIT, Role.SUSPECT))
-    unrecorded = _unrecorded_waits(facts, culprits)
+    # some wait though no stuck call holds them: their stack stands in one, or others wait for them and what they raised follows
+    waits_in = facts.wait_graph.waits_in
+    without_call = Ranks(r for r in facts.case.world if r not in culprits and not waits_in.get(r))
+    stacks = ((r, _main_stack(facts, r)) for r in without_call)
+    standing = Ranks(r for r, s in stacks if s is not None and (wait_of(s.frames) or ("",))[0] == "call")
+    missed = Ranks(r for call in facts.wait_graph.calls.values() for r in call.blockers & without_call)
+    unrecorded = standing | Ranks(r for r in missed if facts.liveness.activity(r).secondary_errors)
     distances = _distances(facts, culprits, unrecorded)
     known = {state.rank: state for state in states}
     ranks = [
@@ -117,19 +123,6 @@ def _distances(facts: Facts, culprits: Ranks, unrecorded: Ranks) -> dict[Key, in
         depth.update(dict.fromkeys(nearest, level))
         reached = Ranks(r for key in nearest for r in calls[key].inside)
     return depth
-
-
-def _unrecorded_waits(facts: Facts, culprits: Ranks) -> Ranks:
-    """The ranks that wait though no stuck call holds them.
-
-    Their stack stands in a collective or a transfer. Or others wait for them, and what they raised follows from the trouble of others.
-    """
-    waits_in = facts.wait_graph.waits_in
-    without_call = Ranks(r for r in facts.case.world if r not in culprits and not waits_in.get(r))
-    stacks = ((r, _main_stack(facts, r)) for r in without_call)
-    standing = Ranks(r for r, s in stacks if s is not None and (wait_of(s.frames) or ("",))[0] == "call")
-    missed = Ranks(r for call in facts.wait_graph.calls.values() for r in call.blockers & without_call)
-    return standing | Ranks(r for r in missed if facts.liveness.activity(r).secondary_errors)
 
 
 def _main_stack(facts: Facts, rank: int) -> Stack | None:

@@ -65,18 +65,6 @@ Shares = tuple[Hashable, Hashable, Hashable]
 def shares_of(event: Event) -> Shares:
     """The shares that an event belongs to."""
     writer = event.rank if event.rank is not None else (event.group_rank, event.host, event.pid)
-    return event.kind, writer, _subject(event)
-
-
-@cache
-def _group_and_details(kind: str) -> Callable[[Event], tuple[object, ...]]:
-    """What gives the group of an event of this kind, and its fields beside those of all."""
-    own = [name for name in KINDS[kind].__struct_fields__ if name not in _COMMON]
-    return attrgetter("kind", "group", *own)
-
-
-def _subject(event: Event) -> Hashable:
-    """What an event says beside its numbers: the names and the small codes among its details."""
     _, group, *own = _group_and_details(event.kind)(event)
     found: list[object] = [group]
     for value in own:
@@ -84,7 +72,14 @@ def _subject(event: Event) -> Hashable:
             found.append(_DIGITS.sub("0", value[:80]))
         elif not isinstance(value, int) or value < 1_000:  # larger ones are no Xid and no exit code
             found.append(value if isinstance(value, int) else value is None)
-    return tuple(found)
+    return event.kind, writer, tuple(found)
+
+
+@cache
+def _group_and_details(kind: str) -> Callable[[Event], tuple[object, ...]]:
+    """What gives the group of an event of this kind, and its fields beside those of all."""
+    own = [name for name in KINDS[kind].__struct_fields__ if name not in _COMMON]
+    return attrgetter("kind", "group", *own)
 
 
 def kept_places(shares: Sequence[Shares], room: int) -> list[int]:

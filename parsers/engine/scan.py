@@ -70,7 +70,11 @@ def scan(
     """
     chosen = tuple(registry.line_parsers() if parsers is None else parsers)
     reader = as_utf8(stream)
-    content = _beginning(reader, effort.mended)
+    out = bytearray()
+    with memoryview(bytearray(FIRST)) as piece:
+        while len(out) <= effort.mended and (got := reader.readinto(piece)):
+            out += piece[:got]
+    content = bytes(out)
     whole = parsers is None and len(content) <= effort.mended
     mended = without_breaks(source, content, effort.trials) if whole else None
     if mended is None:
@@ -79,15 +83,6 @@ def scan(
     around = None if outer is None else (lambda line: outer(int(numbers[min(line, len(numbers)) - 1])))
     parsed = _scan_content(source, mended.content, chosen, effort, outer=around)
     return replace(parsed.with_lines(numbers.tolist()), lines=int(numbers[-1]) - mended.content.endswith(b"\n"))
-
-
-def _beginning(reader: Reader, limit: int) -> bytes:
-    """The first bytes, a little more than ``limit`` where there are more."""
-    out = bytearray()
-    with memoryview(bytearray(FIRST)) as piece:
-        while len(out) <= limit and (got := reader.readinto(piece)):
-            out += piece[:got]
-    return bytes(out)
 
 
 def without_breaks(source: Source, content: bytes, trials: int) -> rejoin.Mended | None:
@@ -131,13 +126,6 @@ def _sampled_apart(parsers: tuple[LineParser, ...]) -> tuple[Literals, tuple[Lin
     return literals_of(tuple(p for p in parsers if not p.sampled)), tuple(p for p in parsers if p.sampled)
 
 
-def _fill(buffer: Buffer, reader: Reader) -> None:
-    """Read until the buffer is full or the stream is at its end."""
-    with memoryview(buffer.data) as view:
-        while buffer.high < len(view) and (got := reader.readinto(view[buffer.high :])):
-            buffer.high += got
-
-
 def _is_undated_exception(event: Event) -> bool:
     return isinstance(event, ExceptionRaised) and event.time is None
 
@@ -171,7 +159,9 @@ class _Scan:
         buffer = self.buffer
         done, first = 0, True
         while True:
-            _fill(buffer, reader)
+            with memoryview(buffer.data) as view:
+                while buffer.high < len(view) and (got := reader.readinto(view[buffer.high :])):
+                    buffer.high += got
             over = buffer.high < len(buffer.data)
             head = bytes(buffer.data[: min(buffer.high, REACH)]) if first else b""
             if has_labels(head) if self.is_labelled is None else self.is_labelled:

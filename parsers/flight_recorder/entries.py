@@ -107,7 +107,15 @@ def read_together(dumps: Sequence[list[Any]], budget: int) -> tuple[Entries, lis
 
 def _add_calls(table: dict[str, Sequence[Any]], out: Entries, budget: int) -> int:
     """Add what the ranks of a group have in common: columns of :data:`_OF_CALLS`; returns how many names tell their backend."""
-    named = _operations(table, out)
+    names = _texts(table.get("profiling_name") or ("",) * out.rows)
+    if unnamed := sum(not name for name in names):
+        out.notes.append(f"{unnamed} entries without the name of their operation")
+    codes = Codes(_without_backend, out.ops)
+    out.columns["op"] = array("i", map(codes.__getitem__, names))
+    backends = Counter(m[1] for m in map(_BACKEND.match, names) if m)
+    out.backends = len(backends)
+    out.backend = min(backends, key=lambda name: (-backends[name], name), default="")
+    named = backends.total()
     _flags(table, out)
     add_shapes(table, out, budget)
     add_stacks(table, out, budget)
@@ -231,19 +239,6 @@ def _integer_column(column: Sequence[Any], code: str, absent: int, bad: set[int]
 def _texts(column: Sequence[Any]) -> Sequence[str]:
     """The column with "" for whatever is not a string."""
     return column if set(map(type, column)) == {str} else [v if type(v) is str else "" for v in column]
-
-
-def _operations(table: dict[str, Sequence[Any]], out: Entries) -> int:
-    """Add the names without their backends; returns how many had one."""
-    names = _texts(table.get("profiling_name") or ("",) * out.rows)
-    if unnamed := sum(not name for name in names):
-        out.notes.append(f"{unnamed} entries without the name of their operation")
-    codes = Codes(_without_backend, out.ops)
-    out.columns["op"] = array("i", map(codes.__getitem__, names))
-    backends = Counter(m[1] for m in map(_BACKEND.match, names) if m)
-    out.backends = len(backends)
-    out.backend = min(backends, key=lambda name: (-backends[name], name), default="")
-    return backends.total()
 
 
 def _without_backend(name: str) -> str:

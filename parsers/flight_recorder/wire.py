@@ -17,9 +17,6 @@ from nccldoctor.parsers.flight_recorder.dump import Dump
 from nccldoctor.parsers.flight_recorder.values import Entries
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from nccldoctor.model.recorded_calls import Batch, Calls, DumpHead, GroupConfig
     from nccldoctor.parsers.flight_recorder.repeats import Repeats
 
@@ -113,7 +110,9 @@ class Unpacker:
         ]
         columns["dump"] = np.zeros(sum(rows), dtype=np.int32)
         calls = _in_one_block(Calls.build(columns))
-        with_frames = _any_in_each(calls.stack > 0, rows)
+        before = np.concatenate([[0], np.cumsum(calls.stack > 0)])
+        edges = np.cumsum([0, *rows])
+        with_frames: list[bool] = (before[edges[1:]] > before[edges[:-1]]).tolist()
         batches, first = [], 0
         for one, dump, count, has_frames in zip(packed, header["dumps"], rows, with_frames, strict=True):
             head = self._head(one, dump, count, header["backend"], has_frames)
@@ -172,16 +171,6 @@ def _in_one_block(calls: Calls) -> Calls:
         columns[name][:] = column
         start += -(-column.nbytes // 8) * 8
     return type(calls)(**columns)
-
-
-def _any_in_each(marked: npt.NDArray[np.bool_], rows: Sequence[int]) -> list[bool]:
-    """For each dump, of so many rows, whether one of its rows is marked."""
-    import numpy as np
-
-    before = np.concatenate([[0], np.cumsum(marked)])
-    edges = np.cumsum([0, *rows])
-    has_any: list[bool] = (before[edges[1:]] > before[edges[:-1]]).tolist()
-    return has_any
 
 
 def _unpacked(data: bytes) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -60,7 +60,8 @@ def _assignments(line: Line) -> Iterator[tuple[str, str]]:
         return
     yield from _leading(body)
     for flag in _FORMS["flagged"].finditer(body):
-        if flag[0][0] != "e" or _last_word(body[: flag.start()]) not in _PROSE:
+        words = body[: flag.start()][-40:].lower().replace("`", " ").split()
+        if flag[0][0] != "e" or (words[-1] if words else "") not in _PROSE:
             yield from _run(body, flag.end())[0]
     if "--export" in body and (hit := _FORMS["exported"].search(body)):
         for part in hit["list"].split(","):
@@ -102,11 +103,6 @@ def _run(body: str, at: int) -> tuple[list[tuple[str, str]], int]:
         while at < len(body) and body[at] in " \t":
             at += 1
     return pairs, at
-
-
-def _last_word(text: str) -> str:
-    words = text[-40:].lower().replace("`", " ").split()
-    return words[-1] if words else ""
 
 
 def _to_closing_bracket(value: str) -> str:

@@ -36,7 +36,15 @@ class LinkPicture(Struct, frozen=True):
 def link_picture(link: BrokenLink, culprits: Ranks) -> LinkPicture:
     """The drawing of a connection that failed."""
     near, far = _host_box(link.near, 0, culprits, link.error), _host_box(link.far, WIDTH - BOX, culprits, link.error)
-    error = _wrapped(line(link.error, 120))
+    lines = [""]
+    for word in line(link.error, 120).split():
+        longer = f"{lines[-1]} {word}".strip()
+        if lines[-1] and width_of(longer, SMALL) > WIDTH - 2 * BOX - 12:
+            lines.append(word)
+        else:
+            lines[-1] = longer
+    shown = lines[:LINES]
+    error = tuple(shown) if len(lines) <= LINES else (*shown[:-1], shown[-1] + "…")
     says = f"The connection between {near.title} and {far.title} failed: {line(link.error, 120)}."
     return LinkPicture((near, far), error, HEIGHT + 2, says)
 
@@ -50,16 +58,3 @@ def _host_box(end: LinkEnd, x: int, culprits: Ranks, error: str) -> HostBox:
     reports = reports or ["no report from this end"]
     details = tuple(fitting(text, SMALL, BOX - 24) for text in (first, *reports, address) if text)[:4]
     return HostBox(x, title, details, str(end.ranks), bool(end.ranks & culprits))
-
-
-def _wrapped(text: str) -> tuple[str, ...]:
-    """The text in at most :data:`LINES` lines that fit between the ends."""
-    lines = [""]
-    for word in text.split():
-        longer = f"{lines[-1]} {word}".strip()
-        if lines[-1] and width_of(longer, SMALL) > WIDTH - 2 * BOX - 12:
-            lines.append(word)
-        else:
-            lines[-1] = longer
-    shown = lines[:LINES]
-    return tuple(shown) if len(lines) <= LINES else (*shown[:-1], shown[-1] + "…")

@@ -120,20 +120,15 @@ def _drawn(columns: list[_Column], standings: tuple[Standing, ...], title: str, 
     if row_name:
         rows = range(0, tallest, max(tallest // 8, 1))
         labels += [Label(0, TOP + row * size + size * 0.8, f"{row_name}{row}", False) for row in rows]
-    legend = _legend(standings)
-    bands = (len(columns) + PER_BAND - 1) // PER_BAND
-    return RankMap(tuple(cells), _without_overlaps(labels), legend, size, bands * band_height, title)
-
-
-def _legend(standings: Sequence[Standing]) -> tuple[tuple[Tone, str], ...]:
-    """One entry for each colour, with the call that most of its ranks wait in."""
     of_tone: dict[Tone, list[Standing]] = defaultdict(list)
     for standing in standings:
         of_tone[tone_of(standing)].append(standing)
-    return tuple(
+    legend = tuple(
         (tone, _legend_text(members))
         for tone, members in sorted(of_tone.items(), key=lambda item: list(Tone).index(item[0]))
     )
+    bands = (len(columns) + PER_BAND - 1) // PER_BAND
+    return RankMap(tuple(cells), _without_overlaps(labels), legend, size, bands * band_height, title)
 
 
 def _legend_text(members: Sequence[Standing]) -> str:

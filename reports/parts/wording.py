@@ -162,7 +162,8 @@ def summary(diagnosis: Diagnosis) -> str:
     """
     told = [part for part in (_effect(diagnosis), _first_alarm(diagnosis)) if part]
     text = ""
-    for part in (*told, _ruled_out(diagnosis) if told else ""):
+    causes = [line(c.text, 60).rstrip(".") for c in diagnosis.ruled_out if c.met is False]
+    for part in (*told, (f"Ruled out: {lists.and_list(causes[:3])}." if causes else "") if told else ""):
         longer = f"{text} {part}".strip()
         text = longer if len(longer.split()) <= 60 else text
     return text
@@ -219,11 +220,6 @@ def _first_alarm(diagnosis: Diagnosis) -> str:
     is_victim = alarm.rank in finding.victims and finding.family is not Family.UNDETERMINED
     but = ", but it's a victim" if is_victim else ""
     return f"Rank {alarm.rank} {logged}{but}."
-
-
-def _ruled_out(diagnosis: Diagnosis) -> str:
-    causes = [line(c.text, 60).rstrip(".") for c in diagnosis.ruled_out if c.met is False]
-    return f"Ruled out: {lists.and_list(causes[:3])}." if causes else ""
 
 
 def situation(diagnosis: Diagnosis) -> str:

@@ -137,7 +137,10 @@ def without_clocks(case: Case, times: CallTimes) -> CallTimes:
     clock = np.array(
         [clocks.setdefault((group, case.rank_host.get(rank, f"={rank}")), len(clocks)) for group, rank in places]
     )
-    early = _second_earliest(times)
+    earliest = np.full((int(times.pair.max()) + 1, PARTS), np.inf)
+    np.minimum.at(earliest, (times.pair, parts_from_end(times.pair)), times.behind)
+    earliest.sort(axis=1)
+    early = np.asarray(np.where(np.isfinite(earliest[:, 1]), earliest[:, 1], earliest[:, 0]))
     shift = _medians_by_key(clock, early)[clock]
     known = _completed_apart(case, times, clock)[clock]
     shift = np.where(np.isnan(known), shift, np.clip(shift, known - POLL, known + POLL))
@@ -158,14 +161,6 @@ def parts_from_end(pair: Ints) -> Ints:
     place[rows] = np.arange(len(pair)) - np.repeat(np.cumsum(total) - total, total)
     parts = np.minimum(total, PARTS)
     return np.asarray((total[pair] - 1 - place) * parts[pair] // total[pair], dtype=np.int64)
-
-
-def _second_earliest(times: CallTimes) -> Floats:
-    """How far behind each pair is at its earliest, in the second best of its parts."""
-    earliest = np.full((int(times.pair.max()) + 1, PARTS), np.inf)
-    np.minimum.at(earliest, (times.pair, parts_from_end(times.pair)), times.behind)
-    earliest.sort(axis=1)
-    return np.asarray(np.where(np.isfinite(earliest[:, 1]), earliest[:, 1], earliest[:, 0]))
 
 
 def first_rows(times: CallTimes) -> Ints:

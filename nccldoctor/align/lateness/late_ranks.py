@@ -124,7 +124,11 @@ def measure_lateness(case: Case, progress: ProgressTable) -> Lateness:
 def _late_pairs(case: Case, times: CallTimes, measure: Measure) -> list[LateRank]:
     """The ranks of each group that are late up to the newest calls, often and at a noticeable cost."""
     fresh = _is_fresh(times, measure)
-    late = fresh & _is_behind(times, measure)
+    starts = _starts(times)
+    apart = np.abs(times.behind)
+    usual = lower_medians(apart, np.diff(np.append(starts, len(times))))
+    least = {Measure.STARTED: POLL, Measure.ISSUED: OF_HOSTS}.get(measure, LEAST)
+    late = fresh & np.asarray(times.behind >= np.maximum(least, APART * usual)[times.call], dtype=bool)
     first = times.row[first_rows(times)]
     group = case.call_group[first]
     cost: Floats = np.bincount(times.pair, weights=np.where(late, times.behind, 0.0)).astype(np.float64)
@@ -175,15 +179,6 @@ def _is_more_often(times: CallTimes, group: npt.NDArray[np.int32], pair: int, ty
     calls = int((times.pair == pair).sum())
     own = int((as_late & (times.pair == pair)).sum())
     return own >= calls * usual + SIGMAS * math.sqrt(calls * usual * (1 - usual))
-
-
-def _is_behind(times: CallTimes, measure: Measure) -> Mask:
-    """Marks where a rank was behind by more than noise."""
-    starts = _starts(times)
-    apart = np.abs(times.behind)
-    usual = lower_medians(apart, np.diff(np.append(starts, len(times))))
-    least = {Measure.STARTED: POLL, Measure.ISSUED: OF_HOSTS}.get(measure, LEAST)
-    return np.asarray(times.behind >= np.maximum(least, APART * usual)[times.call], dtype=bool)
 
 
 def _is_fresh(times: CallTimes, measure: Measure) -> Mask:

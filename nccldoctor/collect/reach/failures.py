@@ -27,10 +27,6 @@ _CAUSES = (
 def failure_words(command: Command, code: int, errors: str) -> str:
     """Why ``command`` failed, in one line: the cause where it is known, and the last line that it printed."""
     last = next((text for text in reversed(errors.splitlines()) if text.strip()), "")
-    said = line(last, 200) or f"{command[0]} ended with {_ending(code)}"
+    said = line(last, 200) or f"{command[0]} ended with {f'signal {-code}' if code < 0 else f'exit code {code}'}"
     cause = next((words for pattern, words in _CAUSES if pattern.search(errors)), "")
     return f"{cause} ({said})" if cause else said
-
-
-def _ending(code: int) -> str:
-    return f"signal {-code}" if code < 0 else f"exit code {code}"

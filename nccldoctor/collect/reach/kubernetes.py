@@ -32,7 +32,12 @@ class Pods(Way, frozen=True):
 
     def find_targets(self, look_up: LookUp, python: Command) -> tuple[Target, ...]:
         """One ``kubectl exec`` for each pod that runs; the others keep their phase as the problem."""
-        pods = _pods(look_up(self.listing()[0]))
+        try:
+            items: list[dict[str, Any]] = json.loads(look_up(self.listing()[0]))["items"]
+            found = [(str(item["metadata"]["name"]), str(item.get("status", {}).get("phase", ""))) for item in items]
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise InputError("kubectl get pods printed no list of pods as JSON") from error
+        pods = sorted((checked_name(name, "the name of a pod"), phase[:40]) for name, phase in found)
         if not pods:
             where = f" in namespace {self.namespace}" if self.namespace else ""
             raise InputError(
@@ -52,13 +57,3 @@ class Pods(Way, frozen=True):
 
     def _namespace_option(self) -> Command:
         return (f"--namespace={self.namespace}",) if self.namespace else ()
-
-
-def _pods(text: str) -> list[tuple[str, str]]:
-    """Name and phase of each pod, by name. Raises :class:`InputError` for an answer of another shape."""
-    try:
-        items: list[dict[str, Any]] = json.loads(text)["items"]
-        found = [(str(item["metadata"]["name"]), str(item.get("status", {}).get("phase", ""))) for item in items]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise InputError("kubectl get pods printed no list of pods as JSON") from error
-    return sorted((checked_name(name, "the name of a pod"), phase[:40]) for name, phase in found)

@@ -41,19 +41,15 @@ def is_scattered(facts: Facts) -> bool:
         s.kind is StallKind.FULL or (s.kind is StallKind.ABSENT and s.proven_absent == s.ranks) for s in facts.stalls
     )
     quiet = facts.liveness.first_alarm is None and not facts.failures
-    is_apart = has_hidden_transfers(facts.case) and quiet and is_proven and len(_separate_parts(facts)) > 1
-    return is_apart or is_overtaken(facts)
-
-
-def _separate_parts(facts: Facts) -> list[Ranks]:
-    """The members of the calls in which the waiting ends; calls with a common member are one part."""
+    # calls with a common member are one part
     members = {g.index: g.members for g in facts.case.groups}
     parts: list[Ranks] = []
     for stall in facts.stalls:
         whole = Ranks(r for c in stall.calls for r in members[c.group])
         whole = Ranks(r for part in (whole, *(p for p in parts if p & whole)) for r in part)
         parts = [p for p in parts if not p & whole] + [whole]
-    return parts
+    is_apart = has_hidden_transfers(facts.case) and quiet and is_proven and len(parts) > 1
+    return is_apart or is_overtaken(facts)
 
 
 def has_open_call(facts: Facts, stall: Stall) -> bool:

@@ -188,7 +188,10 @@ def where_they_stand(facts: Facts) -> str:
     if len(groups) == 1 and not (stances[1:] and all(facts.looks.has_moved(s.process) is False for s in stances)):
         first, waiting = stances[0], stances[0].posture.is_wait
         does = f"waiting in {waits_in([first])}" if waiting else what_it_does([first])
-        call = _call_of_another_thread(facts, first) if first.posture is Posture.BACKWARD else ""
+        near = (e for e in facts.case.of(Stack) if e.place.source == first.event.place.source and not e.main)
+        of_process = (e.frames for e in near if e.pid == first.event.pid)
+        waits = (activity_of(frames) for frames in of_process if (wait_of(frames) or ("", ""))[0] == "call")
+        call = next((does for does in waits if does), "") if first.posture is Posture.BACKWARD else ""
         named, alone = who(facts.case, stances), waiting and len(stances) == 1
         return say("stacks.only-place", who=named, ranks=stances, doing=does, thread=call, is_alone=alone)
     shown = sorted(groups.values(), key=len, reverse=True)[:MOST]
@@ -201,14 +204,6 @@ def where_they_stand(facts: Facts) -> str:
 def _stand_in(stances: Sequence[Stance], others: Sequence[Stance]) -> str:
     be = "are" if len(stances) > 1 else "is"
     return f"{be} in {waits_in(stances, others)}" if stances[0].posture.is_wait else f"{be} {what_it_does(stances)}"
-
-
-def _call_of_another_thread(facts: Facts, stance: Stance) -> str:
-    """The wait of a thread that runs the backward pass for the main thread: ``waits for a peer in all_gather``."""
-    near = (e for e in facts.case.of(Stack) if e.place.source == stance.event.place.source and not e.main)
-    of_process = (e.frames for e in near if e.pid == stance.event.pid)
-    waits = (activity_of(frames) for frames in of_process if (wait_of(frames) or ("", ""))[0] == "call")
-    return next((does for does in waits if does), "")
 
 
 def show(facts: Facts, stances: Sequence[Stance], others: Sequence[Stance] = ()) -> list[Line]:

@@ -157,7 +157,12 @@ def _lay(path: Path, folder: Folder, layers: dict[str, _Layers], *, released: bo
     """Lay one file over what is known of its id; returns its mistakes, and changes nothing where there is one."""
     name, topic = one_line(path.relative_to(folder.path).as_posix()), path.parent.name
     try:
-        text = _read_text(path)
+        state = path.stat()
+        if not stat.S_ISREG(state.st_mode):
+            raise ValueError("not a regular file")  # a pipe is never opened
+        if state.st_size > LARGEST:
+            raise ValueError(f"larger than {LARGEST} bytes")
+        text = path.read_text(encoding="utf-8")
         data = tomllib.loads(text)
     except RecursionError:
         return [f"{name}:1: nested too deeply"]
@@ -192,19 +197,6 @@ def _with_marked_steps(remedy: Remedy, whose: Mapping[str, str]) -> Remedy:
         for block, name in whose.items()
     }
     return replace(remedy, **marked)
-
-
-def _read_text(path: Path) -> str:
-    """The content of a plain file of bearable size; any other, such as a pipe, is never opened.
-
-    Raises OSError or ValueError.
-    """
-    state = path.stat()
-    if not stat.S_ISREG(state.st_mode):
-        raise ValueError("not a regular file")
-    if state.st_size > LARGEST:
-        raise ValueError(f"larger than {LARGEST} bytes")
-    return path.read_text(encoding="utf-8")
 
 
 def _read_remedy(data: dict[str, Any], text: str, name: str, *, released: bool) -> tuple[Remedy | None, list[str]]:

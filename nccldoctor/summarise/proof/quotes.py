@@ -101,7 +101,10 @@ def _of_event(facts: Facts, event: Event) -> Quotable:
 def _frames(event: Event | None, says: str) -> tuple[str, str]:
     """The function at which a quoted stack ends, and that at which a quoted traceback begins."""
     if isinstance(event, Stack):
-        return _named_frame(event, says), ""
+        functions = [frame.partition(" (")[0] for frame in event.frames]
+        activity = find_activity(event.frames)
+        shown = activity.function if activity is not None else innermost(event.frames).partition(" (")[0]
+        return next((f for f in functions if f in says.split()), shown), ""
     return "", (event.frame or "").partition(" (")[0] if isinstance(event, ExceptionRaised) else ""
 
 
@@ -160,13 +163,6 @@ def _told(facts: Facts, event: Event) -> tuple[str, Record]:
             Record.LAST_STEP,
         )
     return f"{who} answered a request to dump, so it was alive.", record
-
-
-def _named_frame(stack: Stack, says: str) -> str:
-    functions = [frame.partition(" (")[0] for frame in stack.frames]
-    activity = find_activity(stack.frames)
-    shown = activity.function if activity is not None else innermost(stack.frames).partition(" (")[0]
-    return next((f for f in functions if f in says.split()), shown)
 
 
 def exhibit_of(item: Quotable) -> Exhibit:

@@ -132,6 +132,11 @@ def _communicator_failed(facts: Facts) -> Hypothesis | None:
         Line(e, say("setup.first-error") if e is first else say("setup.another-error")) for e in (reasons or signs)[:3]
     ]
     evidence += [Line(e, say("setup.failed-here")) for e in signs[:3]]
+    # a driver, a fabric manager, an interface or a version is the same in all processes of a host or a job, one GPU is shared by
+    # two, and that two came under one number is seen by a third
+    shared = ("duplicate-gpu", "peer-access", "checked-in", "interface", "driver", "version", "plugin", "topology")
+    topic = getattr(first, "topic", "")
+    is_shared = isinstance(first, SocketError) or topic in shared or topic.startswith("fabric")
     return Hypothesis(
         headline_of(
             "setup.communicator-failed",
@@ -142,21 +147,10 @@ def _communicator_failed(facts: Facts) -> Hypothesis | None:
         ),
         evidence,
         (doubt_of("cause-of-failure", known=is_cause_known),),
-        ranks=reporters if is_cause_known and is_of_few and _is_of_one_process(first) else Ranks(),
+        ranks=reporters if is_cause_known and is_of_few and not is_shared else Ranks(),
         suspects=sharing | doubled,
         refuted_by=say("refuted.completed-call"),
     )
-
-
-def _is_of_one_process(event: Event) -> bool:
-    """True of what one process lacks.
-
-    A driver, a fabric manager, an interface or a version is the same in all processes of a host or a job, one GPU is shared by two, and
-    that two came under one number is seen by a third.
-    """
-    shared = ("duplicate-gpu", "peer-access", "checked-in", "interface", "driver", "version", "plugin", "topology")
-    topic = getattr(event, "topic", "")
-    return not (isinstance(event, SocketError) or topic in shared or topic.startswith("fabric"))
 
 
 def _startup_errors(facts: Facts, unreachable: Sequence[SocketError]) -> Iterator[Event]:
