@@ -88,7 +88,16 @@ def _without_breaking_sources(read: Ingested, work: Callable[[Ingested], _T]) ->
         answer = attempt("judging the input", partial(work, read))
         if not isinstance(answer, Broken):
             return answer
-        left_out.append(_breaking_source(read, work))
+        sources: Sequence[Source] = [parsed.source for parsed in read.parsed]
+        works, breaks = 0, len(sources)
+        while breaks - works > 1:
+            middle = (works + breaks) // 2
+            part = without_sources(read, frozenset(source.id for source in sources[middle:]), ())
+            if isinstance(attempt("judging a part of the input", partial(work, part)), Broken):
+                breaks = middle
+            else:
+                works = middle
+        left_out.append(sources[breaks - 1])
         read = _without(read, left_out[-1:], f"the analysis broke on it ({answer.why}), so it was left out")
     kinds = {source.kind for source in left_out}
     alike = [parsed.source for parsed in read.parsed if parsed.source.kind in kinds]
@@ -99,16 +108,3 @@ def _without(read: Ingested, sources: Sequence[Source], why: str) -> Ingested:
     """Leave out some sources; each becomes a Gap that says why."""
     gaps = [Gap(source.path, why, source=source.id, lost=True) for source in sources]
     return without_sources(read, frozenset(source.id for source in sources), gaps)
-
-
-def _breaking_source(read: Ingested, work: Callable[[Ingested], _T]) -> Source:
-    sources: Sequence[Source] = [parsed.source for parsed in read.parsed]
-    works, breaks = 0, len(sources)
-    while breaks - works > 1:
-        middle = (works + breaks) // 2
-        part = without_sources(read, frozenset(source.id for source in sources[middle:]), ())
-        if isinstance(attempt("judging a part of the input", partial(work, part)), Broken):
-            breaks = middle
-        else:
-            works = middle
-    return sources[breaks - 1]

@@ -1,4 +1,4 @@
-"""The report as one HTML page: templates filled with a :class:`~nccldoctor.reports.page.view.View`, and nothing loaded.
+"""The report as one HTML page: templates filled with a :func:`view <nccldoctor.reports.page.view.build>`, and nothing loaded.
 
 The page forbids itself everything but its one style block and its one script, by their hashes: text of a log that
 got past the escaping would still do nothing.

@@ -50,7 +50,7 @@ class CallSequences:
     """
 
     def __init__(self, case: Case, progress: ProgressTable) -> None:
-        self.case = case
+        self.case, self.progress = case, progress
         self.batches = _batch_members(case, progress)
         self.operations = operation_codes(case)
         chains = [call_chain(stack) for stack in case.vocabulary.stacks]
@@ -106,9 +106,7 @@ class CallSequences:
         return self.labels[self.rows(rank)] & KIND_MASK
 
 
-def in_issue_order(
-    case: Case, progress: ProgressTable, sequences: CallSequences, rank: int, calls: Sequence[StuckCall]
-) -> list[StuckCall]:
+def in_issue_order(sequences: CallSequences, rank: int, calls: Sequence[StuckCall]) -> list[StuckCall]:
     """Sorts the calls by the order in which ``rank`` would have issued them.
 
     Its own past decides, else the order of a peer that shares most groups with it. Clocks do not: members of other groups issue
@@ -116,9 +114,9 @@ def in_issue_order(
     """
     expected = sequences.expected_next(rank, len(sequences.rows(rank)))
     if expected is not None:
-        group = int(case.call_group[expected[0]])
+        group = int(sequences.case.call_group[expected[0]])
         return sorted(calls, key=lambda c: c.group != group)
-    places = _places_of_peer(case, progress, rank)
+    case, places = sequences.case, _places_of_peer(sequences.case, sequences.progress, rank)
     return sorted(calls, key=lambda c: places.get((_group_role(case, c.group), -1 if c.pair else c.seq), 1 << 60))
 
 

@@ -154,7 +154,10 @@ def is_own_exit(case: Case, liveness: Liveness, activity: RankActivity, event: P
     if is_unsaid or event.was_closed or code == 0 or not can_precede_alarm(liveness, event):
         return False
     has_reacted = activity.alarms or activity.dump_replies or activity.secondary_errors  # so that it ended afterwards
-    if activity.own_exceptions or has_reacted or _was_cancelled(case, event):
+    # Slurm had cancelled the step before; so it is where a shell reports the end of an engine that closed itself
+    told = [e.place for e in case.of(SchedulerEvent) if e.what == "cancelled"]
+    told += [e.place for e in case.of(Note) if e.what == "engine-closes" and event.reporter == "shell"]
+    if activity.own_exceptions or has_reacted or any(map(event.place.is_below, told)):
         return False
     if signal == "SIGABRT":
         silent = not activity.teardown and activity.logged and liveness.first_alarm is None
@@ -179,16 +182,6 @@ def _has_only_lost_connections(case: Case) -> bool:
     complaints = (e for e in case.events if e.is_complaint)  # a launcher's exception follows from what it lists
     own = [e for e in complaints if not (isinstance(e, ExceptionRaised) and e.rank is None and e.origin == "echo")]
     return bool(own) and all(map(is_lost_connection, own))
-
-
-def _was_cancelled(case: Case, event: ProcessExit) -> bool:
-    """True when Slurm had already cancelled the step when it reported this end.
-
-    So it is where a shell reports the end of an engine that closed itself.
-    """
-    told = [e.place for e in case.of(SchedulerEvent) if e.what == "cancelled"]
-    told += [e.place for e in case.of(Note) if e.what == "engine-closes" and event.reporter == "shell"]
-    return any(map(event.place.is_below, told))
 
 
 def _is_one_of_many_kills(case: Case, event: ProcessExit) -> bool:

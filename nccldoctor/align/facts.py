@@ -58,7 +58,7 @@ def align(case: Case) -> Facts:
     tracks = Tracks(case, progress, graph, liveness)
     issued_at = {key: tracks.issued_first(call) for key, call in graph.calls.items()}
     sequences = CallSequences(case, progress)
-    unrecorded = find_unrecorded_waits(case, progress, sequences, liveness, graph)
+    unrecorded = find_unrecorded_waits(sequences, liveness, graph)
     hosts = find_hosts(case)
     broken = failures(case, liveness, hosts)
     roots = graph.roots - unrecorded.excused
@@ -67,7 +67,7 @@ def align(case: Case) -> Facts:
     ends = tuple(s for s in ends if not _was_finished(case, s, liveness))
     if unrecorded.hidden:
         ends = tuple(replace(s, kind=StallKind.HIDDEN) for s in ends if s.kind is StallKind.ABSENT and not broken)
-    ends = tuple(replace(_in_order(case, progress, sequences, s), inferred=unrecorded.inferred) for s in ends)
+    ends = tuple(replace(_in_order(sequences, s), inferred=unrecorded.inferred) for s in ends)
     late, ledger = measure_lateness(case, progress), build_ledger(case, graph, liveness)
     looks = collect_looks(case, liveness)
     return Facts(
@@ -91,9 +91,9 @@ def _was_finished(case: Case, stall: Stall, liveness: Liveness) -> bool:
     return bool(stall.calls)
 
 
-def _in_order(case: Case, progress: ProgressTable, sequences: CallSequences, stall: Stall) -> Stall:
+def _in_order(sequences: CallSequences, stall: Stall) -> Stall:
     """The stall with its calls in the order in which its absent rank would have issued them."""
     if stall.kind is not StallKind.ABSENT or len(stall.calls) < 2:
         return stall
-    calls = in_issue_order(case, progress, sequences, min(stall.ranks), stall.calls)
+    calls = in_issue_order(sequences, min(stall.ranks), stall.calls)
     return replace(stall, call=calls[0], calls=tuple(calls))

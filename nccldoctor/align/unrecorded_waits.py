@@ -16,7 +16,6 @@ from msgspec import Struct
 
 from nccldoctor.align.call_sequences import CallSequences, in_issue_order
 from nccldoctor.align.liveness import Liveness
-from nccldoctor.align.progress.table import ProgressTable
 from nccldoctor.align.wait_graph import Key, WaitGraph
 from nccldoctor.events import StoreError
 from nccldoctor.identify.case import Case
@@ -44,11 +43,9 @@ class UnrecordedWaits(Struct, frozen=True):
     hidden: bool = False
 
 
-def find_unrecorded_waits(
-    case: Case, progress: ProgressTable, sequences: CallSequences, liveness: Liveness, graph: WaitGraph
-) -> UnrecordedWaits:
+def find_unrecorded_waits(sequences: CallSequences, liveness: Liveness, graph: WaitGraph) -> UnrecordedWaits:
     """The roots that wait themselves; never all of them, unless some waiting also ends elsewhere."""
-    roots = graph.roots
+    case, roots = sequences.case, graph.roots
     read = [d for d in case.dumps if d.entries or not d.problem]
     hidden = bool(read) and all(d.hides_transfers for d in read)
     # where a dump lost its entries, its counters call the call that the rank waits in completed
@@ -60,7 +57,7 @@ def find_unrecorded_waits(
     if roots and not explained and (roots <= lost or (hidden and all(_has_waited_in_vain(liveness, r) for r in roots))):
         return UnrecordedWaits(Ranks(), hidden=True)
     left = roots - waiting if waiting != roots or explained else roots
-    first = _first_by_past_steps(case, progress, sequences, graph, left) if hidden and len(left) > 1 else left
+    first = _first_by_past_steps(sequences, graph, left) if hidden and len(left) > 1 else left
     return UnrecordedWaits(roots - first, inferred=first != left)
 
 
@@ -100,23 +97,19 @@ def _has_waited_in_vain(liveness: Liveness, rank: int) -> bool:
     return timed_out or activity.waiting_stack is not None
 
 
-def _first_by_past_steps(
-    case: Case, progress: ProgressTable, sequences: CallSequences, graph: WaitGraph, roots: Ranks
-) -> Ranks:
+def _first_by_past_steps(sequences: CallSequences, graph: WaitGraph, roots: Ranks) -> Ranks:
     """The roots whose next call came, in every past step, before the next calls of the other roots.
 
     A stage that waits for its input issues its call after the stage before it has issued its own.
     """
-    times = {r: t for r in roots if (t := _past_issue_times(case, progress, sequences, graph, r)) is not None}
+    times = {r: t for r in roots if (t := _past_issue_times(sequences, graph, r)) is not None}
     if len(times) < len(roots):
         return roots
     first = [r for r in times if all(_is_always_before(times[r], times[o]) for o in times if o != r)]
     return Ranks(first) if first else roots
 
 
-def _past_issue_times(
-    case: Case, progress: ProgressTable, sequences: CallSequences, graph: WaitGraph, rank: int
-) -> Times | None:
+def _past_issue_times(sequences: CallSequences, graph: WaitGraph, rank: int) -> Times | None:
     """When past steps issued the call that a rank would issue next: nanoseconds, newest first.
 
     For a rank without a record, when a peer issued the call that comes first in the rank's own order.
@@ -124,24 +117,24 @@ def _past_issue_times(
     rows = sequences.rows(rank)
     expected = sequences.expected_next(rank, len(rows))
     if expected is not None:
-        return _occurrences(case, sequences, rank, sequences.position(rank, expected[0]), len(rows))
-    for call in in_issue_order(case, progress, sequences, rank, graph.waiting_for(rank)):
-        peer = int(case.call_rank[call.row]) if call.row >= 0 else -1
+        return _occurrences(sequences, rank, sequences.position(rank, expected[0]), len(rows))
+    for call in in_issue_order(sequences, rank, graph.waiting_for(rank)):
+        peer = int(sequences.case.call_rank[call.row]) if call.row >= 0 else -1
         at = sequences.position(peer, call.row) if peer >= 0 else None
-        times = _occurrences(case, sequences, peer, at, at or 0)
+        times = _occurrences(sequences, peer, at, at or 0)
         if times is not None:
             return times
     return None
 
 
-def _occurrences(case: Case, sequences: CallSequences, rank: int, at: int | None, newest: int) -> Times | None:
+def _occurrences(sequences: CallSequences, rank: int, at: int | None, newest: int) -> Times | None:
     """When the rank issued pairs of calls like those at ``at - 1`` and ``at``, before position ``newest``."""
     if not at:
         return None
     rows, labels = sequences.rows(rank), sequences.labels
     pair = (labels[rows[at - 1]], labels[rows[at]])
     hits = [i for i in range(1, newest) if (labels[rows[i - 1]], labels[rows[i]]) == pair]
-    times = case.calls.created_ns[rows[hits]][::-1][:STEPS_COMPARED]
+    times = sequences.case.calls.created_ns[rows[hits]][::-1][:STEPS_COMPARED]
     return times if len(times) else None
 
 

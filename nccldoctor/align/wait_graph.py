@@ -194,17 +194,12 @@ def build_wait_graph(case: Case, progress: ProgressTable, liveness: Liveness) ->
     named = [(key, call) for key, call in calls.items() if case.groups[call.group].learned != "unnamed"]
     whole = [key for key, call in named if not edges[key] and not (call.missing | call.unknown)]
     rooted = {k for k, c in calls.items() if (c.missing | (c.unknown if c.pair is not None else Ranks())) & roots}
-    return WaitGraph(calls, waits_in, Ranks(roots), tuple(sorted(whole)), _sink_cycles(edges, rooted))
-
-
-def _sink_cycles(edges: Mapping[Key, set[Key]], rooted: set[Key]) -> tuple[tuple[Key, ...], ...]:
-    """Circles of calls that no edge leads out of and no root holds up: nothing else explains them."""
     cycles = []
     for part in components(edges):
         is_circle = len(part) > 1 or any(key in edges[key] for key in part)
         if is_circle and not part & rooted and all(edges[key] <= part for key in part):
             cycles.append(tuple(sorted(part)))
-    return tuple(sorted(cycles))
+    return WaitGraph(calls, waits_in, Ranks(roots), tuple(sorted(whole)), tuple(sorted(cycles)))
 
 
 def components(edges: Mapping[Key, set[Key]]) -> list[set[Key]]:

@@ -50,7 +50,14 @@ def check_counters(facts: Facts, draft: Conclusion) -> Conclusion:
     """Returns the conclusion after NCCL's own observers supported, limited or contradicted it."""
     one = counters_of(facts, draft.call)
     checked = _limited_by_counters(facts, draft, one) if one is not None else _compare_counters(facts, draft)
-    return _add_leads(facts, checked)
+    found = [*_by_ras(facts), *_by_proxy_dumps(facts), *_by_inspector_records(facts)]
+    if checked.cause in OPEN and not checked.ranks:
+        named = Ranks(r for ranks, _ in found for r in ranks)
+        if not named or 2 * len(named) > len(facts.case.world):
+            return checked
+        return replace(checked, suspects=checked.suspects | named, evidence=(*checked.evidence, *(e for _, e in found)))
+    fitting = [e for ranks, e in found if ranks and ranks <= checked.ranks]
+    return replace(checked, evidence=(*checked.evidence[:9], *fitting[:3])) if fitting else checked
 
 
 def _limited_by_counters(facts: Facts, draft: Conclusion, one: NcclCounters) -> Conclusion:
@@ -185,18 +192,6 @@ def lagging_ranks(facts: Facts) -> tuple[Ranks, tuple[Evidence, ...]]:
 
 
 # --- leads -------------------------------------------------------------------------------------------------------
-
-
-def _add_leads(facts: Facts, draft: Conclusion) -> Conclusion:
-    """Adds silence, proxy dumps and Inspector records: evidence for a culprit, or suspects where there is none."""
-    found = [*_by_ras(facts), *_by_proxy_dumps(facts), *_by_inspector_records(facts)]
-    if draft.cause in OPEN and not draft.ranks:
-        named = Ranks(r for ranks, _ in found for r in ranks)
-        if not named or 2 * len(named) > len(facts.case.world):
-            return draft
-        return replace(draft, suspects=draft.suspects | named, evidence=(*draft.evidence, *(e for _, e in found)))
-    fitting = [e for ranks, e in found if ranks and ranks <= draft.ranks]
-    return replace(draft, evidence=(*draft.evidence[:9], *fitting[:3])) if fitting else draft
 
 
 def _by_ras(facts: Facts) -> Iterator[tuple[Ranks, Evidence]]:

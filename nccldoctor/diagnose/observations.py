@@ -162,10 +162,10 @@ class ObservedStall(Stall, frozen=True, kw_only=True, dict=True):
     @cached_property
     def departures(self) -> tuple[Departure, ...]:
         """How the calls of each rank of the minority part from those of its peers."""
-        found, facts = self.mismatch, self.facts
+        found = self.mismatch
         if found is None:
             return ()
-        each = (find_departure(facts.case, facts.progress, facts.sequences, found, rank) for rank in found.minority)
+        each = (find_departure(self.facts.sequences, found, rank) for rank in found.minority)
         return tuple(departure for departure in each if departure is not None)
 
     @cached_property

@@ -206,7 +206,17 @@ def _look(found: Found, lane: int, drafts: list[Draft], parts: list[Found], gaps
     try:
         head = first_bytes(found.file) if found.file is not None else None
         if head is None or packing(head):
-            _look_inside(found, lane, drafts, parts, gaps, kept)
+            with found.open() as raw:
+                first = opened(raw, Budget(found.size))
+                if is_part(first.head):
+                    parts.append(found)
+                elif first.packing in ARCHIVES:
+                    _members(found, lane, first.packing, drafts, gaps, kept)
+                elif first.packing:
+                    gaps.append(Gap(found.path, "packed twice, not opened"))
+                else:
+                    file, opener = (None, _unpacking(found)) if first.compression else (found.file, found.open)
+                    _add(_Plain(found, first.head, opener, file, problem_of(first.stream)), lane, drafts, gaps, kept)
         elif is_pickle(head):
             drafts.append(Draft(found.path, found.typed, found.size, SourceKind.RECORDER, head, found.open, found.file))
         else:
@@ -214,23 +224,6 @@ def _look(found: Found, lane: int, drafts: list[Draft], parts: list[Found], gaps
     except OSError as error:
         why = f"cannot be read: {error.strerror or type(error).__name__}"
         gaps.append(Gap(found.path, why, lost=True))
-
-
-def _look_inside(
-    found: Found, lane: int, drafts: list[Draft], parts: list[Found], gaps: list[Gap], kept: _Kept
-) -> None:
-    """Look at a file that may be packed, or is none on the disk."""
-    with found.open() as raw:
-        first = opened(raw, Budget(found.size))
-        if is_part(first.head):
-            parts.append(found)
-        elif first.packing in ARCHIVES:
-            _members(found, lane, first.packing, drafts, gaps, kept)
-        elif first.packing:
-            gaps.append(Gap(found.path, "packed twice, not opened"))
-        else:
-            file, opener = (None, _unpacking(found)) if first.compression else (found.file, found.open)
-            _add(_Plain(found, first.head, opener, file, problem_of(first.stream)), lane, drafts, gaps, kept)
 
 
 def _add(one: _Plain, lane: int, drafts: list[Draft], gaps: list[Gap], kept: _Kept) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from types import SimpleNamespace
 
 from markupsafe import Markup
 from msgspec import Struct
@@ -58,17 +59,6 @@ class Strip(Struct, frozen=True):
     rows: tuple[StripRow, ...]
 
 
-class Overview(Struct, frozen=True):
-    """All that the page shows."""
-
-    title: str
-    lede: str
-    span: str
-    tables: tuple[Table, ...]
-    strip: Strip | None
-    footer: str
-
-
 def history_page(incidents: Sequence[PastIncident]) -> str:
     """The page of these incidents, the oldest first; a file of its own that loads nothing."""
     style = html.asset("page.css")
@@ -77,8 +67,8 @@ def history_page(incidents: Sequence[PastIncident]) -> str:
     return template.render(h=overview(incidents), style=style, policy=policy) + "\n"
 
 
-def overview(incidents: Sequence[PastIncident]) -> Overview:
-    """What the page says about these incidents."""
+def overview(incidents: Sequence[PastIncident]) -> SimpleNamespace:
+    """What the page says about these incidents: its title, lede, span, tables, strip and footer."""
     hosts, devices = returning.returning_hosts(incidents), returning.returning_devices(incidents)
     marks = returning.returning_defects(incidents)
     named = [masked(one.name) for one in (*hosts, *devices) if one.is_beyond_chance]
@@ -88,19 +78,19 @@ def overview(incidents: Sequence[PastIncident]) -> Overview:
         for mark in marks[:MOST_ROWS]
     )
     about = "Incidents of one class, at one line of the program, in one kind of process group. They are counted, not tested."
-    return Overview(
-        f"{named[0]} fails more often than by chance" if named else "No host fails more often than by chance",
-        f"{plural(len(incidents), 'incident')}. At the {LEVEL:.0%} level, over all that was tested, these stand out: "
+    return SimpleNamespace(
+        title=f"{named[0]} fails more often than by chance" if named else "No host fails more often than by chance",
+        lede=f"{plural(len(incidents), 'incident')}. At the {LEVEL:.0%} level, over all that was tested, these stand out: "
         f"{', '.join(named) or 'none'}. {plural(again, 'defect')} returned.",
-        f"{day(incidents[0].time)} to {day(incidents[-1].time)}" if incidents else "",
-        (
+        span=f"{day(incidents[0].time)} to {day(incidents[-1].time)}" if incidents else "",
+        tables=(
             _tested("hosts", "Hosts", "host", hosts),
             _tested("devices", "Devices", "device", devices),
             Table("defects", "Defects", about, ("Defect", "Incidents", "First", "Last"), tuple(rows)),
             _incidents(incidents),
         ),
-        _strip(incidents, hosts),
-        f"nccldoctor {__version__}",
+        strip=_strip(incidents, hosts),
+        footer=f"nccldoctor {__version__}",
     )
 
 

@@ -138,29 +138,24 @@ def _without_ranks_of_pids(parsed: Sequence[Parsed]) -> Sequence[Parsed]:
 
 def _with_named_pids(parsed: Sequence[Parsed]) -> Sequence[Parsed]:
     """``stacks-1/32714.txt`` with nothing in it but an error, or a stack without a pid: the name has it."""
+
+    def with_pid(event: Event, pid: int | None) -> Event:
+        return replace(event, pid=event.pid or pid) if _is_of_stack_tool(event) else event
+
     return [
-        replace(
-            one,
-            events=tuple(replace(e, pid=e.pid or one.source.pid) if _is_of_stack_tool(e) else e for e in one.events),
-        )
-        if one.source.pid is not None and any(_is_of_stack_tool(e) and e.pid is None for e in one.events)
-        else one
+        replace(one, events=tuple(with_pid(e, pid) for e in one.events)) if (pid := one.source.pid) is not None else one
         for one in parsed
     ]
 
 
 def _with_workers(parsed: Sequence[Parsed]) -> Sequence[Parsed]:
     """A manifest says that a process is a worker of a rank: its stacks are not those of the rank."""
+
+    def as_helper(event: Event) -> Event:
+        return replace(event, main=False, helper=event.main or event.helper) if isinstance(event, Stack) else event
+
     return [
-        replace(
-            one,
-            events=tuple(
-                replace(e, main=False, helper=e.main or e.helper) if isinstance(e, Stack) else e for e in one.events
-            ),
-        )
-        if _is_of_worker(one.source)
-        else one
-        for one in parsed
+        replace(one, events=tuple(map(as_helper, one.events))) if _is_of_worker(one.source) else one for one in parsed
     ]
 
 

@@ -41,14 +41,21 @@ FARTHEST = 14 * 3600
 def event_seconds(
     events: Events, batch: Batch, dump_rank: Sequence[int | None], year: int = NO_YEAR_KNOWN
 ) -> npt.NDArray[np.float64]:
-    """Epoch seconds of each event (NaN: no time); naive times are moved by the zone of the logs.
+    """Epoch seconds of each event (NaN: no time); naive times are moved by the zone of the logs, a multiple of a quarter hour.
 
-    ``year`` is that of times without one, where neither the events nor the dumps tell it.
+    Timeouts of recorded calls show the zone, else the ends that launchers printed, else the zone that most lines name. ``year`` is
+    that of times without one, where neither the events nor the dumps tell it.
     """
     year = year_of(events, batch, year)
     raw = np.array([_stamp(e.time, year) for e in events], dtype=np.float64)
     naive = np.array([e.time is not None and e.time.tzinfo is None for e in events], dtype=bool)
-    shift = _zone(events, raw, naive, batch, dump_rank)
+    if offsets := [raw[i] - at for i, at in _expected_timeouts(events, naive, batch, dump_rank)]:
+        zone: float | None = _nearest_zone(float(np.median(offsets))) or 0.0
+    else:
+        ended = [raw[i] for i in events.places_of(ProcessExit) if naive[i]]
+        untimed = [at for _, at in _expected_timeouts(events, np.isnan(raw), batch, dump_rank)] if ended else []
+        zone = _zone_by_end(min(untimed), min(ended)) if untimed else _zone_by_exceptions(events, raw, naive)
+    shift = _usual_offset(events) if zone is None else zone
     return np.where(naive, raw - shift, raw)
 
 
@@ -95,26 +102,6 @@ def _usual_offset(events: Sequence[Event]) -> float:
     offsets = Counter(o.total_seconds() for e in events if e.time is not None and (o := e.time.utcoffset()) is not None)
     local = {offset: count for offset, count in offsets.items() if offset and count > 1} or offsets
     return max(sorted(local), key=lambda o: local[o]) if local else 0.0
-
-
-def _zone(
-    events: Events,
-    raw: npt.NDArray[np.float64],
-    naive: npt.NDArray[np.bool_],
-    batch: Batch,
-    dump_rank: Sequence[int | None],
-) -> float:
-    """Seconds by which naive times are ahead of UTC, a multiple of a quarter hour.
-
-    Timeouts of recorded calls show it, else the ends that launchers printed, else the zone that most lines name.
-    """
-    offsets = [raw[i] - at for i, at in _expected_timeouts(events, naive, batch, dump_rank)]
-    if offsets:
-        return _nearest_zone(float(np.median(offsets))) or 0.0
-    ended = [raw[i] for i in events.places_of(ProcessExit) if naive[i]]
-    untimed = [at for _, at in _expected_timeouts(events, np.isnan(raw), batch, dump_rank)] if ended else []
-    zone = _zone_by_end(min(untimed), min(ended)) if untimed else _zone_by_exceptions(events, raw, naive)
-    return _usual_offset(events) if zone is None else zone
 
 
 def _nearest_zone(offset: float) -> float | None:

@@ -66,13 +66,23 @@ def build_groups(
 
     ``world`` are all ranks of the job; ``learned`` says how they are known.
     """
-    registry = _Registry()
+    registry = _Registry(batch, dump_rank, world)
     registry.add(DEFAULT, "default_pg", world, learned, world)
     names = _recorded_names(batch.calls)
-    group_of = _add_recorded(batch, dump_rank, registry, world, names)
+    group_of = _add_recorded(registry, names)
     _add_printed(events, registry)
-    by_pg_id = _indices_by_pg_id(batch, dump_rank, events, registry, names)
-    return Groups(tuple(registry.groups), dict(registry.local), by_pg_id), _group_of_calls(batch.calls, group_of)
+    by_pg_id = _indices_by_pg_id(registry, events, names)
+    # the group of each call, -1 where unknown
+    of_dump: dict[int, list[tuple[int, int | None, int]]] = defaultdict(list)
+    for (dump, code, pg_id), index in group_of.items():
+        of_dump[dump].append((code, pg_id, index))
+    out = np.full(len(batch.calls), -1, dtype=np.int32)
+    for dump, rows in batch.calls.by_dump():
+        part, code_of, number_of = out[rows], batch.calls.group[rows], batch.calls.pg_id[rows]
+        for code, pg_id, index in of_dump.get(dump, ()):
+            mask = code_of == code
+            part[mask if pg_id is None else mask & (number_of == pg_id)] = index
+    return Groups(tuple(registry.groups), dict(registry.local), by_pg_id), out
 
 
 def with_communicators(groups: Groups, counters: Sequence[NcclCounters]) -> tuple[Groups, tuple[NcclCounters, ...]]:
@@ -103,24 +113,11 @@ def _recorded_names(calls: Calls) -> list[tuple[int, int, int]]:
     return names
 
 
-def _group_of_calls(calls: Calls, group_of: Mapping[tuple[int, int, int | None], int]) -> npt.NDArray[np.int32]:
-    """The index of the group of each call, -1 where unknown; ``group_of`` as :func:`_add_recorded` gives it."""
-    of_dump: dict[int, list[tuple[int, int | None, int]]] = defaultdict(list)
-    for (dump, code, pg_id), index in group_of.items():
-        of_dump[dump].append((code, pg_id, index))
-    out = np.full(len(calls), -1, dtype=np.int32)
-    for dump, rows in calls.by_dump():
-        part, code_of, number_of = out[rows], calls.group[rows], calls.pg_id[rows]
-        for code, pg_id, index in of_dump.get(dump, ()):
-            mask = code_of == code
-            part[mask if pg_id is None else mask & (number_of == pg_id)] = index
-    return out
-
-
 class _Registry:
     """Groups as they are found; one for each (name, members)."""
 
-    def __init__(self) -> None:
+    def __init__(self, batch: Batch, dump_rank: Sequence[int | None], world: Ranks) -> None:
+        self.batch, self.dump_rank, self.world = batch, dump_rank, world
         self.groups: list[Group] = []
         self.index: dict[tuple[str, Ranks], int] = {}
         self.local: dict[Local, int] = {}
@@ -135,18 +132,13 @@ class _Registry:
         return index
 
 
-def _add_recorded(
-    batch: Batch,
-    dump_rank: Sequence[int | None],
-    registry: _Registry,
-    world: Ranks,
-    named: Sequence[tuple[int, int, int]],
-) -> dict[tuple[int, int, int | None], int]:
+def _add_recorded(registry: _Registry, named: Sequence[tuple[int, int, int]]) -> dict[tuple[int, int, int | None], int]:
     """Adds the groups of dumps: by their configuration, else by the ranks that recorded calls under that name.
 
     Returns the group index by (dump, name code, PG ID); the PG ID is None except in dumps of PyTorch 2.2.
     """
-    _add_configured(batch, dump_rank, registry, world)
+    batch, dump_rank = registry.batch, registry.dump_rank
+    _add_configured(registry)
     callers: dict[tuple[str, str], set[int]] = defaultdict(set)
     unconfigured: list[tuple[int, int, int]] = []
     group_of: dict[tuple[int, int, int | None], int] = {}
@@ -162,7 +154,7 @@ def _add_recorded(
         else:
             callers[uid, desc].add(rank)
             unconfigured.append((dump, code, rank))
-    silent = world - (r for d, r in zip(batch.dumps, dump_rank, strict=True) if r is not None and d.entries)
+    silent = registry.world - (r for d, r in zip(batch.dumps, dump_rank, strict=True) if r is not None and d.entries)
     members_of = fill_silent_members({name: Ranks(ranks) for name, ranks in callers.items()}, silent)
     for dump, code, rank in unconfigured:
         uid, desc = batch.vocabulary.groups[code]
@@ -170,30 +162,30 @@ def _add_recorded(
     for (uid, _), members in members_of.items():
         for rank in members:
             registry.local.setdefault((rank, uid), registry.index[uid, members])
-    return group_of | _add_numbered(batch, dump_rank, registry, world)
+    return group_of | _add_numbered(registry)
 
 
-def _add_configured(batch: Batch, dump_rank: Sequence[int | None], registry: _Registry, world: Ranks) -> None:
+def _add_configured(registry: _Registry) -> None:
     """Adds the groups of each dump's configuration (``pg_config``), which names all their members."""
-    same = {world: world}  # one object for equal sets: comparing two is a walk over all members
-    listed = {id(c.ranks): c.ranks for d in batch.dumps for c in d.config}
+    dumps = registry.batch.dumps
+    same = {registry.world: registry.world}  # one object for equal sets: comparing two is a walk over all members
+    listed = {id(c.ranks): c.ranks for d in dumps for c in d.config}
     members_of = {key: same.setdefault(members, members) for key, members in ((k, Ranks(r)) for k, r in listed.items())}
-    for dump, rank in zip(batch.dumps, dump_rank, strict=True):
+    for dump, rank in zip(dumps, registry.dump_rank, strict=True):
         for config in {c.uid: c for c in dump.config if c.uid and c.ranks}.values() if rank is not None else ():
             index = registry.add(config.uid, config.desc, members_of[id(config.ranks)], "config", [rank or 0])
             if config.desc == "default_pg":
                 registry.local[rank or 0, DEFAULT] = index
 
 
-def _add_numbered(
-    batch: Batch, dump_rank: Sequence[int | None], registry: _Registry, world: Ranks
-) -> dict[tuple[int, int, int | None], int]:
+def _add_numbered(registry: _Registry) -> dict[tuple[int, int, int | None], int]:
     """Adds the groups of dumps of PyTorch 2.2: bare lists with a number that counts in each process for itself."""
+    batch, dump_rank = registry.batch, registry.dump_rank
     lists = [i for i, d in enumerate(batch.dumps) if d.form == "list" and dump_rank[i] is not None]
     if not lists:
         return {}
     out: dict[tuple[int, int, int | None], int] = {}
-    members = infer_groups(batch, lists, dump_rank, world)
+    members = infer_groups(batch, lists, dump_rank, registry.world)
     for dump in lists:
         rank = dump_rank[dump]
         own = batch.calls.dump == dump
@@ -230,40 +222,31 @@ def _add_printed(events: Sequence[Event], registry: _Registry) -> None:
 
 
 def _indices_by_pg_id(
-    batch: Batch,
-    dump_rank: Sequence[int | None],
-    events: Sequence[Event],
-    registry: _Registry,
-    named: Sequence[tuple[int, int, int]],
+    registry: _Registry, events: Sequence[Event], named: Sequence[tuple[int, int, int]]
 ) -> dict[tuple[int, int], int]:
     """The group that a rank means by a PG ID (``pg_status``, ``PG ID`` of a line), by (rank, PG ID).
 
     Calls and lines that carry both PG ID and name tell it. For a rank without such calls, PG IDs and decimal names are paired in
     their order, where both lists have the same length: both count creations.
     """
-    out: dict[tuple[int, int], int] = {}
-    dumps, words = batch.dumps, batch.vocabulary
-    for number, pg_id, code in named:
-        rank = dump_rank[number]
-        if rank is not None and code >= 0 and dumps[number].form != "list":
-            index = registry.local.get((rank, words.groups[code][0]))
-            if index is not None:
-                out[(rank, pg_id)] = index
-    for event in events:
-        ref = event.group
-        if ref is not None and ref.pg_id is not None and ref.uid is not None and event.rank is not None:
-            index = registry.local.get((event.rank, ref.uid))
-            if index is not None:
-                out.setdefault((event.rank, ref.pg_id), index)
+    dumps, words, dump_rank = registry.batch.dumps, registry.batch.vocabulary, registry.dump_rank
+    told = [
+        (dump_rank[number], pg_id, words.groups[code][0])
+        for number, pg_id, code in reversed(named)  # the last one counts
+        if code >= 0 and dumps[number].form != "list"
+    ]
+    references = ((e.rank, ref) for e in events if (ref := e.group) is not None)
+    told += dict.fromkeys(
+        (r, ref.pg_id, ref.uid) for r, ref in references if ref.pg_id is not None and ref.uid is not None
+    )
     for dump, rank in zip(dumps, dump_rank, strict=True):
         uids = sorted((c.uid for c in dump.config if c.uid.isdigit()), key=int)
         numbers = sorted(s.pg_id for s in dump.status)
-        if rank is not None and uids and len(uids) == len(numbers):
-            for pg_id, uid in zip(numbers, uids, strict=True):
-                index = registry.local.get((rank, uid))
-                if index is not None:
-                    out.setdefault((rank, pg_id), index)
-    for rank in {r for r in dump_rank if r is not None}:
-        if (rank, DEFAULT) in registry.local:
-            out.setdefault((rank, 0), registry.local[(rank, DEFAULT)])
+        if len(uids) == len(numbers):
+            told += [(rank, pg_id, uid) for pg_id, uid in zip(numbers, uids, strict=True)]
+    out: dict[tuple[int, int], int] = {}
+    for rank, pg_id, uid in (*told, *((rank, 0, DEFAULT) for rank in dump_rank)):
+        index = registry.local.get((rank, uid)) if rank is not None else None
+        if rank is not None and index is not None:
+            out.setdefault((rank, pg_id), index)
     return out

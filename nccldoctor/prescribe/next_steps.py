@@ -6,21 +6,21 @@ A step never asks for what the input already shows, and never for a look at a pr
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, convert
+from msgspec.structs import replace
 
 from nccldoctor.model import Action, CauseClass, Confidence, Family, Finding, SourceKind
 from nccldoctor.model.hosts import host_key
-from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.steps import JobEnd, JobState, Step, StepKind
 from nccldoctor.prescribe.catalogue.words import as_text, code_span, fill_command, fill_in_words
 from nccldoctor.prescribe.conditions.survey import Survey
-from nccldoctor.prescribe.culprit_frame import CulpritFrame, culprit_frame, frames_apart, parting_of
+from nccldoctor.prescribe.culprit_frame import culprit_frame, frames_apart, parting_of
 from nccldoctor.prescribe.missing_files import (
     PY_SPY_RIGHTS,
     exits_of_culprits,
@@ -189,7 +189,14 @@ def _drain(scene: _Scene) -> Iterator[Step]:
 def _open(scene: _Scene) -> Step | None:
     """The line of the user's own code that an engineer reads first; both lines where ranks took different branches."""
     if len(places := frames_apart(scene.finding, scene.survey)) > 1:
-        return _open_both(places)
+        shown = places[:_LINES]
+        lines = and_list([f"{code_span(frame.place)} ({code_span(frame.function)})" for _, frame in shown])
+        whose = [
+            f"{ranks_phrase(ranks, 4)} called from line {frame.place.rpartition(':')[2]}" for ranks, frame in shown
+        ]
+        return Step(
+            StepKind.OPEN, f"Open {lines}.", f"{capitalized(and_list(whose))}. Look for the branch that parts them."
+        )
     frame = culprit_frame(scene.finding, scene.survey)
     if frame is None:
         return None
@@ -227,16 +234,6 @@ def _in_kernel(scene: _Scene) -> str:
 
 _LINES = 3
 """Lines that one step opens at most."""
-
-
-def _open_both(places: Sequence[tuple[Ranks, CulpritFrame]]) -> Step:
-    """``Open train.py:38 (main) and train.py:42 (main).``, the lines at which ranks parted."""
-    shown = places[:_LINES]
-    lines = and_list([f"{code_span(frame.place)} ({code_span(frame.function)})" for _, frame in shown])
-    whose = [f"{ranks_phrase(ranks, 4)} called from line {frame.place.rpartition(':')[2]}" for ranks, frame in shown]
-    return Step(
-        StepKind.OPEN, f"Open {lines}.", f"{capitalized(and_list(whose))}. Look for the branch that parts them."
-    )
 
 
 def _is_of_worker(scene: _Scene) -> bool:
@@ -315,20 +312,20 @@ def _if_again(scene: _Scene) -> Iterator[Step]:
         looks = []  # no file shows what the rank did, and the remedy would be a guess at it
     recipe = min(looks, key=lambda look: not _is_reader_of(look.command or "", SourceKind.STACKS), default=None)
     when = "If it happens again" if scene.end.state is JobState.ENDED else "If it still hangs, or hangs again"
-    known = {name: value for name, value in scene.values.items() if name != "pid"}
+    scene = replace(scene, values={name: value for name, value in scene.values.items() if name != "pid"})
     if recipe is not None:
-        step = _from_recipe(scene, recipe, StepKind.IF_AGAIN, known)
+        step = _from_recipe(scene, recipe, StepKind.IF_AGAIN)
         yield Step(StepKind.IF_AGAIN, f"{when}: {uncapitalized(step.text)}", step.detail, step.command, step.where)
     elif scene.finding.cause in _LATE:
         who = ranks_phrase(scene.finding.blamed, 4)
         if not is_read:
-            command, where = _on_host(scene, "py-spy dump --pid {{ pid }}", known)
+            command, where = _on_host(scene, "py-spy dump --pid {{ pid }}")
             text = f"{when}: dump the stack of {who} before it's killed."
             unseen = f"No stack of {who} was read."
             by_itself = "A job started with `-m nccldoctor.capture` dumps the stacks by itself."
             yield Step(StepKind.IF_AGAIN, text, f"{unseen} {by_itself}", command, where)
         elif _is_motion_open(scene):
-            command, where = _on_host(scene, LOOK_TWICE, known)
+            command, where = _on_host(scene, LOOK_TWICE)
             yield Step(StepKind.IF_AGAIN, f"{when}: look at {who} twice, 10 s apart.", TWO_LOOKS, command, where)
 
 
@@ -363,9 +360,9 @@ RESTARTS = {
 """The sentence for each value of ``Action.restart``."""
 
 
-def _from_recipe(scene: _Scene, recipe: Recipe, kind: StepKind, values: Mapping[str, str] | None = None) -> Step:
+def _from_recipe(scene: _Scene, recipe: Recipe, kind: StepKind) -> Step:
     """A step of the catalogue with the values of this incident."""
-    known = scene.values if values is None else values
+    known = scene.values
     command, in_words = recipe.command or "", recipe.where or ""
     reads = "Read the kernel log." if _is_reader_of(command, SourceKind.KERNEL_LOG) else "Run this check."
     text, rest = _lead_and_rest(fill_in_words(recipe.text or reads, known))
@@ -374,13 +371,11 @@ def _from_recipe(scene: _Scene, recipe: Recipe, kind: StepKind, values: Mapping[
     place = "waiting_host" if "waiting_host" in in_words else "host" if "{{ host" in in_words else ""
     if not place:
         return Step(kind, text, detail, on_spot(command, scene.finding, scene.survey, known), None)
-    return Step(kind, text, detail, *_on_host(scene, command, known, place))
+    return Step(kind, text, detail, *_on_host(scene, command, place))
 
 
-def _on_host(
-    scene: _Scene, command: str, values: Mapping[str, str] | None = None, place: str = "host"
-) -> tuple[str, str | None]:
-    return on_host(command, place, scene.finding, scene.survey, scene.values if values is None else values)
+def _on_host(scene: _Scene, command: str, place: str = "host") -> tuple[str, str | None]:
+    return on_host(command, place, scene.finding, scene.survey, scene.values)
 
 
 def _needs_process(recipe: Recipe) -> bool:

@@ -142,9 +142,7 @@ def _of_source(
     if complaint == 1:
         return None
     last = max((line for line in writer.known if complaint is None or line < complaint), default=0)
-    if complaint is None:
-        return Silence(rank, source, path, last, None, math.nan, writer, total)
-    return Silence(rank, source, path, last or complaint - 1, complaint, math.nan, writer, total)
+    return Silence(rank, source, path, last or (complaint or 1) - 1, complaint, math.nan, writer, total)
 
 
 def last_lines(silence: Silence, excerpts: Excerpts) -> LastLines | None:

@@ -111,11 +111,7 @@ def _is_repetition(first: Event, later: Event) -> bool:
     if isinstance(first, CallTimeout):
         details, others = first.details(), later.details()
         return all(_is_compatible(details[name], others[name]) for name in details)
-    return _is_one_failure(first, later)  # the same fields, their key says
-
-
-def _is_one_failure(first: Event, later: Event) -> bool:
-    """True when two records belong to one failure: a job that was started again may fail with the same counters."""
+    # a job that was started again may fail with the same counters
     a, b = first.time, later.time
     if a is not None and b is not None and (a.tzinfo is None) == (b.tzinfo is None):
         return abs(a - b) <= _ONE_FAILURE

@@ -26,11 +26,6 @@ _STEPS = tuple(
 _PHASE = lazy(r"\bphase=(?P<what>checkpoint|evaluation|sampling|data|compile)\b")
 
 
-def step_of(text: str) -> int | None:
-    """The step a line speaks of: the global one before that of the epoch."""
-    return next((int(m[1]) for m in (p.search(text) for p in _STEPS) if m), None)
-
-
 epoch_of = number_in(r"(?i)\bepoch\s{0,2}[=:#]?\s{0,2}\[?(\d{1,15})(?!\.?\d)")
 """The epoch a line speaks of."""
 
@@ -49,7 +44,8 @@ class Alive(LineParser):
         """A sentence about being alive that also says where; others speak of settings and monitors."""
         if line.mark.is_native or not _SAYS.search(line.body) or _NOT.search(line.body):
             return
-        step, epoch = step_of(line.body), epoch_of(line.body)
+        # the global step before that of the epoch
+        step, epoch = next((int(m[1]) for m in (p.search(line.body) for p in _STEPS) if m), None), epoch_of(line.body)
         rank = line.mark.rank if line.mark.rank is not None else rank_in(line.raw)
         if step is not None or epoch is not None:
             yield Heartbeat(**common(line, rank=rank), step=step, epoch=epoch)

@@ -8,19 +8,15 @@ WIDE, NARROW = 0.72, 0.56
 
 def width_of(text: str, size: float) -> float:
     """The width of a text in a sans-serif font, rather too wide than too narrow."""
-    return sum((WIDE if _is_wide(char) else NARROW) * size for char in text)
+    return sum((WIDE if char.isupper() or char in "_mw@%…" or char > "\u2000" else NARROW) * size for char in text)
 
 
 def fitting(text: str, size: float, width: float) -> str:
     """The text, cut behind the last letter that fits, with an ellipsis."""
     used, out = 0.0, ""
     for char in text:
-        used += (WIDE if _is_wide(char) else NARROW) * size
+        used += width_of(char, size)
         if used > width:
             return out[:-1].rstrip() + "…"
         out += char
     return out
-
-
-def _is_wide(char: str) -> bool:
-    return char.isupper() or char in "_mw@%…" or char > "\u2000"

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from nccldoctor.attempts import Attempts, Broken
-from nccldoctor.model import Avoid, CauseClass, Diagnosis, Family, Finding, RemedyAdvice
+from nccldoctor.model import CauseClass, Diagnosis, Family, RemedyAdvice
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.standings import Standing
 from nccldoctor.model.steps import JobState, Step, StepKind
 from nccldoctor.reports import dialects, ticket
 from nccldoctor.reports.charts import call_strip, group_map, late_calls, rank_map, stall
 from nccldoctor.reports.page import answer, facts, first_picture, open_verdict, tables
-from nccldoctor.reports.page.proof import LogSide, ProofStep, log_sides, missing_log, proof_steps
+from nccldoctor.reports.page.proof import log_sides, missing_log, proof_steps
 from nccldoctor.reports.parts import advice, missing_inputs, standing_titles, wording
-from nccldoctor.reports.parts.incident_facts import FactLine
 from nccldoctor.reports.parts.tones import Tone, tone_of
 from nccldoctor.words import names
 from nccldoctor.words.sanitize import line
@@ -32,20 +32,6 @@ _EXHIBITS = {Family.NONE: 0, Family.UNDETERMINED: 1}
 _COUNTS = ("", "one", "two", "three")
 
 
-class RankRow(Struct, frozen=True):
-    """Ranks that stand alike, in words."""
-
-    ranks: str
-    label: str
-    tone: Tone
-    hosts: str
-    symbol: str
-    state: str
-    where: str
-    waits_for: str
-    end: str
-
-
 class StepRow(Struct, frozen=True):
     """A step: its sentence and why as CommonMark, and its command, which stands alone under ``key``."""
 
@@ -56,51 +42,8 @@ class StepRow(Struct, frozen=True):
     command: str
 
 
-class View(Struct, frozen=True):
-    """The whole report."""
-
-    job: tuple[str, ...]
-    status: answer.Status
-    headline: str
-    lede: str
-    notices: tuple[str, ...]
-    facts: tuple[facts.Fact, ...]
-    act: str
-    steps: tuple[StepRow, ...]
-    restart: str
-    checks: tuple[open_verdict.Check, ...]
-    known: tuple[FactLine, ...]
-    first: first_picture.FirstPicture | None
-    cycle: first_picture.FirstPicture | None
-    map: rank_map.RankMap | None
-    group_map: group_map.GroupMap | None
-    proof: tuple[ProofStep, ...]
-    unshown: tuple[str, ...]
-    refuted_by: str
-    strips: tuple[call_strip.StripPicture, ...]
-    stall: stall.StallPicture | None
-    not_drawn: str
-    last_lines: tuple[LogSide, ...]
-    no_log: str
-    ranks: tuple[RankRow, ...]
-    doubts: tuple[str, ...]
-    explanations: tuple[answer.Explanation, ...]
-    others: tuple[Finding, ...]
-    fixes: tuple[str, ...]
-    remedy: str
-    donts: tuple[Avoid, ...]
-    settings: tuple[Avoid, ...]
-    ruled_out: tuple[tables.RuledOutRow, ...]
-    ruled_out_words: str
-    ticket: str
-    coverage: tuple[tables.CoverageRow, ...]
-    input_line: str
-    capture: tuple[str, ...]
-    footer: tuple[str, ...]
-
-
-def build(diagnosis: Diagnosis) -> View:
-    """The view of a diagnosis; the same for the same diagnosis."""
+def build(diagnosis: Diagnosis) -> SimpleNamespace:
+    """The view of a diagnosis: what the templates show, a field for each block; the same for the same diagnosis."""
     verdict = diagnosis.verdict
     is_open = verdict.family in (Family.NONE, Family.UNDETERMINED)
     best = next((r for r in diagnosis.remedies if r.fit != "weak"), None)
@@ -121,7 +64,7 @@ def build(diagnosis: Diagnosis) -> View:
     not_the_cause = tables.ruled_out(diagnosis.ruled_out[:HYPOTHESES]) if not is_open else ()
     shown = _numbered(diagnosis)
     left = (step for step in diagnosis.action.steps if step.kind is StepKind.RESTART and step not in shown)
-    return View(
+    return SimpleNamespace(
         job=facts.job_line(diagnosis),
         status=answer.status_line(diagnosis),
         headline=line(verdict.headline, 400),
@@ -207,7 +150,8 @@ _STATES = {
 }
 
 
-def _rank_row(standing: Standing) -> RankRow:
+def _rank_row(standing: Standing) -> SimpleNamespace:
+    """Ranks that stand alike, in words."""
     symbol, state = _STATES[tone_of(standing)]
     place = (
         standing_titles.place_title(standing)
@@ -217,7 +161,7 @@ def _rank_row(standing: Standing) -> RankRow:
     frame = f" in {standing.frame}" if standing.call is not None and standing.frame else ""
     at = f" ({standing.frame_at})" if standing.frame else ""
     hosts = ", ".join(line(host, 40) for host in standing.hosts[:2])
-    return RankRow(
+    return SimpleNamespace(
         ranks=str(standing.ranks),
         label=names.few(standing.ranks, 5),
         tone=tone_of(standing),

@@ -36,7 +36,8 @@ def _renderer() -> MarkdownIt:
 def html(text: str) -> Markup:
     """The text as HTML; a text that is one code span becomes a block, ready to copy."""
     shown = sanitize(text.strip(), LIMIT)
-    command = as_command(shown)
+    match = re.fullmatch(r"(`{1,3})(?:\w{0,12}\n)?([^`]{1,1200})\1", shown.strip())
+    command = match.group(2).strip() if match and "\n```" not in match.group(2) else ""
     if not command and _SENTENCES.fullmatch(shown):
         words = _CODE_SPAN.sub(r"<code>\1</code>", escaped(shown, quote=False).replace('"', "&quot;"))
         return Markup(f"<p>{words}</p>\n")
@@ -58,12 +59,6 @@ def breakable(text: str) -> Markup:
     """Plain text in which names of more than 20 characters may break after ``_``, ``/`` and ``.``, and nowhere else."""
     parts = re.compile(r"(?<=\w)([_/.]+)(?=\w)")
     return Markup(re.sub(r"\S{21,}", lambda name: parts.sub(r"\1<wbr>", name[0]), str(escape(text))))
-
-
-def as_command(text: str) -> str:
-    """The command in a text that is one code span or fence; ``""`` for any other text."""
-    match = re.fullmatch(r"(`{1,3})(?:\w{0,12}\n)?([^`]{1,1200})\1", text.strip())
-    return match.group(2).strip() if match and "\n```" not in match.group(2) else ""
 
 
 class InlinePiece(Struct, frozen=True):

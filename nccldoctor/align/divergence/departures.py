@@ -20,8 +20,6 @@ from msgspec.structs import replace
 
 from nccldoctor.align.call_sequences import ROLE_BITS, CallSequences
 from nccldoctor.align.divergence.mismatches import Mismatch
-from nccldoctor.align.progress.table import ProgressTable
-from nccldoctor.identify.case import Case
 from nccldoctor.model.operations import has_varying_sizes, plain_op
 
 WIDTHS = (32, 8, 4, 2, 1)
@@ -74,17 +72,15 @@ class Departure(Struct, frozen=True):
     rivals: tuple[Way, ...] = ()
 
 
-def find_departure(
-    case: Case, progress: ProgressTable, sequences: CallSequences, mismatch: Mismatch, rank: int
-) -> Departure | None:
+def find_departure(sequences: CallSequences, mismatch: Mismatch, rank: int) -> Departure | None:
     """How the calls of ``rank``, one of the minority of a mismatch, part from those of a majority peer.
 
     None where neither the numbers that both recorded nor the past show it.
     """
-    own = _stream(case, progress, sequences, mismatch.group, rank)
-    framed = case.calls.stack[mismatch.rows[rank]] > 0  # call sites compare with call sites only
-    peers = sorted(mismatch.majority, key=lambda p: (case.calls.stack[mismatch.rows[p]] > 0) != framed)
-    streams = (_stream(case, progress, sequences, mismatch.group, p) for p in peers)
+    own, stacks = _stream(sequences, mismatch.group, rank), sequences.case.calls.stack
+    framed = stacks[mismatch.rows[rank]] > 0  # call sites compare with call sites only
+    peers = sorted(mismatch.majority, key=lambda p: (stacks[mismatch.rows[p]] > 0) != framed)
+    streams = (_stream(sequences, mismatch.group, p) for p in peers)
     theirs = next((stream for stream in streams if stream), None)
     at = _first_unlike(own, theirs) if own and theirs else None
     if at is None or theirs is None:
@@ -145,12 +141,11 @@ def _has_left_loop(sequences: CallSequences, found: Departure) -> bool:
     return bool(loop) and chain[: len(loop)] != loop
 
 
-def _stream(case: Case, progress: ProgressTable, sequences: CallSequences, group: int, rank: int) -> Stream:
+def _stream(sequences: CallSequences, group: int, rank: int) -> Stream:
     rows = sequences.rows(rank)
-    rows = rows[progress.collective[rows] & (case.call_group[rows] == group)]
-    return dict(
-        zip(case.calls.seq[rows].tolist(), zip(_aspects(sequences, rows), rows.tolist(), strict=True), strict=True)
-    )
+    rows = rows[sequences.progress.collective[rows] & (sequences.case.call_group[rows] == group)]
+    calls = zip(_aspects(sequences, rows), rows.tolist(), strict=True)
+    return dict(zip(sequences.case.calls.seq[rows].tolist(), calls, strict=True))
 
 
 def _aspects(sequences: CallSequences, rows: npt.NDArray[np.int64]) -> list[Aspects]:
@@ -221,18 +216,13 @@ class _Past:
             keys = before[-width:] if sized else [_without(a, ELEMENTS) for a in before[-width:]]
             votes = after.get(tuple(keys), [])
             if len(votes) >= 2 or (votes and width == 1):
-                return _by_vote(votes)
+                (common, times), *_ = Counter(_without(vote, ELEMENTS) for vote in votes).most_common(1)
+                if 2 * times <= len(votes):
+                    return None
+                sizes = Counter(vote[ELEMENTS] for vote in votes if _without(vote, ELEMENTS) == common)
+                (size, agree), *_ = sizes.most_common(1)
+                return (*common[:ELEMENTS], size if 2 * agree > times else UNKNOWN, *common[ELEMENTS + 1 :])
         return None
-
-
-def _by_vote(votes: Sequence[Aspects]) -> Aspects | None:
-    """The call of most votes; its elements, where most of them agree."""
-    (common, times), *_ = Counter(_without(vote, ELEMENTS) for vote in votes).most_common(1)
-    if 2 * times <= len(votes):
-        return None
-    sizes = Counter(vote[ELEMENTS] for vote in votes if _without(vote, ELEMENTS) == common)
-    (size, agree), *_ = sizes.most_common(1)
-    return (*common[:ELEMENTS], size if 2 * agree > times else UNKNOWN, *common[ELEMENTS + 1 :])
 
 
 def _expected(theirs: Stream, at: int, past: _Past) -> Iterator[Aspects]:

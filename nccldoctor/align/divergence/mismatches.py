@@ -76,11 +76,13 @@ def compare_calls(case: Case, group: int, seq: int, rows: Mapping[int, int]) -> 
         return None
     # an operation whose name was not recorded can differ from none
     names = {rank: plain_op(case.vocabulary.ops[case.calls.op[row]]) for rank, row in rows.items()}
+    codes = {rank: int(case.calls.dtypes[row]) for rank, row in rows.items()}
+    known = {rank: case.vocabulary.dtypes[code] for rank, code in codes.items() if code >= 0}
     checked: tuple[tuple[str, Mapping[int, object]], ...] = (
         ("op", {rank: name for rank, name in names.items() if name}),
         ("size", _element_counts(case, rows, 0)),
         ("size", _element_counts(case, rows, 1)),
-        ("dtype", _dtypes(case, rows)),
+        ("dtype", {rank: (inputs or outputs)[0] for rank, (inputs, outputs) in known.items() if inputs or outputs}),
     )
     for aspect, values in checked:
         sides = ranks_by((value, rank) for rank, value in values.items())
@@ -109,12 +111,6 @@ def _element_counts(case: Case, rows: Mapping[int, int], side: int) -> dict[int,
         if count > 0 or (count == 0 and case.vocabulary.sizes[calls.sizes[row]][side]):
             counts[rank] = count
     return counts
-
-
-def _dtypes(case: Case, rows: Mapping[int, int]) -> dict[int, object]:
-    codes = {rank: int(case.calls.dtypes[row]) for rank, row in rows.items()}
-    known = {rank: case.vocabulary.dtypes[code] for rank, code in codes.items() if code >= 0}
-    return {rank: (inputs or outputs)[0] for rank, (inputs, outputs) in known.items() if inputs or outputs}
 
 
 def first_mismatch(case: Case, progress: ProgressTable, group: int, upto: int) -> Mismatch | None:

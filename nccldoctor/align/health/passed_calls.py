@@ -29,7 +29,15 @@ def unpassed_stalls(facts: Facts) -> tuple[Stall, ...]:
     if not facts.stalls:
         return ()
     last = [*_last_work(facts)]
-    since_dump = _at_work_since_dump(facts)
+    noted: dict[tuple[int | None, int], int] = {}
+    since_dump = set[int | None]()  # with a line of work below their own line about a dump; None: without a rank
+    events = facts.case.events
+    for event in events.of_kind(DumpNote, *TELLING) if events.of_kind(DumpNote) else ():
+        key = (event.rank, event.place.source)
+        if isinstance(event, DumpNote):
+            noted.setdefault(key, event.place.line or 0)
+        elif key in noted and (is_step(event) or is_end(event)) and (event.place.line or 0) > noted[key]:
+            since_dump.add(event.rank)
 
     def is_over(call: StuckCall) -> bool:
         return bool(since_dump & ({None} | {*call.inside})) or any(_was_after(facts, call, line) for line in last)
@@ -77,17 +85,3 @@ def _was_after(facts: Facts, call: StuckCall, line: Event) -> bool:
     if is_end(line):
         return not (behind + WHOLE) % QUARTER > QUARTER / 2  # an end without a time counts
     return MARGIN < behind % QUARTER < QUARTER / 2
-
-
-def _at_work_since_dump(facts: Facts) -> set[int | None]:
-    """The ranks with a line of work below their own line about a dump; None: without a rank."""
-    noted: dict[tuple[int | None, int], int] = {}
-    found: set[int | None] = set()
-    events = facts.case.events
-    for event in events.of_kind(DumpNote, *TELLING) if events.of_kind(DumpNote) else ():
-        key = (event.rank, event.place.source)
-        if isinstance(event, DumpNote):
-            noted.setdefault(key, event.place.line or 0)
-        elif key in noted and (is_step(event) or is_end(event)) and (event.place.line or 0) > noted[key]:
-            found.add(event.rank)
-    return found

@@ -73,7 +73,13 @@ def observe_health(facts: Facts) -> Health:
     troubles = unanswered_troubles(facts.case, facts.liveness, ends, ended, over)
     seen = facts.liveness.logged | facts.liveness.dumped
     moved = facts.looks.has_gone_on
-    stand = _stuck_ranks(facts, moved)
+    found = Ranks(r for s in unpassed_stalls(facts) for c in s.calls for r in c.entered)
+    stances = () if moved or has_passed_looks(facts) else facts.looks.newest.values()
+    waiting = (s.rank or 0 for s in stances if s.posture.is_wait or s.posture.is_gone)
+    uneven = any(uneven_communicators(facts, {one.comm for one in facts.case.nccl_counters}))
+    lagging = uneven or has_lagging_coll_lines(facts)
+    unready = (e.rank or 0 for e in unfinished_starts(facts.case))
+    stand = found | waiting | unready | (facts.case.world if lagging else Ranks())
     stops = _stops_by_person(facts, troubles)
     if stops and _was_at_work(facts, stops):
         proof, troubles = Proof.STOPPED, ()
@@ -111,17 +117,6 @@ def _carried(facts: Facts, ends: tuple[Event, ...]) -> Ranks:
         if not late and not is_short and not _is_hurt(facts.liveness, own):
             found.append(rank)
     return Ranks(found)
-
-
-def _stuck_ranks(facts: Facts, moved: bool) -> Ranks:
-    """Ranks in a call that nothing shows to be over, by dump, stack or counts, or that never came up."""
-    found = Ranks(r for s in unpassed_stalls(facts) for c in s.calls for r in c.entered)
-    stances = () if moved or has_passed_looks(facts) else facts.looks.newest.values()
-    waiting = (s.rank or 0 for s in stances if s.posture.is_wait or s.posture.is_gone)
-    uneven = any(uneven_communicators(facts, {one.comm for one in facts.case.nccl_counters}))
-    lagging = uneven or has_lagging_coll_lines(facts)
-    unready = (e.rank or 0 for e in unfinished_starts(facts.case))
-    return found | waiting | unready | (facts.case.world if lagging else Ranks())
 
 
 def unfinished_starts(case: Case) -> list[CommInit]:

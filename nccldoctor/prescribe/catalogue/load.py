@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import stat
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -182,21 +182,17 @@ def _lay(path: Path, folder: Folder, layers: dict[str, _Layers], *, released: bo
         over = f", over {before.entry.origin}" if before and before.entry and before.entry.origin != folder.name else ""
         whose = dict(before.whose if before else {})
         whose |= {block: folder.name for block in ("confirm", "fix", "prevent") if block in data and not released}
-        entry = Entry(_with_marked_steps(remedy, whose), topic, folder.name + over) if remedy else None
+        # a mark on each step that came from another catalogue: we did not choose its commands
+        marked = {
+            block: tuple(
+                replace(step, text=f"{step.text or 'Run this'} (from {one_line(name)}, not from nccldoctor)")
+                for step in getattr(remedy, block)
+            )
+            for block, name in whose.items()
+        }
+        entry = Entry(replace(remedy, **marked), topic, folder.name + over) if remedy else None
         layers[path.stem] = _Layers(merged, entry, whose)
     return mistakes
-
-
-def _with_marked_steps(remedy: Remedy, whose: Mapping[str, str]) -> Remedy:
-    """The remedy, with a mark on each step that came from another catalogue: we did not choose its commands."""
-    marked = {
-        block: tuple(
-            replace(step, text=f"{step.text or 'Run this'} (from {one_line(name)}, not from nccldoctor)")
-            for step in getattr(remedy, block)
-        )
-        for block, name in whose.items()
-    }
-    return replace(remedy, **marked)
 
 
 def _read_remedy(data: dict[str, Any], text: str, name: str, *, released: bool) -> tuple[Remedy | None, list[str]]:

@@ -57,7 +57,9 @@ def _mistakes(value: Any, form: Any, at: At) -> Iterator[tuple[At, str]]:
     else:
         text = value.strip() if isinstance(value, str) else value
         yield from _refusal(lambda: msgspec.convert(text, form), form, at)
-        yield from _unknown_placeholders(value, at)
+        for name in _PLACEHOLDER.findall(value) if isinstance(value, str) else ():
+            if name.strip() not in PLACEHOLDERS:
+                yield at, f"unknown placeholder {{{{ {name.strip()} }}}}; use one of {', '.join(PLACEHOLDERS)}"
 
 
 def _mistakes_of_table(table: dict[str, Any], form: type[Struct], at: At) -> Iterator[tuple[At, str]]:
@@ -108,13 +110,6 @@ def _words_of(form: Any) -> tuple[str, ...]:
     if get_origin(form) is Literal:
         return get_args(form)
     return next((words for inside in get_args(form) if (words := _words_of(inside))), ())
-
-
-def _unknown_placeholders(value: Any, at: At) -> Iterator[tuple[At, str]]:
-    """Placeholders that nothing fills."""
-    for name in _PLACEHOLDER.findall(value) if isinstance(value, str) else ():
-        if name.strip() not in PLACEHOLDERS:
-            yield at, f"unknown placeholder {{{{ {name.strip()} }}}}; use one of {', '.join(PLACEHOLDERS)}"
 
 
 @cache

@@ -73,20 +73,13 @@ class Survey(Struct, frozen=True, dict=True):
     def last_activity(self) -> Mapping[Writer, Event]:
         """The last phase, step or heartbeat of each writer before the first complaint, by rank, then by file."""
         last: dict[Writer, Event] = {}
+        over = {phase.place.source for phase in self.events_of(Phase) if phase.what in ("finished", "epoch-end")}
         events: list[Event] = [*self.events_of(Phase), *self.events_of(Progress), *self.events_of(Heartbeat)]
-        over = {
-            event.place.source
-            for event in events
-            if isinstance(event, Phase) and event.what in ("finished", "epoch-end")
-        }
-        for event in events:
-            writer = (event.rank, -1) if event.rank is not None else (-1, event.place.source)
+        for event in sorted(events, key=lambda event: (event.place.source, event.place.line or 0)):
             if isinstance(event, Progress) and event.step == event.total and event.place.source in over:
                 continue  # a bar that is complete says no more than the line that ended the run
-            if not self.facts.liveness.is_after_alarm(event) and (
-                writer not in last or _position(event) >= _position(last[writer])
-            ):
-                last[writer] = event
+            if not self.facts.liveness.is_after_alarm(event):
+                last[(event.rank, -1) if event.rank is not None else (-1, event.place.source)] = event
         return dict(sorted(last.items()))
 
     @property
@@ -148,7 +141,3 @@ class Survey(Struct, frozen=True, dict=True):
             details = (str(value) for value in event.details().values() if value is not None)
             text = self.texts[id(event)] = "\n".join((event.text, *details)).lower()
         return text
-
-
-def _position(event: Event) -> tuple[int, int]:
-    return event.place.source, event.place.line or 0

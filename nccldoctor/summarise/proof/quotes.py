@@ -121,7 +121,12 @@ def _further(facts: Facts, finding: Finding) -> Iterator[Event]:
     for rank in list(blamed)[:ASKED]:
         activity = facts.liveness.activity(rank)
         yield from (s for s in activity.stacks if s.main and s.frames and s.place.line is not None)
-        yield from _worked_on(facts, rank)
+        # the first line about the work of a rank from after the first complaint
+        kinds = (Progress, Heartbeat, Phase)
+        later = [e for kind in kinds for e in facts.case.of(kind, rank) if facts.liveness.is_after_alarm(e)]
+        later = [e for e in later if e.place.line is not None]
+        if later:
+            yield min(later, key=lambda event: event.place)
         if activity.step_event is not None and activity.step_event.place.line is not None and _is_apart(facts, rank):
             yield activity.step_event
         ends = (e for e in activity.exits if is_own_exit(facts.case, facts.liveness, activity, e))
@@ -133,15 +138,6 @@ def _is_apart(facts: Facts, rank: int) -> bool:
     by_rank = facts.liveness.by_rank
     others = {one.step for other, one in by_rank.items() if other != rank and one.step is not None}
     return others != {facts.liveness.activity(rank).step}
-
-
-def _worked_on(facts: Facts, rank: int) -> Iterator[Event]:
-    """The first line about the work of a rank from after the first complaint."""
-    kinds = (Progress, Heartbeat, Phase)
-    later = [e for kind in kinds for e in facts.case.of(kind, rank) if facts.liveness.is_after_alarm(e)]
-    later = [e for e in later if e.place.line is not None]
-    if later:
-        yield min(later, key=lambda event: event.place)
 
 
 def _told(facts: Facts, event: Event) -> tuple[str, Record]:

@@ -35,7 +35,12 @@ from nccldoctor.model.ranks import Ranks
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """Concludes that the absent ranks froze: they are silent where the others are not."""
     if stall.kind in (StallKind.NOTHING, StallKind.CRASH):
-        return _quiet_without_life(facts, stall)
+        quiet = stall.quiet
+        if quiet is None or quiet.connection_broke or any(stall.is_shown_alive(rank) for rank in quiet.ranks):
+            return None
+        if not is_telling(facts, quiet.ranks):
+            return None
+        return stall.conclude_quiet(quiet, "absent.quiet-and-silent")
     if stall.kind is not StallKind.ABSENT or stall.call is None or stall.is_scattered:
         return None
     silent = Ranks(r for r in stall.named if facts.liveness.activity(r).waiting_stack is None)
@@ -90,16 +95,6 @@ def _without_life(facts: Facts, stall: ObservedStall, call: StuckCall, ranks: Ra
         call=call,
         refuted_by=say("refuted.showed-life", ranks=ranks),
     )
-
-
-def _quiet_without_life(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
-    """Ranks that alone did not give up, and show no life where it would show."""
-    quiet = stall.quiet
-    if quiet is None or quiet.connection_broke or any(stall.is_shown_alive(rank) for rank in quiet.ranks):
-        return None
-    if not is_telling(facts, quiet.ranks):
-        return None
-    return stall.conclude_quiet(quiet, "absent.quiet-and-silent")
 
 
 def _last_signs(facts: Facts, stall: ObservedStall, ranks: Ranks) -> list[Citation]:

@@ -48,7 +48,7 @@ def parted(own: Sequence[Call], peers: Sequence[Call], rank: int = 2, outer: int
     table = build_progress_table(found)
     first = first_mismatch(found, table, 0, 999)
     assert first is not None
-    return find_departure(found, table, CallSequences(found, table), first, rank)
+    return find_departure(CallSequences(found, table), first, rank)
 
 
 def way(own: Sequence[Call], peers: Sequence[Call], **more: Any) -> tuple[int, str, int, bool]:
