@@ -19,7 +19,6 @@ from nccldoctor.cli import catalogue, completion, env, history, terminal
 from nccldoctor.cli.completion import completing
 from nccldoctor.cli.live import commands as live
 from nccldoctor.cli.options import format_option, paths_argument, rank_from_option, report_options, workers_option
-from nccldoctor.rehearsal.faults import FAULTS
 from nccldoctor.version import __version__
 
 EXIT_CODES = """\b
@@ -259,7 +258,7 @@ def _demo_live(ctx: click.Context, fault: str, to: Path | None, force: bool, no_
     from nccldoctor.cli.live import rehearsing
 
     if fault == "list":
-        terminal.out("".join(f"{fault.name:<16} {fault.about}\n" for fault in FAULTS))
+        terminal.out(rehearsing.list_faults())
         ctx.exit()
     codes: list[int] = []
 

@@ -145,7 +145,13 @@ def hints(names: Sequence[str], dumps: Sequence[bool], rank_from: re.Pattern[str
         match = rank_from.search(name) if rank_from is not None else None
         if match is not None and (match["rank"] or "").isdecimal():
             clues["rank"] = int(match["rank"]), OWN_RULE
-        _launcher(name, clues)
+        # in the tree that torchrun makes the folder under ``attempt_<k>`` is the *local* rank
+        # (``torch/distributed/elastic/multiprocessing/api.py``, 2.13)
+        tree = _pattern("torchrun").search(name)
+        if tree is not None:
+            clues["local_rank"] = int(tree[2]), "torchrun folder"
+        if (attempt := tree or _pattern("attempt").search(name)) is not None:
+            clues["attempt"] = int(attempt[1]), "attempt folder"
         _plain(name, clues)
         if "rank" not in clues and "local_rank" not in clues:
             if name in slurm:
@@ -164,18 +170,6 @@ def _hint(clues: dict[str, tuple[int | str, str]]) -> Hint:
     number = {key: int(value) for key, (value, _) in clues.items() if key != "host"}
     host = str(clues["host"][0]) if "host" in clues else None
     return Hint(number.get("rank"), number.get("local_rank"), number.get("attempt"), host, why, number.get("pid"))
-
-
-def _launcher(name: str, clues: dict[str, tuple[int | str, str]]) -> None:
-    """The tree that torchrun makes: the folder under ``attempt_<k>`` is the *local* rank
-    (``torch/distributed/elastic/multiprocessing/api.py``, 2.13).
-    """
-    match = _pattern("torchrun").search(name)
-    if match is not None:
-        clues["local_rank"] = int(match[2]), "torchrun folder"
-    attempt = match or _pattern("attempt").search(name)
-    if attempt is not None:
-        clues["attempt"] = int(attempt[1]), "attempt folder"
 
 
 def _plain(name: str, clues: dict[str, tuple[int | str, str]]) -> None:

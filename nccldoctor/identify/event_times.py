@@ -41,10 +41,10 @@ FARTHEST = 14 * 3600
 def event_seconds(
     events: Events, batch: Batch, dump_rank: Sequence[int | None], year: int = NO_YEAR_KNOWN
 ) -> npt.NDArray[np.float64]:
-    """Epoch seconds of each event (NaN: no time); naive times are moved by the zone of the logs, a multiple of a quarter hour.
+    """Epoch seconds of each event (NaN: no time); naive times are moved by the zone of the logs.
 
-    Timeouts of recorded calls show the zone, else the ends that launchers printed, else the zone that most lines name. ``year`` is
-    that of times without one, where neither the events nor the dumps tell it.
+    The zone is a multiple of a quarter hour. Timeouts of recorded calls show it, else the ends that launchers printed, else the zone
+    that most lines name. ``year`` is that of times without one, where neither the events nor the dumps tell it.
     """
     year = year_of(events, batch, year)
     raw = np.array([_stamp(e.time, year) for e in events], dtype=np.float64)
