@@ -37,17 +37,17 @@ _REMEMBERED, _LONGEST = 4_096, 512
 _FOLDED = bytes.maketrans(b"123456789", b"000000000")
 _INSIDE = b"abcdefghijklmnopqrstuvwxyz0123456789 ,.:;)]}=_-'%+"
 """First bytes of a line that no record begins with: small letters, digits, blanks, closing marks."""
-_GOES_ON = bytes(range(0x80, 0xC0))
-"""Bytes that go on with a character of UTF-8."""
+_GOES_ON = bytes(range(0x80, 0xC0))  # bytes that go on with a character of UTF-8
 
 _HEADS = lazy(rb"ProcessGroup|NCCL WARN|NET/IB|\]:\[[EF]")
 """What records begin with that may have lost the words a parser looks for."""
 
 _RULER = lazy(r"\s*([-=*#^~_])\1{2,}\s*$")
 _LAYOUT = lazy(
-    rf"\s+(?:File \"|\w{{1,16}}\s*: |<\w{{1,40}}>$)|{_RULER.pattern}|\w{{1,60}}(?:\.\w{{1,60}}){{1,12}}: ?$|\[\d{{1,6}}\]:\s*$"
+    rf"\s+(?:File \"|(?:\"\w{{1,40}}\"|\w{{1,16}})\s*: |<\w{{1,40}}>$|\d{{1,9}},$)"
+    rf"|{_RULER.pattern}|\w{{1,60}}(?:\.\w{{1,60}}){{1,12}}: ?$|\[\d{{1,6}}\]:\s*$"
 )
-"""A frame, a field of a table, a ruler, an exception without words, the number of a row: where no line was wrapped."""
+"""A frame, a field of a table, a ruler, an exception without words, the number of a row, JSON: where no line was wrapped."""
 
 _FRAME = lazy(r"\s+File \"")
 

@@ -155,7 +155,7 @@ def _is_contradictory(event: Event) -> bool:
 
 def _has_details_of(whole: Event, part: Event) -> bool:
     """True when ``whole`` has every detail of ``part``."""
-    if whole.kind != part.kind or part.rank not in (None, whole.rank):
+    if whole.kind != part.kind or part.rank not in (None, whole.rank) or part.pid not in (None, whole.pid):
         return False
     details, wanted = whole.details(), part.details()
     return all(wanted[name] in (*_NOTHING, details[name]) for name in details)

@@ -33,11 +33,11 @@ def silent_ranks(line: Line, found: re.Match[str]) -> Iterator[Event]:
 def answer_of_rank(line: Line, head: re.Match[str]) -> Iterator[Event]:
     """What stands below the heading of a rank: in a page the status, then the reason."""
     rank, host = int(head["rank"]), short_host((head["host"] or "").strip("[]")) or line.mark.host
-    below = [one.body.strip() for one in line.following(6) if one.body.strip()][:2]
-    if below and _NOT_REACHED.search(below[0]):
-        reason = below[1].removeprefix("<pre>").removesuffix("</pre>") if below[0].startswith("<p>") else ""
-        yield _no_answer(line, reason or below[0], rank=rank, host=host)
-    elif "trace_json" in line.body and below and below[0].removeprefix("<pre>")[:1] in ("{", "["):
+    below = [(one, text) for one in line.following(6) if (text := one.body.strip())][:2]
+    if below and _NOT_REACHED.search(below[0][1]):
+        reason = below[1][1].removeprefix("<pre>").removesuffix("</pre>") if below[0][1].startswith("<p>") else ""
+        yield _no_answer(below[0][0], reason or below[0][1], rank=rank, host=host)
+    elif "trace_json" in line.body and below and below[0][1].removeprefix("<pre>")[:1] in ("{", "["):
         yield DumpNote(**common(line, rank=rank, host=host), what="on-request")
 
 

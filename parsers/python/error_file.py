@@ -54,7 +54,7 @@ class ErrorFile(FileParser):
 
     def claims(self, head: bytes, path: str) -> bool:
         begin = head.lstrip()[:4096]
-        start = begin.replace(b" ", b"") if begin.startswith(b"{") else b""
+        start = b"".join(begin.split()) if begin.startswith(b"{") else b""
         if not start.startswith(b'{"message":'):
             return False
         named = PurePosixPath(path).name.startswith("error") and path.endswith(".json")
