@@ -31,7 +31,7 @@ _CALL = lazy(r"\bOpType=(\w{1,40}), NumelIn=(\d{1,18}), NumelOut=(\d{1,18})\b")
 _REQUESTED = lazy(r"[Tt]ried to allocate (\d[\d.]{0,12} [KMGT]?i?B|\d{1,20} bytes)")
 _ELAPSED = lazy(r"\[(?:(?P<h>\d{1,3}):)?(?P<m>\d{1,2}):(?P<s>\d\d)<")
 _ON_ONE_GPU = lazy(r"\brank (\d{1,7}) and rank (\d{1,7}) both on (?:CUDA|HIP) device")
-_NODE = lazy(r"(?: on (?:failed )?(?:node )?|\b(?:failed|failure of) node )([\w.-]{1,64})")
+_NODE = lazy(r"(?:(?<!low) on (?:failed )?(?:node )?|\b(?:failed|failure of) node )([\w.-]{1,64})")
 
 _NUMBER = lazy(r"[-+]?(?:\d[\d.,:]*(?:e[-+]?\d+)?|\b(?:nan|inf)\b)", re.IGNORECASE)
 _BAR = lazy(r"%\||\[\d{1,3}:\d\d")

@@ -159,11 +159,14 @@ def _failure(
 def _hardware(case: Case, liveness: Liveness, hosts: Hosts) -> Iterator[Failure]:
     """Device errors that no faulty program causes."""
     by_device: dict[str, list[Event]] = defaultdict(list)
+    if _is_every_rank_done(case, liveness):
+        return
     for gpu in case.of(GpuError):
         if gpu.is_of_board and can_precede_alarm(liveness, gpu):
             by_device[str(gpu.rank if gpu.rank is not None else (gpu.host, gpu.device))].append(gpu)
     for cuda in case.of(CudaError):
-        if not cuda.software and not cuda.topic and can_precede_alarm(liveness, cuda):
+        is_of_board = not (cuda.software or cuda.topic or has_gone_on_after(liveness, cuda))
+        if is_of_board and can_precede_alarm(liveness, cuda):
             by_device[str(cuda.rank if cuda.rank is not None else (cuda.host, cuda.pid))].append(cuda)
     slots = slots_of_hosts(case, hosts) if by_device else {}
     for events in _with_own_words(liveness, case, list(by_device.values())):
@@ -204,6 +207,7 @@ def _network(case: Case, liveness: Liveness, hosts: Hosts) -> Iterator[Failure]:
     went down: rank 5 is hit, and its peer is not even a suspect.
     """
     ports = [e for e in case.of(IbError) if e.is_of_own_end and can_precede_alarm(liveness, e)]
+    ports = [e for e in ports if e.what != "async" or not has_gone_on_after(liveness, e)]  # no queue that is dead
     links = [e for e in case.of(KernelEvent) if e.what == "link-down" and can_precede_alarm(liveness, e)]
     felt = (e for e in case.of(IbError) if e.what in ("completion", "setup", "fabric", "refused") and not e.is_flush)
     broken = [e for e in felt if not has_gone_on_after(liveness, e)]
@@ -329,11 +333,15 @@ def _is_outlived(case: Case, liveness: Liveness, hosts: Hosts, event: OutOfMemor
     return bool(possible) and seen >= set(possible)
 
 
+def _is_every_rank_done(case: Case, liveness: Liveness) -> bool:
+    """True when every rank of the job finished."""
+    return bool(case.world) and all(liveness.activity(rank).has_finished for rank in case.world)
+
+
 def _was_replaced(case: Case, liveness: Liveness, line: SchedulerEvent) -> bool:
-    """True when every rank finished well after a node or a pod was lost: another one took its place."""
+    """True when every rank finished well, as far as times show after the loss of a node or pod."""
     ends = [liveness.time(p) for p in case.of(Phase) if p.what == "finished"]
-    all_finished = bool(case.world) and all(liveness.activity(rank).has_finished for rank in case.world)
-    return all_finished and liveness.time(line) < max(ends, default=math.nan)
+    return _is_every_rank_done(case, liveness) and not liveness.time(line) >= max(ends, default=math.nan)
 
 
 def _with_memory(case: Case, end: ProcessExit) -> tuple[Event, ...]:

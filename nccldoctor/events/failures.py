@@ -112,7 +112,7 @@ class ProcessExit(Event):
         return "exited" if self.exitcode is None else f"exited with code {self.exitcode}"
 
 
-_CARRIERS = ("CheckpointException", "ProcessRaisedException", "ProcessExitedException")
+_CARRIERS = ("CheckpointException", "ProcessRaisedException", "ProcessExitedException", "WorkerGroupError")
 
 
 @kind("exception", symbol="exception", moot_after_end=True)
@@ -156,7 +156,7 @@ class ExceptionRaised(Event):
     def is_complaint(self) -> bool:
         """True of an echo, but for one that carries the error of another process to one that did not wait.
 
-        Such are a CheckpointException, and the exceptions of the process that called ``mp.spawn``.
+        Such are a CheckpointException, the exceptions of the process that called ``mp.spawn``, and those of Ray Train for its workers.
         """
         return self.origin == "echo" and self.type.rpartition(".")[2] not in _CARRIERS
 
@@ -510,7 +510,7 @@ class RendezvousError(Event):
 class SchedulerEvent(Event):
     """The scheduler stopped, moved or ended a job.
 
-    ``what`` is preempted, node-failure, time-limit, cancelled, oom, evicted, task-exit, requeue, failed
+    ``what`` is preempted, node-failure, time-limit, cancelled, stopped (a pod), oom, evicted, task-exit, requeue, failed
     (its record says so, and not why);
     ``job`` is the id without that of a step; ``job_step`` is the step that the line is about (``0``, ``batch``), None where it is about
     the whole job or does not say. ``by`` is who says it: slurm, kubernetes, ray, host (its journal), or empty for clouds.
@@ -535,7 +535,7 @@ class SchedulerEvent(Event):
     @property
     def consequence(self) -> EventRole | None:
         """Who cancels a job does so after it stood still; a job is failed because a process of it is."""
-        return EventRole.TEAR_DOWN if self.what in ("cancelled", "failed") else None
+        return EventRole.TEAR_DOWN if self.what in ("cancelled", "stopped", "failed") else None
 
     @property
     def is_end_of_process(self) -> bool:

@@ -15,7 +15,7 @@ _BLOCK = 14
 """Lines of a block from its first to the state of the call."""
 
 _FIELD = lazy(
-    r"^[^:]{0,60}?(?P<key>group info|collective|missing ranks|error msg|expected ranks|collective state):"
+    r"^[^:]{0,60}?(?P<key>group info|collective|missing ranks|error m(?:sg|essage)|expected ranks|collective state):"
     r" (?P<value>.{0,2000})"
 )
 
@@ -40,5 +40,5 @@ def call_of_analyser(line: Line, hit: re.Match[str]) -> dict[str, Any]:
         members=Ranks() if expected.isdecimal() else ranks_in(expected),
         expected=int(expected) if expected.isdecimal() else len(ranks_in(expected)) or None,
         op=told.get("collective", "").rpartition(":")[2].strip()[:60] or None,
-        detail=(told.get("error msg") or hit[0])[:300],
+        detail=(told.get("error msg") or told.get("error message") or hit[0])[:300],
     )

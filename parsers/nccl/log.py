@@ -50,6 +50,16 @@ def nccl_warn(line: Line) -> Iterator[Event]:
             yield NcclWarn(**message_fields(line, message, **about), message=text[:500])
 
 
+@reads("Last error:")
+def last_error(line: Line) -> Iterator[Event]:
+    """The warning of NCCL that PyTorch quotes below *Last error:*, where it has a meaning of its own."""
+    below = next(line.following(1), line)
+    role = role_of(below.body.strip())
+    if below is not line and role and role.what and role.whose != "peer" and not _is_claimed(below.body):
+        about = message_fields(below, NcclMessage("", below.body.strip()))
+        yield NcclWarn(**about, message=below.body.strip()[:500], **asdict(role))
+
+
 def _is_claimed(text: str) -> bool:
     if network_can_read(text) or is_read_by("ib-failover", text, IbError):
         return True

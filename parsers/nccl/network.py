@@ -33,7 +33,8 @@ _DETAIL = lazy(
 )
 _ASYNC_EVENT = lazy(
     r"NET/IB ?: (?:(?P<hca>[\w.\-]{1,40}):(?P<port>\d{1,3}) )?"
-    r"(?:Got (?:non-fatal )?async event ?:|async fatal event[^:]{0,200}:|(?=GID table changed)) ?(?P<text>.{1,120})"
+    r"(?:Got (?:non-fatal )?async event ?:|async fatal event(?: on \w{1,10} \([^()]{0,300}\))?[^:]{0,200}:"
+    r"|(?=GID table changed)) ?(?P<text>.{1,120})"
 )
 _STALL = lazy(r"WQE stall \(no CQE\): peer=(?P<peer>[^\s|]{1,80})")
 _PAIRS = lazy(r"\b(dev|port|localGid|remoteGid)=([^\s|]{1,80})")

@@ -37,6 +37,9 @@ _OTHER_RANK = lazy(re.escape(tracebacks.HEADER) + r": \(RANK (\d{1,7})\)")
 """Whose traceback it is where a rank prints that of another (torch ``distributed/checkpoint/api.py``)."""
 
 
+_SNIPPET, _SHORT = lazy(r"\[Rank (\d{1,7}) Error Snippet\]:\s*$"), 24
+"""Above the end of a traceback that Ray Train quotes of one worker (ray ``train/v2/_internal/execution/worker_group/poll.py``)."""
+
 _UNREDUCED = "Expected to have finished reduction in the prior iteration"
 _NO_GRADIENT = lazy(
     r"Parameter(?:s which did not receive grad for rank (?P<rank>\d{1,7}): (?P<names>.{1,300})| indices which did not receive"
@@ -46,10 +49,11 @@ _NO_GRADIENT = lazy(
 
 
 _POINTS_ELSEWHERE = lazy(
-    r"\. Check \S{1,200} line:[\d-]{1,20}\s*$|log file not updated for over \d|` is detected by the operating system"
+    r"\. Check \S{1,200} line:[\d-]{1,20}\s*$|log file not updated for over \d| to read data item .{0,200}going to sleep"
+    r"|` is detected by the operating system"
 )
-"""A line that sums up another log (FlagScale ``diagnostic.py`` and ``monitor_service.py``), or the signal that Paddle prints below it
-(``paddle/fluid/platform/init.cc``)."""
+"""A line that sums up another log (FlagScale ``diagnostic.py`` and ``monitor_service.py``), a read that Megatron tries again, or the
+signal that Paddle prints below it (``paddle/fluid/platform/init.cc``)."""
 
 
 def _is_told_by_logger(line: Line) -> bool:
@@ -206,12 +210,15 @@ def _torn_message(line: Line) -> Iterator[Event]:
 def _cut_traceback(line: Line) -> Iterator[Event]:
     traceback = tracebacks.read_tail(line)
     if traceback is not None and traceback.message and _NAMED.match(line.body):
-        yield raised(traceback, line, logged=line.mark.severity is not None)
+        short = line.preceding(_SHORT) if traceback.frames else ()
+        hits = (hit for above in short if (hit := _SNIPPET.search(above.body)))
+        more: dict[str, Any] = {"rank": int(hit[1])} if (hit := next(hits, None)) else {}
+        yield raised(traceback, line, logged=line.mark.severity is not None, **more)
 
 
 def _logged_exception(line: Line) -> Iterator[Event]:
     match = _named_in(line)
-    if match is None:
+    if match is None or _POINTS_ELSEWHERE.search(line.body):
         return
     name, message = match["type"], match["message"].strip()
     below = next(line.following(1), None)

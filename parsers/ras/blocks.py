@@ -101,7 +101,7 @@ def ras_block(line: Line, first: re.Match[str]) -> Iterator[RasStatus]:
         yield from _processes(line, first["what"], below)
         return
     found = outliers(below)
-    told = (" reported ", " status ", " launched ", "operation counts")
+    told = (" reported ", " status ", " launched ", "operation counts", "he missing rank")
     details = [
         below[0].strip(),
         *list(islice((row.partition(" -- ")[0].strip() for row in below[1:] if any(word in row for word in told)), 4)),

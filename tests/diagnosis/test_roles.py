@@ -9,6 +9,7 @@ import pytest
 import nccldoctor
 from nccldoctor.incident import Incident
 from nccldoctor.model import CauseClass, Confidence
+from nccldoctor.model.steps import StepKind
 
 RANKS = range(6)
 
@@ -61,7 +62,6 @@ def stopped(folder: Path, last_words: list[str], rank: int = 4) -> Incident:
 @pytest.mark.parametrize(
     ("origin", "text", "remedy"),
     [
-        ("misc/nvmlwrap.cc:166", "nvmlDeviceGetHandleByIndex(4) failed: GPU is lost", "gpu-fell-off-bus"),
         ("proxy.cc:298", "List loop at element 12-13", "library-complaint"),
         ("misc/argcheck.cc:204", "Reduce : invalid root 9 (root should be in the 0..6 range)", "library-complaint"),
         ("ofi_rail_init:2061", "NET/OFI Invalid device provided", "library-complaint"),
@@ -195,3 +195,104 @@ def test_a_process_in_uninterruptible_sleep_is_told_by_the_agent(tmp_path: Path)
     found = analyze(tmp_path, {r: [*lines, *([] if r == 4 else [timeout(r)])] for r, lines in logs.items()})
     assert str(found.verdict.ranks) == "4"
     assert "uninterruptible sleep" in found.to_text(width=200)
+
+
+DEFINITE = [
+    (
+        "include/ibvwrap.h:84",
+        "ibv_post_send() failed with error Cannot allocate memory, Bad WR 0x7f0a wr_id 9",
+        "memlock-limit",
+    ),
+    ("include/ibvwrap.h:67", "ibv_poll_cq() returned -1", "rdma-setup-failed"),
+    ("net_ib/init.cc:318", "NET/IB : Unable to open device mlx5_6", "rdma-setup-failed"),
+    ("net_ib/common.cc:21", "communicator encountered a fatal error (detected in ncclIbIrecv)", "ib-link-flap"),
+    ("net_ib/p2p_resiliency.cc:301", "NET/IB: Device 2 marked as failed. Initiating recovery? 1", "ib-link-flap"),
+    (
+        "misc/socket.cc:302",
+        "Net : error encountered when getting address info : Name or service not known",
+        "unresolved-name",
+    ),
+    ("include/alloc.h:231", "Failed to CUDA calloc 33554432 bytes", "cuda-oom-one-rank"),
+    ("include/alloc.h:92", "Failed to CUDA host alloc 131072 bytes", "memory-exhausted-host"),
+    ("bootstrap.cc:212", "Message truncated : received 512,16 bytes instead of 256,16", "env-mismatch"),
+    (
+        "init.cc:75",
+        "Attempt to use communicator before the previous operation returned ncclSuccess",
+        "library-complaint",
+    ),
+    ("proxy.cc:1523", "[Service thread] Accept failed Too many open files", "fd-exhaustion"),
+]
+"""Origin, message and the remedy that comes first where it is the last word of the missing rank."""
+
+
+@pytest.mark.parametrize(("origin", "text", "remedy"), DEFINITE)
+def test_a_definite_last_word_leads_to_its_remedy(tmp_path: Path, origin: str, text: str, remedy: str) -> None:
+    found = stopped(tmp_path, [warning(4, text, "14:05:02", origin)])
+    assert (str(found.verdict.ranks), found.verdict.cause) == ("4", CauseClass.NOT_ARRIVED)
+    assert found.diagnosis.remedies[0].id == remedy
+    assert found.diagnosis.action.steps[0].kind in (StepKind.CHECK, StepKind.FIX), (
+        "what to do about it is the first step"
+    )
+
+
+@pytest.mark.parametrize(("origin", "text", "remedy"), DEFINITE)
+def test_a_definite_warning_of_a_job_that_ends_well_is_moot(
+    tmp_path: Path, origin: str, text: str, remedy: str
+) -> None:
+    logs = {r: [*steps(r, 30), f"2026-04-08 14:05:00,000 INFO [rank {r}] fit: training finished"] for r in RANKS}
+    logs[4].insert(12, warning(4, text, "14:01:55", origin))
+    assert analyze(tmp_path, logs).verdict.cause is CauseClass.NONE
+
+
+def test_a_lost_board_and_a_dead_queue_are_moot_where_their_rank_goes_on(tmp_path: Path) -> None:
+    lost = ("misc/nvmlwrap.cc:211", "nvmlDeviceGetHandleByIndex(4) failed: GPU is lost")
+    dead = (
+        "net_ib/common.cc:98",
+        "NET/IB : mlx5_4:1 async fatal event on QP (0x7f8, qpn 77, local GID fe80::a0, remote GID fe80::b1): "
+        "local work queue catastrophic error",
+    )
+    for name, (origin, text), cause in (("board", lost, CauseClass.HARDWARE), ("queue", dead, CauseClass.NETWORK)):
+        (tmp_path / name).mkdir()
+        (tmp_path / f"{name}-well").mkdir()
+        found = stopped(tmp_path / name, [warning(4, text, "14:05:02", origin)])
+        assert (str(found.verdict.ranks), found.verdict.cause) == ("4", cause)
+        well = {r: [*steps(r, 30), f"2026-04-08 14:05:00,000 INFO [rank {r}] fit: training finished"] for r in RANKS}
+        well[4].insert(12, warning(4, text, "14:01:55", origin))
+        assert analyze(tmp_path / f"{name}-well", well).verdict.cause is CauseClass.NONE
+
+
+def test_a_read_that_is_tried_again_is_a_stall_of_the_data_and_no_crash(tmp_path: Path) -> None:
+    tries = [
+        f"2026-04-08 14:05:{n}0,000 WARNING [rank 4] Attempt {n}/5 to read data item 881 failed with OSError: [Errno 5] "
+        "Input/output error; going to sleep for 600 s"
+        for n in (1, 2)
+    ]
+    found = stopped(tmp_path, tries)
+    assert (str(found.verdict.ranks), found.verdict.cause) == ("4", CauseClass.NOT_ARRIVED)
+    assert found.diagnosis.remedies[0].id == "dataloader-stall"
+
+
+@pytest.mark.parametrize(
+    ("text", "remedy"),
+    [
+        ("Failed to CUDA calloc async 33554432 bytes", "cuda-oom-one-rank"),
+        ("Failed to CUDA host alloc 131072 bytes", "memory-exhausted-host"),
+    ],
+)
+def test_the_last_error_that_pytorch_quotes_is_read_as_the_warning_that_it_was(
+    tmp_path: Path, text: str, remedy: str
+) -> None:
+    words = f"NCCL error in: ProcessGroupNCCL.cpp:3384, internal error, NCCL version 2.21.5\nncclInternalError: x\nLast error:\n{text}"
+    ends = traceback(words, "torch.distributed.DistBackendError")
+    found = analyze(
+        tmp_path,
+        {
+            r: [
+                f"2026-04-08 14:00:00,000 INFO [rank {r}] fit: starting, world_size=6",
+                *(ends if r == 4 else [timeout(r)]),
+            ]
+            for r in RANKS
+        },
+    )
+    assert found.diagnosis.remedies[0].id == remedy
+    assert "it ended with DistBackendError" in found.verdict.headline

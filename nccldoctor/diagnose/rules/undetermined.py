@@ -159,19 +159,23 @@ def _headline(facts: Facts, stall: ObservedStall, trouble: str) -> Headline | st
     if unanswered and not any(e.missing or e.rank == 0 for e in barriers):
         return headline_of("undetermined.barrier-unanswered", ranks=unanswered)
     waited = _waited_for_peers(troubles)
-    if trouble and not (waited and trouble in (say("trouble.cancelled"), say("trouble.job-failed"))):
+    if trouble and not (
+        waited and trouble in (say("trouble.cancelled"), say("trouble.pod-stopped"), say("trouble.job-failed"))
+    ):
         return headline_of("undetermined.failed-unexplained", what=sentence(trouble))
     if waited:
         return waited
-    if own := [e for e in troubles if not (isinstance(e, TearDown) and e.is_by_launcher)]:
+    told = [e for e in facts.case.of(RasStatus) if e.what in ("MISMATCH", "INCOMPLETE") and e.comm_id is not None]
+    if told and all(isinstance(e, RasStatus) for e in troubles):
+        rank, host, pid = next(iter(told[-1].processes), (None, None, None))  # where its first outlier runs
+        return headline_of("undetermined.ras-uneven", detail=told[-1].detail, rank=rank, host=host, pid=pid)
+    own = [e for e in troubles if not (isinstance(e, TearDown) and e.is_by_launcher)]
+    if own := [e for e in own if not isinstance(e, SchedulerEvent) or e.what != "stopped"]:
         if all(isinstance(e, Note) and e.is_prompt for e in own):
             return headline_of("undetermined.prompt")
         return _first_errors(own)
     if troubles:
         return headline_of("undetermined.launcher-ended")
-    if uneven := [e for e in facts.case.of(RasStatus) if e.what == "MISMATCH" and e.comm_id is not None][-1:]:
-        rank, host, pid = next(iter(uneven[0].processes), (None, None, None))  # where its first outlier runs
-        return headline_of("undetermined.ras-uneven", detail=uneven[0].detail, rank=rank, host=host, pid=pid)
     if stall.job.health.unexplained:
         return headline_of("undetermined.unparsed", text=line_of(stall.job.health.unexplained[0].text, 120))
     return None

@@ -79,6 +79,7 @@ def find_broken_end(facts: Facts) -> tuple[str, list[Citation]]:
         (_broken_connection(facts), _unexplained_breaks(facts)),
         (say("trouble.peer-lost", ranks=Ranks(t.rank for t in lost if t.rank is not None)), lost),
         (say("trouble.cancelled"), [e for e in facts.case.of(SchedulerEvent) if e.what == "cancelled"]),
+        (say("trouble.pod-stopped"), _stopped_pods(facts)),
         (say("trouble.job-failed"), [e for e in facts.case.of(SchedulerEvent) if e.what == "failed"]),
         (
             say("trouble.nccl-failed"),
@@ -90,6 +91,12 @@ def find_broken_end(facts: Facts) -> tuple[str, list[Citation]]:
             lines: list[Event] = [*found[:MOST]]
             return says, [Line(e, sentence(says)) for e in lines]
     return "", []
+
+
+def _stopped_pods(facts: Facts) -> list[SchedulerEvent]:
+    """The pods that Kubernetes stopped, unless a controller says which one failed before."""
+    failed = any(n.what == "pod-ended" for n in facts.case.of(Note))
+    return [] if failed else [e for e in facts.case.of(SchedulerEvent) if e.what == "stopped"]
 
 
 _SIGNALS = {"SIGHUP": "trouble.terminal-closed", "SIGINT": "trouble.interrupted"}

@@ -64,7 +64,7 @@ def _is_about(context: Context, who: Who) -> Callable[[Event], bool]:
     def is_there(event: Event) -> bool:
         if (host := survey.host_of(event)) is None:
             return single or event.rank in ranks
-        return host in hosts or (has_open and host not in others)
+        return host in hosts or event.rank in ranks or (has_open and host not in others)
 
     return is_there
 

@@ -31,7 +31,7 @@ _OF_STACK = {
 """What a stack shows of work that takes as long each time, in the words of :mod:`nccldoctor.align.stack_activity`."""
 _BARS = {
     "evaluation": ("valid", "eval", "test"),
-    "sampling": ("sampl", "generat", "ddim"),
+    "sampling": ("sampl", "generat", "ddim", "experience", "rollout"),
     "data": ("token", "map", "preproc", "download"),
     "checkpoint": ("saving", "save"),
 }

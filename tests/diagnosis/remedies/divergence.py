@@ -156,6 +156,10 @@ CASES = {
         lambda: silent("full_state_dict", "/opt/train/save.py", "_all_gather_base", culprit=5),
         lambda: silent("build_table", "/opt/train/save.py", "reduce_scatter", culprit=5),
     ),
+    "forward-order-changed": (
+        lambda: Job().late(5, seq=10).raw("node1/rank_5.log", "UserWarning: Forward order differs from that of the first iteration on rank 5. Collectives are unchecked and may give incorrect results or hang."),
+        lambda: Job().late(5, seq=10).raw("node1/rank_4.log", "UserWarning: Forward order differs from that of the first iteration on rank 4. Collectives are unchecked and may give incorrect results or hang."),
+    ),
     "gan-or-multi-ddp-order": (
         lambda: other({"frames": site("backward_D")}, {"op": "broadcast", "frames": site("backward_G")}),
         lambda: other({"frames": site("backward_x")}, {"op": "broadcast", "frames": site("backward_y")}),

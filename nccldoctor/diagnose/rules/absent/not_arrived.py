@@ -35,6 +35,8 @@ from nccldoctor.events import (
     ExceptionRaised,
     FrAnalysis,
     MonitoredBarrier,
+    NcclError,
+    NcclWarn,
     Note,
 )
 from nccldoctor.model import CauseClass, Doubt, Group, Stalled
@@ -83,6 +85,9 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
 def _last_exception(facts: Facts, rank: int) -> ExceptionRaised | None:
     """The exception with which a rank ended, if that was the last that went wrong there and nothing caught it."""
     last = last_trouble(facts.case, facts.liveness, rank)
+    if isinstance(last, NcclWarn):  # an exception of PyTorch may quote it
+        quoting = {e.place for e in facts.case.of(NcclError) if e.rank == rank and last.place.is_below(e.place)}
+        last = next((e for e in facts.case.of(ExceptionRaised) if e.place in quoting), last)
     return last if isinstance(last, ExceptionRaised) and last.is_uncaught and last.type else None
 
 

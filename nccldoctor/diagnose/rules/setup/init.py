@@ -13,6 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 
+from nccldoctor.align.exits import has_gone_on_after
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.health.troubles import waits_at_store
 from nccldoctor.align.stack_activity import split_frame, wait_of
@@ -191,8 +192,12 @@ SET_UP = frozenset(
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """Set-up that did not end, where nothing of the job's work is on record."""
     if _has_worked(facts):
-        is_told = stall.kind is not StallKind.ABSENT and any(e.topic for e in facts.case.of(NcclError))
-        return _later_group(facts, stall) or _unreachable(facts) or (_communicator_failed(facts) if is_told else None)
+        told = [e for e in facts.case.of(NcclError) if e.topic and not has_gone_on_after(facts.liveness, e)]
+        return (
+            _later_group(facts, stall)
+            or _unreachable(facts)
+            or (_communicator_failed(facts) if told and stall.kind is not StallKind.ABSENT else None)
+        )
     if stall.kind in (StallKind.NOTHING, StallKind.CRASH):
         is_told = any(e.topic for e in facts.case.events.of_kind(CudaError, NcclWarn))
         return (
