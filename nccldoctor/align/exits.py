@@ -207,12 +207,12 @@ def was_forced(case: Case, event: ProcessExit) -> bool:
 
 
 def _is_dated_as_closed(case: Case, event: ProcessExit) -> bool:
-    """True of an end that the launcher's table dates with those it closed, and later than the first failure.
+    """True of an end later than the first failure, when the launcher's table dates an end of those that it closed.
 
-    Torchrun waits for 30 s after the closing signal: rank 1 exits with 1 at 13:02:58, rank 2 ends by SIGTERM and rank 0 by SIGKILL
-    at 13:03:29.
+    Torchrun waits for 30 s after the closing signal: rank 1 exits with 1 at 13:02:58, rank 2 ends by SIGTERM then or at 13:03:29,
+    and rank 0 by SIGKILL at 13:03:29.
     """
     if event.time is None:
         return False
     table, second = case.launcher_of(event), seconds(event.time)
-    return second - table.first > SLACK and table.has_closed_near(second, SLACK)
+    return second - table.first > SLACK and table.closed <= second + SLACK

@@ -6,7 +6,6 @@ Example: torchrun's table dates rank 1's exit at 13:02:58 as the first failure, 
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -20,15 +19,10 @@ Reporter = tuple[int, str]
 
 
 class LauncherTable(Struct):
-    """The ends that one launcher lists with a time, in seconds: its ``first`` failure, and in order those it ``closed``."""
+    """The ends that one launcher lists with a time, in seconds: its ``first`` failure, and the first process that it ``closed``."""
 
     first: float = math.inf
-    closed: list[float] = []
-
-    def has_closed_near(self, second: float, slack: float) -> bool:
-        """True where a closed process ended within ``slack`` seconds."""
-        at = bisect_left(self.closed, second - slack)
-        return at < len(self.closed) and self.closed[at] <= second + slack
+    closed: float = math.inf
 
 
 def launcher_tables(exits: Iterable[ProcessExit]) -> dict[Reporter, LauncherTable]:
@@ -41,9 +35,7 @@ def launcher_tables(exits: Iterable[ProcessExit]) -> dict[Reporter, LauncherTabl
         if end.first:
             table.first = min(table.first, second)
         if end.was_closed:
-            table.closed.append(second)
-    for table in tables.values():
-        table.closed.sort()
+            table.closed = min(table.closed, second)
     return dict(tables)
 
 

@@ -13,6 +13,9 @@ Lines = tuple[tuple[int, str], ...]
 """Numbers of lines, counted from 1, with their text."""
 
 _WORD = lazy(r"[A-Za-z0-9_-]+")
+_DIGIT = lazy(r"\d")
+_BEGINNING = 12
+"""Characters of a hidden word by which it is known again."""
 
 
 def masked_text(text: str) -> str:
@@ -37,7 +40,11 @@ def masked_values(value: Any) -> Any:
 
 
 def masked_texts(texts: Sequence[Lines]) -> list[Lines]:
-    """The lines of some texts masked. A word that one line shows to be a secret is masked in all: another lost its name."""
+    """The lines of some texts masked. A word that one line shows to be a secret is masked in all: another lost its name.
+
+    So is one that begins like it, which lost its end. ``Uid=job;P2026-11-20 09:00:37 step 7`` and ``wd=secret7`` are two lines that
+    were crossed: the first one is read on behind the second, too.
+    """
     hidden: set[str] = set()
     shown = [tuple(_masked_lines(lines, hidden)) for lines in texts]
     return (
@@ -49,12 +56,16 @@ def masked_texts(texts: Sequence[Lines]) -> list[Lines]:
 
 def _masked_lines(lines: Lines, hidden: set[str]) -> Iterator[tuple[int, str]]:
     """The lines masked; ``hidden`` gets the words. Every line of a private key is masked: one alone looks like any word."""
-    is_key = False
+    is_key, begun = False, ""
     for number, text in lines:
         is_key = (is_key or "PRIVATE KEY-----" in text) and "-----END" not in text
         shown = MASK if is_key else masked_text(text)
         if shown != text and not is_key:
             hidden.update(_words_hidden(text, shown))
+        if begun and not is_key:
+            hidden.update(_words_hidden(begun + text, masked_text(begun + text)))
+        form = _DIGIT.sub("0", text[:4000])
+        begun = text[: max(0, form.find(form[:8], 8))] if len(form) > 16 else ""
         yield number, shown
 
 
@@ -68,11 +79,9 @@ def _words_hidden(text: str, shown: str) -> Iterator[str]:
             return
         for word in _WORD.findall(text[at:end]):
             if len(word) >= 8 and not word.isdigit() and not word.isalpha():  # shorter words occur by chance
-                yield word
+                yield word[:_BEGINNING]
         at = end + len(following)
 
 
 def _without_words(text: str, hidden: set[str]) -> str:
-    if hidden.isdisjoint(_WORD.findall(text)):
-        return text
-    return _WORD.sub(lambda word: MASK if word.group() in hidden else word.group(), text)
+    return _WORD.sub(lambda word: MASK if word.group()[:_BEGINNING] in hidden else word.group(), text)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import lru_cache
+from html import escape, unescape
 from typing import Any
 
 from nccldoctor.patterns import lazy
@@ -140,40 +141,38 @@ _AUTHORIZATION = lazy(
 )
 """The whole value of a header, with all cookies."""
 
-_ENTITY = r"&(?:amp;)?(?:quot|apos|#x?[2-3][0-9]);"
-"""A quotation mark in a text that was written for HTML."""
-_VALUE = (
-    rf"(?:{_ENTITY}(?P<escaped>(?:(?!{_ENTITY})[^\n]){{1,4000}})"
-    r"|(?!\"\"(?=[^\s\"',;)}]))\"(?P<plain>(?:[^\"\\\n]|\\[^\n]){0,4000})\"|'(?P<apart>(?:[^'\\\n]|\\[^\n]){0,4000})'"
-    r"|(?:\"\"(?=[^\s\"',;)}])|\\{0,3}\")(?P<double>(?:[^\"\\\n]|\\{3}\"|\\[^\"\\\n]){0,4000})\\{0,3}\""
-    r"|\\{0,3}'(?P<single>(?:[^'\\\n]|\\{3}'|\\[^'\\\n]){0,4000})\\{0,3}'"
-    r"|(?P<bare>[^\s\"',;&)}\]<>\\]{1,4000}))"
-)
-_VALUES = ("escaped", "plain", "apart", "double", "single", "bare")
-_BLANKS = r"(?:[ \t]{0,40}|\s{0,4})"
-_WRITTEN = (
-    r"(?:(?:Optional\[)?str\]?(?:\s{0,4}\|\s{0,4}None)?\s{0,4}=\s{0,4})?(?:Secret(?:Str|Bytes)?\(|[|>][+-]?[ \t]{0,8}\r?\n\s{1,40})?"
-    r"(?:[bBfFrRuU]{1,2}(?=[\\\"'&]))?(?:%2[27])?"
-)
-"""What may stand between a sign and the value: a type of Python, a prefix of its texts, a block of YAML."""
+_ESCAPED = lazy(r"&(?:amp;)?(?:quot|apos|lt|gt|#x?[2-3][0-9a-fA-F]);")
+"""A sign in a text that was written for HTML."""
 _WORD = (
     r"(?i:pass(?:word|wd|phrase|code)|secret|credential|token|connection[-_]?string|webhook[-_]?url|jwt"
     r"|(?:db|ssh|sudo|become|smtp|ftp|proxy|root|admin|registry|redis|mongo|mysql|user|store|key)[-_]?pass(?![a-z])|key[-_]data"
     r"|(?:api|access|account|auth|private|encryption|signing|ssh|license|licence|storage|master|service|subscription|session|client"
     r"|wandb|comet|neptune|hf|openai|anthropic|azure|aws|github|gitlab)[-_]?key)"
 )
+# a bare value ends where a further name begins: lines that lost their ends read ``x-api-key: client_secret => '...'``
+_VALUE = (
+    r"(?:(?!\"\"(?=[^\s\"',;)}]))\"(?P<plain>(?:[^\"\\\n]|\\[^\n]){0,4000})\"|'(?P<apart>(?:[^'\\\n]|\\[^\n]){0,4000})'"
+    r"|(?:\"\"(?=[^\s\"',;)}])|\\{0,3}\")(?P<double>(?:[^\"\\\n]|\\{3}\"|\\[^\"\\\n]){0,4000})\\{0,3}\""
+    r"|\\{0,3}'(?P<single>(?:[^'\\\n]|\\{3}'|\\[^'\\\n]){0,4000})\\{0,3}'"
+    rf"|(?P<bare>(?:(?!{_WORD}[A-Za-z_-]{{0,40}}(?:[:=]\s|\s{{0,4}}(?:=>|:=)))[^\s\"',;&)}}\]<>\\]){{1,4000}}))"
+)
+_VALUES = ("plain", "apart", "double", "single", "bare")
+_BLANKS = r"(?:[ \t]{0,40}|\s{0,4})"
+_WRITTEN = (
+    r"(?:(?:Optional\[)?str\]?(?:\s{0,4}\|\s{0,4}None)?\s{0,4}=\s{0,4})?(?:Secret(?:Str|Bytes)?\(|[|>][+-]?[ \t]{0,8}\r?\n\s{1,40})?"
+    r"(?:[bBfFrRuU]{1,2}(?=[\\\"']))?(?:%2[27])?"
+)
+"""What may stand between a sign and the value: a type of Python, a prefix of its texts, a block of YAML."""
 _NAMED = lazy(
     rf"(?P<word>{_WORD}"
     r"|(?<![A-Za-z])(?i:pass|pw)(?=[\"']?=)|(?<![A-Za-z0-9] )(?<![A-Za-z])(?i:pass|pw)(?=[\"']?:\s)"
     r"|KEY|(?<=[?&;])(?i:sig|signature|pwd)|(?<![A-Za-z])Signature(?==)|(?<=_)(?:PASS|PW)(?![A-Za-z])|(?<![A-Za-z])(?i:otp|psk)(?=\s{0,4}[:=])"
-    r"|(?<=[-_])(?i:signature|auth|pat|pwd)(?![A-Za-z])|(?:(?<=[\"'])|(?<=&quot;))auth(?=\\{0,3}(?:[\"']|&quot;)\s{0,4}:))"
+    r"|(?<=[-_])(?i:signature|auth|pat|pwd)(?![A-Za-z])|(?<=[\"'])auth(?=\\{0,3}[\"']{1,2}\s{0,4}:))"
     r"(?P<tail>[\w.-]{0,40})"
-    r"(?P<sign>(?:[\\\"'\]]|%2[27]|"
-    + _ENTITY
-    + r"){0,8}(?:[,\s]\s{0,40}[\"']?value[\"']?\s{0,4}[:=]\s{0,4}|\s{0,4}(?:=>|=&(?:amp;)?gt;|:=|==?|:|%3[aAdD])"
+    r"(?P<sign>(?:[\\\"'\]]|%2[27]){0,8}(?:[,\s]\s{0,40}[\"']?value[\"']?\s{0,4}[:=]\s{0,4}|\s{0,4}(?:=>|:=|==?|:|%3[aAdD])"
     + _BLANKS
     + _WRITTEN
-    + r"|,\s{0,4}(?=[\\\"'])|(?:>|&gt;)(?=[^<&\n]{1,400}(?:<|&lt;)/)|[ \t]{0,40}[|\u2502\u2503][ \t]{0,4}(?=[^\s|\u2502\u2503]{0,100}\d)))"
+    + r"|,\s{0,4}(?=[\\\"'])|>(?=[^<\n]{1,400}</)|[ \t]{0,40}[|\u2502\u2503][ \t]{0,4}(?=[^\s|\u2502\u2503]{0,100}\d)))"
     + _VALUE
 )
 _OPTION = lazy(
@@ -184,7 +183,7 @@ _OPTION = lazy(
 """``--hf-token x`` of a command line, and ``login x password y`` of a ``.netrc``."""
 _SPOKEN = lazy(
     r"(?i)(?<![\w.-])(pass(?:word|wd|phrase)(?:\s{1,40}|[`!$](?=\S{0,40}\d))(?:(?:is|was|of)\s{1,4})?)"
-    r"(?:(?P<quote>[\"'`]|&(?:quot|#x?[2-3][0-9]);)(?P<quoted>(?:(?!(?P=quote))[^\n]){4,400})(?P=quote)|(?=[^\s\"',;)}\]<>]{0,400}\d)[^\s\"'`,;)}\]<>=:/\\]{6,400})"
+    r"(?:(?P<quote>[\"'`])(?P<quoted>(?:(?!(?P=quote))[^\n]){4,400})(?P=quote)|(?=[^\s\"',;)}\]<>]{0,400}\d)[^\s\"'`,;)}\]<>=:/\\]{6,400})"
 )
 """``Invalid password 'x'`` of a message, ``password  x`` of a table or a ``.netrc``."""
 _COMMANDS = tuple(
@@ -214,8 +213,6 @@ _COMMANDS = tuple(
 )
 """Options of commands that hold a password without its name."""
 _COOKIES = lazy(r"(?i)(?<![a-z])(cookies?[\"']?\s{0,4}[:=]\s{0,4}\{)[^}\n]{4,4000}")
-_BEHIND = lazy(rf"(\*\*\*\s{{0,4}}(?:=>|=&(?:amp;)?gt;|:=)\s{{0,4}}){_VALUE}")
-"""What stands behind ``x-api-key: client_secret => '...'`` where lines lost their ends: the masked value was a name, too."""
 _NAME_BEFORE = lazy(r"[\w.-]{0,60}$")
 
 _NAME_ALONE = lazy(
@@ -254,6 +251,14 @@ _SYLLABLE = lazy("a{4,}|A{4,}")
 
 def masked(text: str) -> str:
     """``text`` with the values of secrets as :data:`MASK`; everything else stays as it is."""
+    if "&" in text and _ESCAPED.search(text):
+        plain = unescape(unescape(text))
+        shown = _masked(plain)
+        return text if shown == plain else escape(shown)
+    return _masked(text)
+
+
+def _masked(text: str) -> str:
     if "PRIVATE KEY" in text:
         text = _PEM.sub(f"-----PRIVATE KEY {MASK}-----", text)
     if _LONG_WORD.search(text):
@@ -269,9 +274,8 @@ def masked(text: str) -> str:
         text = _URL_AS_VALUE.sub(rf"\1{MASK}%40", text)
     if "@" in text:
         text = _LOGIN.sub(rf"\1{MASK}", text)
-    # these patterns ask only where digits stand; escapes of URLs and HTML are other characters
-    is_plain = "%" not in text and "&" not in text
-    return text if is_plain and not _has_named(text.translate(_DIGITS)) else _without_named(text)
+    # these patterns ask only where digits stand; escapes of URLs are other characters
+    return text if "%" not in text and not _has_named(text.translate(_DIGITS)) else _without_named(text)
 
 
 @lru_cache(maxsize=4096)
@@ -294,7 +298,7 @@ def _without_named(text: str) -> str:
     text = _SPOKEN.sub(_without_spoken, _COOKIES.sub(rf"\1{MASK}", text))
     for command in _COMMANDS:
         text = command.sub(rf"\1\2{MASK}", text)
-    return _BEHIND.sub(rf"\1{MASK}", _NAMED.sub(_without_value, _OPTION.sub(_without_value, text)))
+    return _NAMED.sub(_without_value, _OPTION.sub(_without_value, text))
 
 
 def masked_lines(text: str) -> str:

@@ -103,7 +103,7 @@ def links(text: str, dialect: str) -> list[str]:
     if dialect in ("md", "github"):
         return _links_of_markdown(text)
     fence, span = {"jira": (r"\{noformat\}", r"\{\{.*?\}\}"), "slack": (r"```", r"`[^`\n]*`")}[dialect]
-    plain = re.sub(span, "", re.sub(rf"(?s){fence}.*?{fence}", "", text))
+    plain = re.sub(rf"{span}|\\.", "", re.sub(rf"(?s){fence}.*?{fence}", "", text))  # a sign behind a backslash is none
     return re.findall(rf"\w+://\S{{0,40}}{HOST}\S*|<[!@]\w+|!http\S+!|\|http\S+\]", plain)
 
 

@@ -66,7 +66,8 @@ def _of_last_folders(read: Ingested) -> Ingested:
         return read
     events = sum(len(one.events) for one in old)
     why = f"{events} events left out, because only the newest attempt is diagnosed"
-    return without_sources(read, {one.source.id for one in old}, [Gap(EARLIER, why, apart=True)])
+    gap = Gap(f"{_files([one.source.path for one in old])}: {EARLIER}", why, apart=True)
+    return without_sources(read, {one.source.id for one in old}, [gap])
 
 
 def _one_of_dumps(read: Ingested) -> Ingested:
@@ -117,11 +118,13 @@ def _folder_at(path: str, depth: int) -> str:
     return "/".join(path.split("/")[: depth + 1])
 
 
+def _files(paths: Sequence[str]) -> str:
+    return f"{min(paths)} and {len(paths) - 1} more" if len(paths) > 1 else paths[0]
+
+
 def _gap(paths: Sequence[str], why: str) -> Gap:
-    first = min(paths)
-    more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
     says = f"{why}; left out, because one run is diagnosed at a time"
-    return Gap(f"{first}{more}: a different run", says, apart=True)
+    return Gap(f"{_files(paths)}: a different run", says, apart=True)
 
 
 def _why_dumps(run: Recorded, main: Recorded) -> str:

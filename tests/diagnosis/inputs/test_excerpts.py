@@ -795,8 +795,18 @@ def test_a_hidden_pid_hides_no_rank() -> None:
         assert (found.cause, found.ranks) == ("died", "1"), str(found)
 
 
-@pytest.mark.parametrize(("of_kill", "named"), [("13:03:29", "1"), ("13:02:58", "0")])
-def test_a_kill_that_the_table_dates_with_the_closed_ones_is_the_launchers(of_kill: str, named: str) -> None:
+@pytest.mark.parametrize(
+    ("of_kill", "closed", "named"),
+    [
+        ("13:03:29", "13:03:29", "1"),
+        ("13:03:29", "13:02:58", "1"),
+        ("13:03:29", "13:03:49", "0"),
+        ("13:02:58", "13:03:29", "0"),
+    ],
+)
+def test_a_kill_that_the_table_dates_when_others_were_closed_is_the_launchers(
+    of_kill: str, closed: str, named: str
+) -> None:
     row = "  time      : 2026-09-07_{at}\n  host      : node1\n  rank      : {r} (local_rank: {r})\n  exitcode  : {code} (pid: 71{r})\n"
     rest = "  error_file: <N/A>\n  traceback : <N/A>\n"
     table = (
@@ -804,7 +814,7 @@ def test_a_kill_that_the_table_dates_with_the_closed_ones_is_the_launchers(of_ki
         + row.format(r=0, at=of_kill, code=-9)
         + rest
         + "[2]:\n"
-        + row.format(r=2, at="13:03:29", code=-15)
+        + row.format(r=2, at=closed, code=-15)
         + rest
         + "Root Cause (first observed failure):\n[0]:\n"
         + row.format(r=1, at="13:02:58", code=1)

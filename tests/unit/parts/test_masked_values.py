@@ -33,6 +33,29 @@ def test_a_value_without_its_name_is_masked_where_another_line_has_the_name(torn
         assert [[number for number, _ in lines] for lines in shown] == [[n for n, _ in lines] for lines in texts]
 
 
+@pytest.mark.parametrize("torn", ["horse2batteryStap|eMagnet9", "12=horse2batterySV13=x", "horse2batteryS"])
+def test_a_value_that_lost_its_end_is_masked_where_another_line_has_it_whole(torn: str) -> None:
+    shown = masked_texts([((1, torn), (2, f"DB_PASSWORD={SECRET}StapleMagnet9"))])
+    assert SECRET not in str(shown)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("2026-11-20 09:00:38 Uid=job;P2026-11-20 09:00:37 step 7 of 9", f"wd={SECRET};"),
+        ("2026-11-20 09:00:05 ngc config set 2026-11-20 09:00:04 step 7", f"apikey {SECRET}"),
+        ("export A16_TOexport A15=4", f"KEN={SECRET}"),
+    ],
+)
+def test_a_value_whose_line_was_crossed_by_another_is_masked(first: str, second: str) -> None:
+    assert SECRET not in str(masked_texts([((1, first), (2, second))]))
+
+
+def test_lines_that_begin_alike_and_cross_no_other_stay() -> None:
+    lines = tuple((n, f"2026-11-20 09:00:0{n} step {n} of job7-run4 at 2026-11-20 09:00:0{n}") for n in range(1, 9))
+    assert masked_texts([lines]) == [lines]
+
+
 @pytest.mark.parametrize("value", ["hunter", "eth0", "600000", "allreduce"])
 def test_a_value_that_chance_may_repeat_stays_elsewhere(value: str) -> None:
     line = f"rank 3: {value} of node7 timed out"

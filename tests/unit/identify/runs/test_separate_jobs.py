@@ -241,7 +241,9 @@ def test_an_attempt_without_a_time_is_no_other_job(tmp_path: Path) -> None:
             (folder / "stderr.log").write_text(f"export WORLD_SIZE={size}\n" + watchdog(rank, 7 + attempt, at=at))
     found = nccldoctor.analyze(tmp_path)
     assert {e.seq for e in found.case.of(CollectiveTimeout)} == {8}
-    assert [gap.what for gap in found.case.gaps if gap.apart] == ["earlier attempts of the job"]
+    assert [gap.what for gap in found.case.gaps if gap.apart] == [
+        "attempt_0/0/stderr.log and 3 more: earlier attempts of the job"
+    ]
 
 
 def test_ranks_and_clocks_of_an_attempt_that_is_left_out_are_not_of_the_job(tmp_path: Path) -> None:
