@@ -59,7 +59,8 @@ _PERSON = lazy(r"\b(?:I|[Ww]e|[Ww]e've|I'm|I've|I'll|[Ll]et's|[Oo]ur|[Mm]y|[Yy]o
 _SAID = lazy(
     r"(?:\[|\d{4}-\d\d-\d\d,? )?\d{1,2}:\d\d(?::\d\d)?(?: ?[AaPp][Mm])?\]?[ \t-]{1,3}<?@?"
     r"(?P<name>[A-Za-z][\w.-]{0,24})(?: [A-Z]\w{0,20})?>?[:>] \S"
-    r"|<?@?(?P<before>[A-Za-z][\w.-]{0,24})>? {1,3}[\[(]?\d{1,2}:\d\d(?: ?[AaPp][Mm])?[\])]?:?(?: |$)"
+    r"|<?@?(?P<before>[A-Za-z][\w.-]{0,24}(?: [A-Z][\w.'-]{0,20}){0,2})>?(?: {1,3}| [\u2013\u2014-] )(?:\d{1,2}[/.]\d{1,2}(?:[/.]\d{2,4})?,? )?"
+    r"(?:(?:[Tt]oday|[Yy]esterday)?(?: ?at)? )?[\[(]?\d{1,2}:\d\d(?: ?[AaPp][Mm])?[\])]?:?(?P<alone>$)?(?: |$)"
 )
 _TALK = lazy(
     r"(?:^|\s)@\w|\?\s*$|\b(?:thanks|thx|lol|hmm|yep|nope|ok|okay|pls|please|btw|guys|morning)\b|:[a-z_]{2,20}:", re.I
@@ -242,7 +243,10 @@ def _is_chat(lines: list[str], name: str) -> bool:
     is_named = re.search(r"chat|slack|discord|teams|irc|thread|conversation", name, re.I) is not None
     talk = sum(_TALK.search(line[-200:]) is not None or _PERSON.search(line) is not None for line in lines)
     needed = 1 if is_named else max(2, len(lines) // 4)
-    return len(said) >= (0.3 if is_named else 0.4) * len(lines) and talk >= needed
+    is_in_turns = (
+        len(said) >= (0.3 if is_named else 0.4) * len(lines) or sum(hit["alone"] is not None for hit in said) > 1
+    )
+    return is_in_turns and talk >= needed
 
 
 _SETTINGS_KEYS = lazy(

@@ -142,7 +142,8 @@ class _Unit(Struct):
 
     ``sizes`` are world sizes as printed, ``comms`` those of communicators. ``numbers`` maps (rank, kind of number) to the lowest and
     highest step or sequence number, ``steps`` (rank, words of the line, step) to the time of the first such line, and ``pids`` (rank, who
-    says so) to its processes. ``ended`` ranks gave up or were torn down, ``troubled`` is true where something went wrong, ``alive`` where
+    says so) to its processes. ``waits`` are the times at which ranks gave up on a call, with the seconds that each had waited.
+    ``ended`` ranks gave up or were torn down, ``troubled`` is true where something went wrong, ``alive`` where
     ranks worked or ran into a timeout. ``first`` and ``last`` are times in seconds. ``writers`` are the ranks that wrote its lines, or for
     which its files are named.
     """
@@ -155,6 +156,7 @@ class _Unit(Struct):
     steps: dict[tuple[int, str, int], float] = {}
     hosts: dict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
     pids: dict[tuple[int, str], set[int]] = field(default_factory=lambda: defaultdict(set))
+    waits: list[tuple[int, float, float]] = []
     ended: set[int] = set()
     writers: set[int] = set()
     troubled: bool = False
@@ -191,6 +193,7 @@ class _Unit(Struct):
             self.hosts[rank] |= hosts
         for key, pids in other.pids.items():
             self.pids[key] |= pids
+        self.waits += other.waits
         self.ended |= other.ended
         self.writers |= other.writers
         self.troubled |= other.troubled
@@ -245,8 +248,15 @@ def _one_of_logs(read: Ingested) -> Ingested:
     units = _units(read)
     old = _earlier(units)
     if old:
-        gone = {source.id: source.path for unit in old for source in unit.sources}
-        gap = _gap([*gone.values()], "its lines end long before all others begin")
+        later = [unit for unit in units if unit not in old and math.isfinite(unit.last)]
+        is_well = not any(unit.troubled for unit in later)  # who gives a failed run asks about it
+        gone = {source.id: source.path for unit in (later if is_well else old) for source in unit.sources}
+        why = (
+            "its lines begin long after all others end, and show no trouble"
+            if is_well
+            else "its lines end long before all others begin"
+        )
+        gap = _gap([*gone.values()], why)
         rest = without_sources(read, gone, ())
         folders = (
             {path.rpartition("/")[0] for path in paths}
@@ -402,6 +412,9 @@ def _read_lines(unit: _Unit, one: Parsed, no_dumps: Batch, year: int) -> None:
         rank = event.rank if event.rank is not None else own
         if rank is not None and event.step is not None and not math.isnan(seconds[place]):
             unit.steps.setdefault((rank, event.text.translate(_NO_DIGITS), event.step), seconds[place])
+    for place, wait in zip(dated.places_of(CallTimeout), dated.of_kind(CallTimeout), strict=True):
+        if wait.rank is not None and (ran := wait.ran_ms or wait.timeout_ms):
+            unit.waits.append((wait.rank, seconds[place], ran / 1000))
     unit.sizes |= {e.value for e in events.of_kind(Setting) if e.name == "WORLD_SIZE" and e.value.isdigit()}
     for event in events.of_kind(CallTimeout, Progress, TearDown, WorkStatus):
         rank = event.rank if event.rank is not None else own
@@ -479,6 +492,22 @@ def _is_in_other_calls(one: _Unit, other: _Unit) -> bool:
     )
 
 
+def _is_at_work_meanwhile(one: _Unit, other: _Unit) -> bool:
+    """True when two ranks or more wait in a call in one unit, and make steps in the other one all the while.
+
+    Where the last such step is whole quarters of an hour from the begin of the wait, that may be the difference of two time zones.
+    """
+    at_work = set()
+    for waiting, working in ((one, other), (other, one)):
+        for rank, end, ran in waiting.waits:
+            steps = [
+                at for (of, _, _), at in working.steps.items() if of == rank and end - ran + NEAR < at < end - NEAR
+            ]
+            if len(steps) > 1 and NEAR < (max(steps) - end + ran) % QUARTER < QUARTER - NEAR:
+                at_work.add(rank)
+    return len(at_work) > 1
+
+
 _ANY_TIME = {
     _is_on_other_hosts: "its ranks are on other hosts",
     _is_in_other_processes: "its ranks are other processes",
@@ -486,6 +515,7 @@ _ANY_TIME = {
 _SAME_TIME = {
     _is_at_other_times: "its ranks do the same steps at a different time",
     _is_in_other_calls: "its ranks timed out in other calls",
+    _is_at_work_meanwhile: "its ranks were at work while those of the diagnosed run waited in a call",
 }
 """How units of two jobs differ, whenever they ran, and where they ran at the same time; and what a gap says of it."""
 

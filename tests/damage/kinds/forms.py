@@ -201,7 +201,9 @@ def bits_flipped(rng: random.Random, text: bytes) -> bytes:
 
 _TIME = re.compile(
     r"(?P<day>\d{4}-\d\d-\d\d)(?P<gap>[T ])(?P<clock>\d\d:\d\d:\d\d)|(?<=\d{4} )(?P<glog>\d\d:\d\d:\d\d)"
+    r"|(?<=[A-Z][a-z]{2} )(?P<kernel>[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})"
 )
+FIRST_TIME = re.compile(r"(?P<day>\d{4}-\d\d-\d\d)[T ](?P<clock>\d\d:\d\d:\d\d)")
 
 
 @of_texts(CLOCK)
@@ -227,15 +229,19 @@ def seconds_without_fraction(rng: random.Random, text: bytes) -> bytes:
     return _each_line(text, lambda line: re.sub(r"(\d\d:\d\d:\d\d)[.,]\d+", r"\1", line))
 
 
-def _moved(text: bytes, by: timedelta) -> bytes:
+def moved(text: bytes, by: timedelta) -> bytes:
+    """The text of a host whose clock is ahead by so much."""
+
     def later(hit: re.Match[str]) -> str:
         if hit["glog"]:
             return (datetime.strptime(hit["glog"], "%H:%M:%S") + by).strftime("%H:%M:%S")
+        if hit["kernel"]:
+            return (datetime.strptime(hit["kernel"], "%b %d %H:%M:%S %Y") + by).strftime("%b %d %H:%M:%S %Y")
         try:
-            moved = datetime.fromisoformat(f"{hit['day']} {hit['clock']}") + by
+            then = datetime.fromisoformat(f"{hit['day']} {hit['clock']}") + by
         except ValueError:
             return hit[0]
-        return moved.strftime(f"%Y-%m-%d{hit['gap']}%H:%M:%S")
+        return then.strftime(f"%Y-%m-%d{hit['gap']}%H:%M:%S")
 
     return _each_line(text, lambda line: _TIME.sub(later, line))
 
@@ -243,20 +249,20 @@ def _moved(text: bytes, by: timedelta) -> bytes:
 @of_files(CLOCK)
 def one_clock_an_hour_apart(rng: random.Random, files: Files) -> Files:
     """The clock of one text is an hour ahead or behind."""
-    return _one_moved(rng, files, timedelta(hours=rng.choice((-1, 1))))
+    return _onemoved(rng, files, timedelta(hours=rng.choice((-1, 1))))
 
 
 @of_files(CLOCK)
 def one_clock_a_minute_apart(rng: random.Random, files: Files) -> Files:
     """The clock of one text is a minute ahead or behind."""
-    return _one_moved(rng, files, timedelta(seconds=rng.choice((-61, 61))))
+    return _onemoved(rng, files, timedelta(seconds=rng.choice((-61, 61))))
 
 
-def _one_moved(rng: random.Random, files: Files, by: timedelta) -> Files:
+def _onemoved(rng: random.Random, files: Files, by: timedelta) -> Files:
     chosen = one_of(rng, texts(files))
     if not chosen:
         raise NotApplicable
-    return {path: _moved(content, by) if path in chosen else content for path, content in files.items()}
+    return {path: moved(content, by) if path in chosen else content for path, content in files.items()}
 
 
 @of_files(CLOCK)
@@ -265,5 +271,5 @@ def clocks_apart(rng: random.Random, files: Files) -> Files:
     if len(texts(files)) < 2:
         raise NotApplicable
     return {
-        p: _moved(c, timedelta(seconds=rng.randrange(-40, 41))) if p in texts(files) else c for p, c in files.items()
+        p: moved(c, timedelta(seconds=rng.randrange(-40, 41))) if p in texts(files) else c for p, c in files.items()
     }

@@ -35,6 +35,12 @@ PROSE = (
     "The node is still in the queue, so we can look at it if you want.\n"
 )
 CHAT = "[10:32] priya: is rank 3 still on the bus?\n[10:33] tom: no, Xid 79 as in the last run\n[10:33] priya: ok, I will drain it\n"
+PASTED = "".join(
+    f"Ana Ruiz{gap}9:14 AM\nis anybody else seeing hangs? last week it was\n[rank3]: ValueError: bad sample 12\n"
+    f"Bo Lind{gap}9:16 AM\nno, we had Xid 79 on node17\nNCCL WARN NET/IB : Got completion with error 12\nthanks, I will try\n"
+    for gap in ("  ", " \u2014 Today at ", " 12/03/2026 ")
+)
+"""As people copy it from Slack, Discord and Teams: the name and the time stand alone above what was said."""
 PATCH = (
     "diff --git a/t.py b/t.py\nindex 0123456..789abcd 100644\n"
     "--- a/t.py\n+++ b/t.py\n@@ -1,2 +1,2 @@\n-timeout = 600\n+timeout = 3600\n"
@@ -56,6 +62,7 @@ WRITTEN = {
     "letter": (PROSE, SourceKind.NOTES),
     "talk": (CHAT, SourceKind.CHAT),
     "export": (EXPORT, SourceKind.CHAT),
+    "pasted": (PASTED, SourceKind.CHAT),
     "analysis": (NOTEBOOK, SourceKind.NOTEBOOK),
     "board": (DASHBOARD, SourceKind.DASHBOARD),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from nccldoctor.events import CollectiveTimeout
 from nccldoctor.identify.runs import separate_jobs
 from nccldoctor.identify.runs.stale_dumps import stale_dumps
 from nccldoctor.ingest.ingest import Ingested
-from nccldoctor.model import Confidence
+from nccldoctor.model import CauseClass, Confidence
 from nccldoctor.model.recorded_calls import Batch
 
 HOUR = 3600.0
@@ -451,3 +452,38 @@ def test_of_two_jobs_on_other_hosts_the_later_failure_is_diagnosed_however_few_l
         )
         (tmp_path / name / "slurm.out").write_text(text + rows)
     assert paths(tmp_path) == {"tuesday/slurm.out"}
+
+
+def _waiting(ranks: Iterable[int], hour: int) -> str:
+    lines = (
+        f"[rank{r}]:[E202 {hour:02d}:30:00.5{r}0510987 ProcessGroupNCCL.cpp:629] [Rank {r}] Watchdog caught collective operation"
+        " timeout: WorkNCCL(SeqNum=211, OpType=ALLREDUCE, NumelIn=8, NumelOut=8, Timeout(ms)=1200000) ran for 1200041"
+        " milliseconds before timing out.\n"
+        for r in ranks
+    )
+    return "".join(lines)
+
+
+def _working(rank: int, hour: int) -> str:
+    return "".join(f"2026-02-02 {hour:02d}:{n:02d}:11,000 | INFO | [rank{rank}] step {n} loss 2.1\n" for n in range(5, 40))
+
+
+def test_ranks_that_step_while_they_wait_are_of_two_jobs(tmp_path: Path) -> None:
+    (tmp_path / "eval").mkdir()
+    (tmp_path / "job.log").write_text(_waiting(range(1, 4), 3))
+    for rank in range(4):
+        (tmp_path / "eval" / f"rank_{rank}.log").write_text(_working(rank, 3))
+    ((kept_paths, why),) = parted(tmp_path)
+    assert (kept_paths, why) == (["job.log"], "its ranks were at work while those of the diagnosed run waited in a call")
+
+
+def test_one_rank_that_steps_while_the_others_wait_is_of_their_job(tmp_path: Path) -> None:
+    (tmp_path / "job.log").write_text(_waiting(range(1, 4), 3))
+    (tmp_path / "rank_0.log").write_text(_working(0, 3))
+    assert parted(tmp_path) == []
+
+
+def test_a_job_that_ran_well_hours_after_a_failed_one_is_no_all_clear(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text("".join(_working(r, 3) for r in range(4)) + _waiting(range(1, 4), 3))
+    (tmp_path / "b.log").write_text("".join(_working(r, 9) for r in range(4)))
+    assert nccldoctor.analyze(tmp_path).verdict.cause is not CauseClass.NONE
