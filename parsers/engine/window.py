@@ -33,6 +33,9 @@ class Located(Line, frozen=True, kw_only=True):
     record: int
 
 
+_BAR = lazy(r"[^|\n]{0,120}\d%\|[^|\n]{0,240}\| [^\]\n]{1,80}(?:it|B|s)/s[^\]\n]{0,60}\](?=\S)")
+"""A progress bar without a line end, which the line of another writer follows: ``40%|████      | 4/10 [00:01<00:02,  2.9it/s]0: error``."""
+
 _LABELLED = lazy(rb"\[[A-Za-z_]{1,40}\d{1,7}\]:")
 """What names a writer at the beginning of a line: ``[rank3]:``, ``[default3]:``."""
 
@@ -211,8 +214,11 @@ class Buffer:
         if len(self._lines) > 20_000:  # some 20 MB, enough for the densest 4 MB that matter
             self._lines.clear()
         raw = without_codes(self.data[start:end].decode("utf-8", "backslashreplace"))
+        bar = _BAR.match(raw) if "/s" in raw[:400] else None
+        parts = (raw[: bar.end()], raw[bar.end() :]) if bar else (raw,)
         place = Place(self.source.id, self.source.path, line=number)
-        found = [(mark, body) for mark, text in self.read(raw) for body in _split_at_line_ends(text)]
+        read = chain.from_iterable(map(self.read, parts))
+        found = [(mark, body) for mark, text in read for body in _split_at_line_ends(text)]
         if self.outer is not None:
             around = self.outer(number)
             found = [(mark_inside(around, mark), body) for mark, body in found]

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from damage.kinds.folders import rank_in
 from damage.kinds.forms import CLOCK, FIRST_TIME, moved
-from damage.kinds.registry import Files, NotApplicable, of_files, of_texts, texts
+from damage.kinds.registry import Files, NotApplicable, of_files, texts
 
 MIXED = "mixed"
 
@@ -140,14 +140,21 @@ def an_older_attempt_folder(rng: random.Random, files: Files) -> Files:
     return {**older, **{f"attempt_1/{path}": content for path, content in files.items()}}
 
 
-@of_texts(MIXED)
-def torn_bars(rng: random.Random, text: bytes) -> bytes:
-    """A progress bar is drawn over the lines, and some lines begin in the middle of it."""
-    out = []
-    for number, line in enumerate(text.split(b"\n")):
-        bar = f"\rEpoch 3: {number % 100:3d}%|{'█' * (number % 10)}▌| {number}/1000 [01:23<01:41,  5.41it/s]".encode()
-        out.append((bar if rng.random() < 0.2 else b"") + (b"\r" if rng.random() < 0.1 else b"") + line)
-    return b"\n".join(out)
+@of_files(MIXED)
+def torn_bars(rng: random.Random, files: Files) -> Files:
+    """A progress bar is drawn over the lines of the ranks, and some lines begin in the middle of it."""
+
+    at = rng.randrange(100)
+    bar = f"\rLoading shards: {at:3d}%|{'█' * (at // 10)}▌| {at}/100 [01:23<01:41,  5.41it/s]".encode()
+
+    def drawn(line: bytes) -> bytes:
+        return (bar if rng.random() < 0.2 else b"") + (b"\r" if rng.random() < 0.1 else b"") + line
+
+    logs = [path for path in texts(files) if path.endswith((".log", ".out", ".err")) and not _KERNEL.search(path)]
+    if not logs:
+        raise NotApplicable
+    bars = {path: b"\n".join(map(drawn, files[path].split(b"\n"))) for path in logs}
+    return {**files, **bars}
 
 
 _CHAT = """\
