@@ -105,6 +105,7 @@ def _has_no_complaint(facts: Facts) -> bool:
     """True when logs were read and no rank in them complains, fails or gives up. Unfinished calls may then simply be in flight."""
     heard = bool(facts.liveness.logged) or any(facts.case.of(Progress))
     logged = any(s.kind is SourceKind.LOG for s in facts.case.sources) and heard
+    logged = logged or any(head.rank is not None for head in facts.case.dumps)  # no watchdog wrote these calls
     has_ended_badly = any(e.exitcode for s in facts.liveness.by_rank.values() for e in s.exits)
     troubled = has_ended_badly or facts.liveness.first_alarm is not None or facts.failures
     if not logged or troubled or unfinished_starts(facts.case):

@@ -33,8 +33,8 @@ _COMMIT_LINE = lazy(r"[*|\\/ ]{0,9}(?P<id>[0-9a-f]{7,40}) (?:\([^()]{1,200}\) )?
 _METRIC = lazy(
     r"# (?:HELP|TYPE|UNIT|EOF)\b|[A-Za-z_:][\w:]{0,120}(?:\{[^{}]{0,300}\})? [-+]?(?:\d[\d.eE+-]{0,30}|NaN|[-+]?Inf)(?: \d{10,13})?$"
 )
-_INSPECTOR = b"\nnccl_"
-"""Begins the metrics of NCCL's Inspector, which a node exporter shows among its own."""
+_OF_JOBS = (b"\nnccl_", b"\nXPU_TIMER_")
+"""Begins the metrics of NCCL's Inspector, which a node exporter shows among its own, and those of DLRover's XPUTimer."""
 
 _METRIC_HEAD = lazy(r"# (?:HELP|TYPE) [A-Za-z_:][\w:]{0,120} \S")
 _WORD = lazy(r"[^\s={}\"]{1,40}$")
@@ -102,7 +102,7 @@ def kind_of_bystander(head: bytes, lines: Sequence[str], *, is_json: bool, is_wh
         return SourceKind.PAGE
     if _is_mail(lines) or _is_history(lines):
         return SourceKind.NOTES
-    if (_is_metrics(lines) and _INSPECTOR not in head) or _is_word_list(lines):
+    if (_is_metrics(lines) and not any(own in head for own in _OF_JOBS)) or _is_word_list(lines):
         return SourceKind.DATA
     looks_built = is_whole and (_TEST_RUN.match(lines[0]) or _printed_by_build(lines) >= 2)
     return SourceKind.BUILD if looks_built and _is_build(_lines(head)) else None

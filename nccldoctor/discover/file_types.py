@@ -7,6 +7,7 @@ import re
 from nccldoctor.model import SourceKind
 from nccldoctor.parsers.engine.encodings import head_as_utf8
 from nccldoctor.parsers.flight_recorder.dump import is_json_dump, is_pickle
+from nccldoctor.parsers.flight_recorder.other_recorders import is_other_recorder
 
 _OWN = re.compile(
     rb'"tool"\s{0,9}:\s{0,9}\{\s{0,9}"name"\s{0,9}:\s{0,9}"nccldoctor"|<title>[^<>]{0,700} \xc2\xb7 nccldoctor</title>'
@@ -35,7 +36,7 @@ def kind_of(head: bytes) -> SourceKind:
     """The kind of a file that begins with ``head``; kinds of text are told apart later, by their parsers."""
     if not head:
         return SourceKind.EMPTY
-    if is_pickle(head) or is_json_dump(head):
+    if is_pickle(head) or is_json_dump(head) or is_other_recorder(head):
         return SourceKind.RECORDER
     if _is_binary(head):
         return SourceKind.UNKNOWN

@@ -125,15 +125,20 @@ class ProcessState(Event):
 class SlowReport(Event):
     """A tool that times all ranks says which are slower than the others.
 
-    ``by`` is the tool; ``slow`` are the ranks, or the numbers of the nodes where ``of`` is ``node``.
+    ``by`` is the tool; ``slow`` are the ranks, or the numbers of the nodes where ``of`` is ``node``; none where all are alike.
     """
 
     by: str = ""
     of: str = "rank"
     slow: Ranks = Ranks()
 
+    @property
+    def can_cause(self) -> frozenset[CauseClass]:
+        """Nothing, where no rank is slow."""
+        return self.causes if self.slow else frozenset()
+
     def _phrase(self) -> str:
-        return f"{self.by} reports {self.of} {self.slow} as slow"
+        return f"{self.by} reports {self.of} {self.slow} as slow" if self.slow else f"{self.by} finds no {self.of} slow"
 
 
 @kind("process-id", wording="named its process")

@@ -19,6 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from nccldoctor.discover.discover import Discovered, Input
+from nccldoctor.discover.filename_hints import OWN_RULE
 from nccldoctor.discover.streams import HEAD, Rejoined, peek, problem_of, reader
 from nccldoctor.events import ProcessState, Stack, Version, Writer
 from nccldoctor.ingest.progress import InputProgress, ReadingProgress, Tell
@@ -137,12 +138,27 @@ def put_together(parsed: Sequence[Parsed], gaps: Sequence[Gap]) -> Ingested:
     What is decided across inputs is decided here: whether people are heard, which gaps are named, what dumps show of their backend.
     """
     with collector_off():
+        parsed = _ranked_by_dumps(parsed)
         batches = [one.batch for one in parsed if one.batch is not None]
         heard = _heard(
             [one if one.batch is None else replace(one, batch=None) for one in parsed], has_dumps=bool(batches)
         )
         told = (*gaps, *_grouped(gap for one in heard for gap in one.gaps))
         return Ingested(tuple(heard), merge(batches), told)
+
+
+def _ranked_by_dumps(parsed: Sequence[Parsed]) -> list[Parsed]:
+    """The same with the ranks that dumps say they are of: in a communicator, where it is the only one."""
+    told = {one.source.id: one.batch for one in parsed if one.batch is not None and one.batch.dumps[0].rank is not None}
+    inside = [batch.vocabulary.groups for batch in told.values() if not batch.dumps[0].config]
+    is_one = len({uid.partition("/")[0] for groups in inside for uid, _ in groups}) == 1
+    ranks = {n: batch.dumps[0].rank if is_one or batch.dumps[0].config else None for n, batch in told.items()}
+    return [
+        replace(one, source=replace(one.source, rank=ranks[one.source.id], why="what it recorded"))
+        if one.source.id in ranks and one.source.why != OWN_RULE
+        else one
+        for one in parsed
+    ]
 
 
 def _heard(parsed: list[Parsed], *, has_dumps: bool) -> list[Parsed]:

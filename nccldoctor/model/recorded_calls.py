@@ -176,7 +176,7 @@ class DumpHead(Struct, frozen=True):
     ``wrapped`` is true where the ring had dropped its oldest entries; ``unread`` older ones of the dump are not in the table.
     ``backend`` is the prefix of the recorded names (nccl, gloo, ...). ``comms`` are the communicators as NCCL itself dumped them.
     ``only_retires`` is true where nothing but ``retired`` tells that a call of this backend ended, ``hides_transfers`` where it
-    records no sends and receives either; see :func:`with_habits`.
+    records no sends and receives either; see :func:`with_habits`. ``rank`` is whose it says it is; in a communicator, without ``config``.
     """
 
     source: int
@@ -195,6 +195,7 @@ class DumpHead(Struct, frozen=True):
     only_retires: bool = False
     hides_transfers: bool = False
     unread: int = 0
+    rank: int | None = None
 
     @property
     def has_lost_past(self) -> bool:

@@ -90,6 +90,7 @@ class _DumpRecord(Struct, frozen=True, forbid_unknown_fields=True):
     groups: _Ref
     layout: _Ref
     times: dict[str, _Packing]
+    rank: int | None = None
 
 
 class _SliceHead(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -217,7 +218,7 @@ class DumpSliceWriter:
 _COMMON = tuple(sorted(_DTYPES.keys() - {"dump", *TIMES}, key=lambda name: (name not in _FIRST, name)))
 """The columns of a layout in the order in which they are packed and unpacked."""
 
-_AS_IT_IS = ("form", "version", "entries", "wrapped", "backend", "library", "has_frames", "problem")
+_AS_IT_IS = ("form", "version", "entries", "wrapped", "backend", "library", "has_frames", "problem", "rank")
 
 
 def _as_integers(calls: Calls, names: Sequence[str]) -> dict[str, Ints]:

@@ -22,6 +22,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, BinaryIO
 
 from nccldoctor.parsers.flight_recorder.dump import NOT_A_DUMP, Dump, is_pickle, read_dump, read_together
+from nccldoctor.parsers.flight_recorder.other_recorders import read_other_recorder
 from nccldoctor.parsers.flight_recorder.values import TooBig
 from nccldoctor.parsers.flight_recorder.wire import pack, pack_together
 
@@ -74,6 +75,8 @@ def load_dump(data: bytes) -> Dump:
     """
     form = "pickle" if is_pickle(data[:3]) else "json"
     try:
+        if form == "json" and (other := read_other_recorder(data)) is not None:
+            return other
         content = _Plain(_Peekable(data)).load() if form == "pickle" else json.loads(data)
         return read_dump(content, form, len(data))
     except CodeRefused as error:

@@ -41,7 +41,8 @@ class Dump:
 
     ``config`` holds (uid, description, runs of member ranks, in recorded order);
     ``status`` (local group index, enqueued, started, completed), -1 for none.
-    ``comms`` are its communicators as NCCL itself dumped them. ``problem`` as in :class:`nccldoctor.model.recorded_calls.DumpHead`.
+    ``comms`` are its communicators as NCCL itself dumped them. ``problem`` and ``rank`` as in
+    :class:`nccldoctor.model.recorded_calls.DumpHead`.
     """
 
     def __init__(self, form: str, problem: str = "") -> None:
@@ -54,6 +55,7 @@ class Dump:
         self.wrapped = False
         self.problem = problem
         self.comms: list[State] = []
+        self.rank: int | None = None
 
 
 def is_pickle(head: bytes) -> bool:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _LENGTH = 4
 """Bytes of the header's length, little-endian."""
 
-_AROUND = ("form", "version", "library", "config", "status", "wrapped", "problem", "comms")
+_AROUND = ("form", "version", "library", "config", "status", "wrapped", "problem", "comms", "rank")
 _OWN = ("rows", "groups")
 _SHARED = ("rows", "backend", "backends", "ops", "sizes", "dtypes", "frames", "stacks")
 _NUMPY_CODES = {"b": "int8", "i": "int32", "q": "int64", "f": "float32"}
@@ -138,6 +138,7 @@ class Unpacker:
             has_frames=has_frames,
             problem=dump["problem"],
             comms=tuple(CommState(*item) for item in dump["comms"]),
+            rank=dump["rank"],
         )
 
     def _group_config(self, uid: str, desc: str, runs: list[list[int]]) -> GroupConfig:

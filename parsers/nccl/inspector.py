@@ -126,8 +126,8 @@ class KernelTime(Struct, frozen=True):
     micros: float
 
 
-_TIMED = lazy(r"^((?:AllReduce|AllGather|ReduceScatter)\b.{0,200}) on GPU ?(\d{1,4}): (\d[\d.e+]{0,20}) microseconds$")
-"""Calls that end only when all ranks have entered: the first rank to enter runs the longest."""
+_TIMED = lazy(r"^((?:All[RG]|ReduceS)\w.{0,200}) on (GPU|rank) ?(\d{1,7}): (\d[\d.e+]{0,20}) microseconds$")
+"""AllReduce, AllGather and ReduceScatter end only when all ranks have entered: the first rank to enter runs the longest."""
 
 
 def kernel_time(note: Note) -> KernelTime | None:
@@ -135,4 +135,4 @@ def kernel_time(note: Note) -> KernelTime | None:
     hit = _TIMED.search(note.detail) if note.what == "inspector-time" else None
     if hit is None:
         return None
-    return KernelTime(note, hit[1], f"GPU {hit[2]}" + (f" of {note.host}" if note.host else ""), float(hit[3]))
+    return KernelTime(note, hit[1], f"{hit[2]} {hit[3]}" + (f" of {note.host}" if note.host else ""), float(hit[4]))

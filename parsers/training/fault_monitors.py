@@ -47,3 +47,19 @@ def straggler_json(line: Line, hit: re.Match[str]) -> Iterator[Event]:
         text += f"{row.body.strip()} "
     if slow := rank_spans(text.partition("]")[0]):
         yield SlowReport(**common(line, rank=None), by="FlagScale", slow=slow)
+
+
+_LOWEST = lazy(r"Ranks with lowest {1,3}Etpt\(TF\): (?P<listed>[\d.:/, ]{1,4000})")
+_SPEED = lazy(r"(?P<speed>\d{1,9}\.\d{1,6})/(?P<rank>\d{1,7})\b|\b(?P<named>\d{1,7}):(?P<its>\d{1,9}\.\d{1,6})")
+
+
+@for_rows
+def megatron_report(line: Line, hit: re.Match[str]) -> Iterator[Event]:
+    """*slow-report* of ranks less than half as fast as others of the slowest; without their list, of a throttled one."""
+    texts = (line.body, *(below.body for below in line.following(2) if "Rtt/Rnk" not in below.body))
+    listed = next((found["listed"] for text in texts if (found := _LOWEST.search(text))), "")
+    speeds = {int(one["rank"] or one["named"]): float(one["speed"] or one["its"]) for one in _SPEED.finditer(listed)}
+    slow = Ranks(rank for rank, speed in speeds.items() if 2 * speed < max(speeds.values()))
+    if not speeds and hit["rank"] == hit["coldest"] and float(hit["most"]) >= 3 * float(hit["least"]):
+        slow = Ranks([int(hit["rank"])])
+    yield SlowReport(**common(line, rank=None), by="Megatron-LM", slow=slow)

@@ -1,8 +1,8 @@
 """A tool that times all ranks says which are slower than the others.
 
 What it means: a slow device or host; the job is as fast as its slowest rank. Nothing is stuck.
-How we know: the straggler detection of NVRx, or the check of the nodes by DLRover, compared the ranks; nobody complains of a call.
-Or NCCL's Inspector timed the kernels of each GPU: who comes last to a call has the shortest one.
+How we know: the straggler detection of NVRx or Megatron-LM, or DLRover's check of the nodes, compared ranks; nobody complains of a call.
+Or NCCL's Inspector, or torch.profiler, timed the kernels of each GPU: who comes last to a call has the shortest one.
 Example: NVRx finds the kernels of rank 5 slower than those of ranks 0-4, 6 and 7.
 What would refute it: a later report of that tool without the rank.
 """
@@ -40,6 +40,7 @@ SHOWN = 3
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The ranks of the newest report, where nobody gave up or failed."""
     reports, timed = list(facts.case.of(SlowReport)), _short_kernels(facts)
+    reports = reports if reports and reports[-1].slow else []
     if not (reports or timed) or has_clean_end(facts):
         return None
     if facts.liveness.first_alarm is not None or facts.failures or stall.kind is StallKind.CRASH:
@@ -74,10 +75,11 @@ def _short_kernels(facts: Facts) -> list[KernelTime]:
 
 
 def _comes_last(kernels: Sequence[KernelTime]) -> Hypothesis:
-    """The boards whose kernels are short; metrics name no rank."""
+    """The boards whose kernels are short; metrics name no rank, a trace of torch.profiler does."""
     boards = sorted({timed.board for timed in kernels})
     return Hypothesis(
         headline_of("slow.short-kernels", boards=boards, calls=kernels[0].calls, micros=round(kernels[0].micros)),
         [Line(timed.note, say("slow.short-kernel", board=timed.board)) for timed in kernels[:SHOWN]],
         (doubt_of("only-kernel-times"),),
+        ranks=Ranks(timed.note.rank for timed in kernels if timed.note.rank is not None),
     )
