@@ -52,7 +52,7 @@ class _Clog:
     """What the lines of a ClogHook said so far.
 
     A line of an event names the signature of its call alone, so starts and ends are those of the oldest such call without one.
-    A call is its signature, its two numbers, and when it was enqueued, started and ended.
+    A call is its signature, its two numbers, and when it was enqueued, started and ended. Lost lines show in the hook's own numbers.
     """
 
     def __init__(self) -> None:
@@ -82,7 +82,6 @@ class _Clog:
                     self._take(what, fields, dict(field.split("=", 1) for field in fields if "=" in field))
             except (KeyError, ValueError, IndexError):
                 is_damaged |= fields[:1] == ["Q"]
-        # the hook numbers the calls of a process, so that a line that is lost shows
         is_damaged |= bool(self.numbers) and len({*self.numbers}) != max(self.numbers) - min(self.numbers) + 1
         worlds = [world for world, _ in self.own.values()]
         ranks = {rank for world, rank in self.own.values() if world == max(worlds)}
