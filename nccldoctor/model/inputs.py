@@ -180,7 +180,7 @@ class Gap(Struct, frozen=True):
     the format of a file that is recognised and not understood. ``holes`` is true where lines or calls are missing between others: what is
     left shows no order. ``of_worlds`` is true where ranks of several worlds share their numbers; ``apart`` too where they were separated.
     ``beside`` is true of another job that ran on the same hosts at the same time: no attempt of this one. ``in_folders`` is true where
-    folders tell it apart.
+    folders tell it apart. ``failed`` is true of another run in which something went wrong.
     """
 
     what: str
@@ -195,6 +195,7 @@ class Gap(Struct, frozen=True):
     of_worlds: bool = False
     beside: bool = False
     in_folders: bool = False
+    failed: bool = False
 
     @property
     def is_of_other_run(self) -> bool:

@@ -46,9 +46,9 @@ _HEADS = {
 
 @rule(CAUSE, refuted_by=say("refuted.missing-file-showed-failure"))
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
-    """The job is proven to be well; silence alone proves nothing."""
+    """The job is proven to be well; silence alone proves nothing. Nobody knows that of a folder in which another run failed."""
     health = stall.job.health
-    if not health.is_proven or has_dumped_while_stalled(facts):
+    if not health.is_proven or has_dumped_while_stalled(facts) or any(gap.failed for gap in facts.case.gaps):
         return None
     evidence = [*_stop(facts, health), *_good_ends(facts, health), *_newest_records(facts)]
     if not evidence:

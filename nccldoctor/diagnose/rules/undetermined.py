@@ -138,6 +138,9 @@ def _suspects(facts: Facts, stall: ObservedStall) -> Ranks:
 def _headline(facts: Facts, stall: ObservedStall, trouble: str) -> Headline | str | None:
     """What went wrong, as far as lines and calls tell; None where nothing did."""
     first, troubles = facts.liveness.first_alarm, stall.job.health.troubles
+    failed = next((gap for gap in facts.case.gaps if gap.failed), None)
+    if failed is not None and stall.job.health.is_proven:
+        return headline_of("undetermined.other-run-failed", files=failed.what.partition(": ")[0])
     if stall.call is not None and is_overtaken(facts):
         return headline_of("undetermined.other-moments", inside=stall.call.inside, call=stall.what)
     if stall.call is not None:

@@ -122,9 +122,9 @@ def _files(paths: Sequence[str]) -> str:
     return f"{min(paths)} and {len(paths) - 1} more" if len(paths) > 1 else paths[0]
 
 
-def _gap(paths: Sequence[str], why: str) -> Gap:
+def _gap(paths: Sequence[str], why: str, *, failed: bool = False) -> Gap:
     says = f"{why}; left out, because one run is diagnosed at a time"
-    return Gap(f"{_files(paths)}: a different run", says, apart=True)
+    return Gap(f"{_files(paths)}: a different run", says, apart=True, failed=failed)
 
 
 def _why_dumps(run: Recorded, main: Recorded) -> str:
@@ -248,15 +248,8 @@ def _one_of_logs(read: Ingested) -> Ingested:
     units = _units(read)
     old = _earlier(units)
     if old:
-        later = [unit for unit in units if unit not in old and math.isfinite(unit.last)]
-        is_well = not any(unit.troubled for unit in later)  # who gives a failed run asks about it
-        gone = {source.id: source.path for unit in (later if is_well else old) for source in unit.sources}
-        why = (
-            "its lines begin long after all others end, and show no trouble"
-            if is_well
-            else "its lines end long before all others begin"
-        )
-        gap = _gap([*gone.values()], why)
+        gone = {source.id: source.path for unit in old for source in unit.sources}
+        gap = _gap([*gone.values()], "its lines end long before all others begin", failed=True)
         rest = without_sources(read, gone, ())
         folders = (
             {path.rpartition("/")[0] for path in paths}
@@ -270,7 +263,14 @@ def _one_of_logs(read: Ingested) -> Ingested:
     main = max(runs, key=lambda run: _weight(run, runs, dumped))
     others = [run for run in runs if run is not main]
     left_out = {source.id for run in others for unit in run.units for source in unit.sources}
-    gaps = [_gap([s.path for unit in run.units for s in unit.sources], _why_lines(run, main)) for run in others]
+    gaps = [
+        _gap(
+            [s.path for unit in run.units for s in unit.sources],
+            _why_lines(run, main),
+            failed=any(unit.troubled for unit in run.units),
+        )
+        for run in others
+    ]
     if not all(any(math.isfinite(unit.last) for unit in run.units) for run in runs):
         why = "not all of its lines have a time, so it may be newer than the diagnosed run"
         gaps = [replace(gap, why=why, lost=True) for gap in gaps]

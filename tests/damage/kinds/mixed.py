@@ -67,6 +67,13 @@ def _last_time(files: Files) -> datetime:
     return max(datetime.fromisoformat(f"{hit['day']} {hit['clock']}") for hit in found)
 
 
+def _ranks(files: Files) -> range:
+    """As many ranks as the job has, as far as its names and lines tell, and four at least."""
+    named = [rank for path in files if (rank := rank_in(path)) is not None]
+    told = [int(hit) for path in texts(files) for hit in re.findall(rb"\[[Rr]ank ?(\d{1,4})\]", files[path])]
+    return range(max(4, 1 + max([*named, *told], default=0)))
+
+
 def _steps(rank: int, start: datetime, first: int, count: int) -> str:
     lines = (
         f"{start + timedelta(seconds=17 * n):%Y-%m-%d %H:%M:%S},{rank:03d} INFO [rank{rank}] step {first + n} loss {2.5 - n / 900:.3f}\n"
@@ -97,7 +104,7 @@ def _failed(rank: int, start: datetime, missing: int) -> str:
 def a_finished_job_in_a_folder_beside(rng: random.Random, files: Files) -> Files:
     """The folder of another job, which ran at the same time and finished, lies beside."""
     start = _last_time(files) - timedelta(minutes=15)
-    other = {f"eval-0417/rank_{r}.log": _finished(r, start, 1, 60).encode() for r in range(4)}
+    other = {f"eval-0417/rank_{r}.log": _finished(r, start, 1, 60).encode() for r in _ranks(files)}
     return {**{f"train-0416/{path}": content for path, content in files.items()}, **other}
 
 
@@ -105,7 +112,7 @@ def a_finished_job_in_a_folder_beside(rng: random.Random, files: Files) -> Files
 def a_finished_job_in_the_same_folder(rng: random.Random, files: Files) -> Files:
     """The logs of another job, which ran at the same time and finished, lie in the same folder by other names."""
     start = _last_time(files) - timedelta(minutes=15)
-    return {**files, **{f"eval_rank{r}.log": _finished(r, start, 9000, 60).encode() for r in range(4)}}
+    return {**files, **{f"eval_rank{r}.log": _finished(r, start, 9000, 60).encode() for r in _ranks(files)}}
 
 
 @of_files(MIXED)
