@@ -122,9 +122,9 @@ def _files(paths: Sequence[str]) -> str:
     return f"{min(paths)} and {len(paths) - 1} more" if len(paths) > 1 else paths[0]
 
 
-def _gap(paths: Sequence[str], why: str, *, failed: bool = False) -> Gap:
+def _gap(paths: Sequence[str], why: str) -> Gap:
     says = f"{why}; left out, because one run is diagnosed at a time"
-    return Gap(f"{_files(paths)}: a different run", says, apart=True, failed=failed)
+    return Gap(f"{_files(paths)}: a different run", says, apart=True)
 
 
 def _why_dumps(run: Recorded, main: Recorded) -> str:
@@ -249,7 +249,7 @@ def _one_of_logs(read: Ingested) -> Ingested:
     old = _earlier(units)
     if old:
         gone = {source.id: source.path for unit in old for source in unit.sources}
-        gap = _gap([*gone.values()], "its lines end long before all others begin", failed=True)
+        gap = replace(_gap([*gone.values()], "its lines end long before all others begin"), failed=True)
         rest = without_sources(read, gone, ())
         folders = (
             {path.rpartition("/")[0] for path in paths}
@@ -263,11 +263,12 @@ def _one_of_logs(read: Ingested) -> Ingested:
     main = max(runs, key=lambda run: _weight(run, runs, dumped))
     others = [run for run in runs if run is not main]
     left_out = {source.id for run in others for unit in run.units for source in unit.sources}
+    troubled = {id(run): any(unit.troubled for unit in run.units) for run in runs}
     gaps = [
-        _gap(
-            [s.path for unit in run.units for s in unit.sources],
-            _why_lines(run, main),
-            failed=any(unit.troubled for unit in run.units),
+        replace(
+            _gap([s.path for unit in run.units for s in unit.sources], _why_lines(run, main)),
+            failed=troubled[id(run)],
+            lost=not troubled[id(run)] and not troubled[id(main)],  # no line tells which of them is meant
         )
         for run in others
     ]

@@ -200,7 +200,7 @@ def bits_flipped(rng: random.Random, text: bytes) -> bytes:
 
 
 _TIME = re.compile(
-    r"(?P<day>\d{4}-\d\d-\d\d)(?P<gap>[T ])(?P<clock>\d\d:\d\d:\d\d)|(?<=\d{4} )(?P<glog>\d\d:\d\d:\d\d)"
+    r"(?P<day>\d{4}-\d\d-\d\d)(?P<gap>[T ])(?P<clock>\d\d:\d\d:\d\d)|(?<=\d{3} )(?P<glog>\d\d:\d\d:\d\d)"
     r"|(?<=[A-Z][a-z]{2} )(?P<kernel>[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})"
 )
 FIRST_TIME = re.compile(r"(?P<day>\d{4}-\d\d-\d\d)[T ](?P<clock>\d\d:\d\d:\d\d)")
