@@ -126,7 +126,7 @@ def _further(facts: Facts, finding: Finding) -> Iterator[Event]:
         later = [e for kind in kinds for e in facts.case.of(kind, rank) if facts.liveness.is_after_alarm(e)]
         later = [e for e in later if e.place.line is not None]
         if later:
-            yield min(later, key=lambda event: event.place)
+            yield min(later, key=lambda event: (event.place.source, event.place.line or 0))
         if activity.step_event is not None and activity.step_event.place.line is not None and _is_apart(facts, rank):
             yield activity.step_event
         ends = (e for e in activity.exits if is_own_exit(facts.case, facts.liveness, activity, e))

@@ -28,7 +28,7 @@ from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
 from nccldoctor.diagnose.phrases.who import ongoing, who
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.absence import WORK, are_only_ones_left
-from nccldoctor.events import CollectiveTimeout, Event, ExceptionRaised, Heartbeat, Phase, Progress
+from nccldoctor.events import CollectiveTimeout, DumpSignal, Event, ExceptionRaised, Heartbeat, Phase, Progress
 from nccldoctor.identify.event_times import QUARTER
 from nccldoctor.model import CauseClass, Doubt, Stalled
 from nccldoctor.model.ranks import Ranks
@@ -182,8 +182,14 @@ def _late_work(facts: Facts, rank: int, limit: float) -> Event | None:
 
 
 def _is_surely_later(facts: Facts, event: Event) -> bool:
-    """True unless the clocks of two hosts alone may put a line behind the first complaint."""
+    """True unless the clocks of two hosts alone may put a line behind the first complaint.
+
+    Where its rank answers the signal of a peer's timeout further below, and far later than the others gave up, its clock is ahead.
+    """
     when, alarm = facts.liveness.time(event), _alarm_by_clock_of(facts, event.rank)
+    signals = (e for e in facts.case.of(DumpSignal, event.rank) if e.from_rank not in (None, e.rank))
+    if any(e.place.is_below(event.place) and facts.liveness.time(e) > facts.liveness.alarm + FREED for e in signals):
+        return False
     return not when < (facts.liveness.alarm + FREED if math.isnan(alarm) else alarm)
 
 
