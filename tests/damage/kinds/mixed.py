@@ -76,14 +76,14 @@ def _ranks(files: Files) -> range:
 
 def _steps(rank: int, start: datetime, first: int, count: int) -> str:
     lines = (
-        f"{start + timedelta(seconds=17 * n):%Y-%m-%d %H:%M:%S},{rank:03d} INFO [rank{rank}] step {first + n} loss {2.5 - n / 900:.3f}\n"
+        f"{start + timedelta(minutes=n):%Y-%m-%d %H:%M:%S},{rank:03d} INFO [rank{rank}] step {first + n} loss {2.5 - n / 900:.3f}\n"
         for n in range(count)
     )
     return "".join(lines)
 
 
 def _finished(rank: int, start: datetime, first: int, count: int) -> str:
-    end = start + timedelta(seconds=17 * count)
+    end = start + timedelta(minutes=count)
     return _steps(rank, start, first, count) + f"{end:%Y-%m-%d %H:%M:%S},000 INFO [rank{rank}] training finished\n"
 
 
@@ -92,7 +92,7 @@ def _failed(rank: int, start: datetime, missing: int) -> str:
     text = _steps(rank, start, 1, 30 - (rank == missing))
     if rank == missing:
         return text
-    end = start + timedelta(seconds=17 * 30 + 600)
+    end = start + timedelta(minutes=30, seconds=600)
     return text + (
         f"[rank{rank}]:[E{end:%m%d %H:%M:%S}.000000000 ProcessGroupNCCL.cpp:632] [Rank {rank}] Watchdog caught collective operation"
         f" timeout: WorkNCCL(SeqNum=211, OpType=ALLREDUCE, NumelIn=8192, NumelOut=8192, Timeout(ms)=600000) ran for 600041"
