@@ -496,14 +496,14 @@ def _is_in_other_calls(one: _Unit, other: _Unit) -> bool:
 def _is_at_work_meanwhile(one: _Unit, other: _Unit) -> bool:
     """True when two ranks, or the only one, wait in a call in one unit, and make steps in the other one all the while.
 
-    Where the last step is whole quarters of an hour from the begin of the wait, that may be the difference of two time zones.
+    Where the last step is whole half hours from the begin of the wait, that may be the difference of two time zones.
     """
     for waiting, working in ((one, other), (other, one)):
         at_work = set()
         for rank, end, ran in waiting.waits:
             steps = [at for (of, _, _), at in working.steps.items() if of == rank]
             meanwhile = sum(end - ran + NEAR < at < end - NEAR for at in steps)
-            if meanwhile > 1 and NEAR < (max(steps) - end + ran) % QUARTER < QUARTER - NEAR:
+            if meanwhile > 1 and NEAR < (max(steps) - end + ran) % (2 * QUARTER) < 2 * QUARTER - NEAR:
                 at_work.add(rank)
         if at_work and len(at_work) >= min(2, len({rank for rank, _, _ in waiting.waits})):
             return True

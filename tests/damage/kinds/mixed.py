@@ -103,16 +103,16 @@ def _failed(rank: int, start: datetime, missing: int) -> str:
 @of_files(MIXED)
 def a_finished_job_in_a_folder_beside(rng: random.Random, files: Files) -> Files:
     """The folder of another job, which ran at the same time and finished, lies beside."""
-    start = _last_time(files) - timedelta(minutes=15)
-    other = {f"eval-0417/rank_{r}.log": _finished(r, start, 1, 60).encode() for r in _ranks(files)}
+    start = _last_time(files) - timedelta(minutes=17)
+    other = {f"eval-0417/rank_{r}.log": _finished(r, start, 1, 42).encode() for r in _ranks(files)}
     return {**{f"train-0416/{path}": content for path, content in files.items()}, **other}
 
 
 @of_files(MIXED)
 def a_finished_job_in_the_same_folder(rng: random.Random, files: Files) -> Files:
     """The logs of another job, which ran at the same time and finished, lie in the same folder by other names."""
-    start = _last_time(files) - timedelta(minutes=15)
-    return {**files, **{f"eval_rank{r}.log": _finished(r, start, 9000, 60).encode() for r in _ranks(files)}}
+    start = _last_time(files) - timedelta(minutes=17)
+    return {**files, **{f"eval_rank{r}.log": _finished(r, start, 9000, 42).encode() for r in _ranks(files)}}
 
 
 @of_files(MIXED)
