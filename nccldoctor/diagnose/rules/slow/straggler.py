@@ -43,6 +43,9 @@ LIMITS = (600, 1800)
 FREED = 10.0
 """Seconds after a timeout in which the end of the peers may have freed a rank: of a lock, or of a wait for one of them."""
 
+LOOKED_AT = 8
+"""Waiting ranks whose lines are compared with those of an absent one."""
+
 _WRONG = 60.0
 """Seconds by which a clock that nothing compared may be wrong; zones differ by quarters of an hour."""
 
@@ -136,14 +139,17 @@ def _doubts_of_entry(facts: Facts, entries: Mapping[int, Bounds], late: Ranks, d
 def _work_went_on(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """Concludes that an absent rank was still working when the first complaint came.
 
-    Its lines show that its work finished, or went on, afterwards; or that it took longer than the limit.
+    Its lines show that its work finished, or went on, afterwards; or that it took longer than the limit. Where those who wait in the call
+    went on as well, the lines are of another run, or by another clock.
     """
     limit = (stall.details.timeout_ms or 0) / 1e3 if stall.details is not None else 0.0
     done = {rank: event for rank in stall.named if (event := _late_work(facts, rank, limit)) is not None}
     if not done and len(stall.named) == 1:
         unsigned = [p for p in facts.case.of(Phase) if p.rank is None and p.seconds is not None]
         done = dict(zip(stall.named, [p for p in unsigned if _is_late_end(facts, p, limit)][-1:], strict=False))
-    if not done:
+    waiting = Ranks(rank for rank, one in facts.liveness.by_rank.items() if one.alarms)
+    waiting |= stall.call.inside if stall.call is not None else Ranks()
+    if not done or sum(_late_work(facts, rank, math.inf) is not None for rank in list(waiting)[:LOOKED_AT]) > 1:
         return None
     evidence: list[Citation] = [
         Line(e, _says(rank, e, limit), observer=f"rank:{rank}" if e.rank is None else "") for rank, e in done.items()
