@@ -155,7 +155,7 @@ class Row:
         types = _field_types(event.kind)
         fields: dict[str, Any] = dict.fromkeys(self.without)
         fields |= {name: types[name](text) for name, text in groups.items() if name in types}
-        whole = groups | {"match": hit[0], "rest": hit.string[hit.start() :], "line": hit.string}
+        whole = {"match": hit[0], "rest": hit.string[hit.start() :], "line": hit.string} | groups
         for name, value in self.values.items():
             if name in types and (filled := _filled(value, whole, types[name])) is not None:
                 fields[name] = filled

@@ -14,6 +14,7 @@ from nccldoctor.events import (
     CudaError,
     Event,
     ExceptionRaised,
+    IbError,
     NcclWarn,
     Note,
     ProcessExit,
@@ -84,10 +85,8 @@ def is_fatal_cuda_error(liveness: Liveness, event: CudaError) -> bool:
 
     Every later CUDA call of the process fails too. What CUDA refuses while NCCL connects GPUs is no error of the program.
     """
-    if event.topic:
-        return False
     step = liveness.activity(event.rank).step_event if event.rank is not None else None
-    return event.software and not (step is not None and _was_followed_by(liveness, step, event))
+    return event.software and not event.topic and not (step is not None and _was_followed_by(liveness, step, event))
 
 
 def has_gone_on_after(liveness: Liveness, event: Event) -> bool:
@@ -160,7 +159,8 @@ def is_own_exit(case: Case, liveness: Liveness, activity: RankActivity, event: P
     if activity.own_exceptions or has_reacted or any(map(event.place.is_below, told)):
         return False
     if signal == "SIGABRT":
-        silent = not activity.teardown and activity.logged and liveness.first_alarm is None
+        ended = activity.teardown or any(case.of(IbError, event.rank))  # UCX aborts where the adapter reports an error
+        silent = not ended and activity.logged and liveness.first_alarm is None
         return silent or _is_broken_heap(case, event) or (event.first and _has_only_lost_connections(case))
     if signal in FATAL:
         is_echo = was_forced(case, event) or _is_one_of_many_kills(case, event) or _is_end_of_job(case, liveness, event)
@@ -193,8 +193,7 @@ def _is_one_of_many_kills(case: Case, event: ProcessExit) -> bool:
 def _is_end_of_job(case: Case, liveness: Liveness, event: ProcessExit) -> bool:
     """True when most ranks of the job got this signal at one time, as their sidecars report. A launcher or a person ended the job."""
     told = (e for e in case.of(ProcessExit) if e.reporter == event.reporter == "sidecar")
-    when = liveness.time(event)
-    near = (e for e in told if abs(liveness.time(e) - when) <= SLACK)
+    near = (e for e in told if abs(liveness.time(e) - liveness.time(event)) <= SLACK)
     together = {e.rank for e in near if e.signal == event.signal or e.exitcode is None}
     return len(together) > 1 and 2 * len(together) > len(case.world)
 
@@ -207,10 +206,10 @@ def was_forced(case: Case, event: ProcessExit) -> bool:
 
 
 def _is_dated_as_closed(case: Case, event: ProcessExit) -> bool:
-    """True of an end later than the first failure, when the launcher's table dates an end of those that it closed.
+    """True of an end later than the first failure, when its launcher had closed others.
 
-    Torchrun waits for 30 s after the closing signal: rank 1 exits with 1 at 13:02:58, rank 2 ends by SIGTERM then or at 13:03:29,
-    and rank 0 by SIGKILL at 13:03:29.
+    Its table dates them. Torchrun waits for 30 s after the closing signal: rank 1 exits with 1 at 13:02:58, rank 2 ends by SIGTERM then
+    or at 13:03:29, and rank 0 by SIGKILL at 13:03:29.
     """
     if event.time is None:
         return False

@@ -493,7 +493,7 @@ class StoreError(Event):
 class RendezvousError(Event):
     """The launcher's rendezvous failed or lost a node.
 
-    ``what`` is store-lost where an agent lost the store while its workers ran, closed where another agent had ended the rendezvous.
+    ``what``: store-lost (an agent lost it while its workers ran), closed (another agent had ended the rendezvous), no-store (not usable).
     """
 
     message: str = ""

@@ -295,17 +295,16 @@ def _contradicted_launcher(source: Source, rank: int, processes: ProcessTable) -
 def _has_many_writers(one: Parsed) -> bool:
     """True for a launcher's or a merged log that happens to quote one rank only.
 
-    Several processes write such a log: ``(EngineCore pid=404)`` beside ``(Worker pid=611)``. A process that an exception ended gives up on
-    no call further down.
+    Several processes write such a log: ``(EngineCore pid=404)`` beside ``(Worker pid=611)``, or lines without a label. A process that an
+    exception ended gives up on no call further down.
     """
     processes = {(e.host, e.pid) for e in one.events if e.pid is not None and e.written_by is Writer.RANK}
+    labels = {bool(e.actor) for e in one.events if e.written_by is Writer.RANK}
     crashes = [e for e in one.events if isinstance(e, ExceptionRaised) and e.rank is None and _is_end(e)]
-    gave_up = max(
-        (e.place.line or 0 for e in one.events if isinstance(e, CallTimeout) and e.rank is not None), default=0
-    )
+    last = max((e.place.line or 0 for e in one.events if isinstance(e, CallTimeout) and e.rank is not None), default=0)
     return (
-        len(processes) > 1
-        or any((e.place.line or 0) < gave_up for e in crashes)
+        max(len(processes), len(labels)) > 1
+        or any((e.place.line or 0) < last for e in crashes)
         or any(
             (isinstance(e, ProcessExit | SchedulerEvent) and e.written_by is not Writer.RANK)
             or (e.rank is None and e.group_rank is not None)

@@ -19,7 +19,7 @@ Reporter = tuple[int, str]
 
 
 class LauncherTable(Struct):
-    """The ends that one launcher lists with a time, in seconds: its ``first`` failure, and the first process that it ``closed``."""
+    """What one launcher dates, in seconds: its ``first`` failure, and the first process that it ``closed``."""
 
     first: float = math.inf
     closed: float = math.inf

@@ -134,8 +134,7 @@ def _was_taken_away(finding: Finding, survey: Survey) -> bool:
 
 
 def _was_out_of_memory(finding: Finding, survey: Survey) -> bool:
-    is_end = finding.cause in (CauseClass.DIED, CauseClass.RAISED)
-    return is_end and (
+    return finding.cause in (CauseClass.DIED, CauseClass.RAISED, CauseClass.INIT) and (
         bool(survey.events_of(OutOfMemory)) or any(e.what == "oom" for e in survey.events_of(SchedulerEvent))
     )
 
@@ -251,7 +250,8 @@ _SIGNS: dict[str, Callable[[Finding, Survey], bool]] = {
     "other-hosts": lambda finding, survey: bool(survey.hosts_of(finding.ranks)) and not survey.is_single_host(),
     "user-frame": _has_user_frame,
     "unreachable": lambda _, survey: (
-        bool(survey.events_of(SocketError)) or any(event.address for event in survey.events_of(StoreError))
+        any(not e.echo or e.how == "setup" for e in survey.events_of(SocketError))
+        or any(e.address and e.operation.endswith(("connect", "resolve", "-use")) for e in survey.events_of(StoreError))
     ),
     "slow-work": _has_slow_work,
     "waits-for-person": lambda finding, survey: at_prompt(survey.facts, finding.blamed).holds is True,

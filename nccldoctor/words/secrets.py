@@ -42,7 +42,7 @@ SHAPES: Mapping[str, str] = {
     "Grafana": r"gl(?:c|sa)_[A-Za-z0-9+/=_]{24,300}",
     "Groq": r"gsk_[A-Za-z0-9]{40,60}",
     "Heroku": r"HRKU-[\w-]{30,80}",
-    "Hugging Face": r"(?:hf|api_org)_[A-Za-z0-9]{34}(?![A-Za-z0-9])",
+    "Hugging Face": r"(?:hf|api_org)_[A-Za-z0-9]{34}",
     "JSON Web Token": r"eyJ[\w-]{8,2000}\.eyJ[\w-]{8,4000}(?:\.[\w-]{0,1000})?",
     "Linear": r"lin_(?:api|oauth)_[A-Za-z0-9]{32,80}",
     "Mailgun": r"key-[0-9a-f]{32}(?![A-Za-z0-9])",
@@ -159,7 +159,8 @@ _VALUE = (
 _VALUES = ("plain", "apart", "double", "single", "bare")
 _BLANKS = r"(?:[ \t]{0,40}|\s{0,4})"
 _WRITTEN = (
-    r"(?:(?:Optional\[)?str\]?(?:\s{0,4}\|\s{0,4}None)?\s{0,4}=\s{0,4})?(?:Secret(?:Str|Bytes)?\(|[|>][+-]?[ \t]{0,8}\r?\n\s{1,40})?"
+    r"(?:(?:Optional\[)?str\]?(?:\s{0,4}\|\s{0,4}None)?\s{0,4}=\s{0,4})?"
+    r"(?:[\w.]{1,40}\((?=[\"'])|Secret(?:Str|Bytes)?\(|[|>][+-]?[ \t]{0,8}\r?\n\s{1,40})?"
     r"(?:[bBfFrRuU]{1,2}(?=[\\\"']))?(?:%2[27])?"
 )
 """What may stand between a sign and the value: a type of Python, a prefix of its texts, a block of YAML."""

@@ -17,13 +17,13 @@ LONGEST = 4_000
 
 _BEGINS = lazy(
     # what begins a record of its own and so ends the one before it
-    r"\[(?:rank\d|[FEWIV](?:\d{3,4})? )|Traceback \(|frame #\d|#\d+ |terminate called|what\(\):|Exception raised from"
-    r"|(?:[a-z]\w{0,40}\.){1,6}[A-Z]\w{0,60}(?:Error|Exception): "
+    r"\[(?:rank\d|[FEWIV](?:\d{3,4})? )|Traceback \(|frame #\d|#\d+ |terminate called|what\(\):|Exception raised from|MPI_ABORT was "
+    r"|(?:[a-z]\w{0,40}\.){1,6}[A-Z]\w{0,60}(?:Error|Exception): |(?:free|\w{0,2}alloc|munmap_chunk)\(\): [a-z]|double free or |corrupted s"
     r"|\S+:\d+:\d+ \[\d+\] NCCL|\S+: Test (?:NCCL|CUDA) failure |(?:srun|slurmstepd|mpirun|mpiexec|systemd|ssh|docker): "
     r"|[\w./-]{1,80}: line \d{1,7}: |Fatal Python error: |nccl(?:[A-Z][a-z]{1,10}){1,3}: "  # a shell, about its child; CPython; NCCL
     r"|\[[\w.-]{1,63}:\d{1,10}:\d{1,4}:\d{1,10}\] |[\w-]{1,60}\.c:\d{1,6} {1,2}[A-Z]|E[A-Z]\d{4}: "  # UCX, CANN
     r"|kernel: |kern {1,4}:|\[ {0,8}\d{1,9}\.\d{6}\] |\[(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} "
-    r"|\[?\d{4}[-/:]\d\d[-/:]\d\d[-T ]\d\d:|[VIWEF]\d{4} \d\d:\d\d|\[PG (?:ID )?\d|\[Rank \d+\] |\w+:\s+\d{1,3}%\|"
+    r"|\[?\d{4}[-/:]\d\d[-/:]\d\d[-T ]\d\d:|[VIWEF]\d{4} \d\d:\d\d|\[PG (?:ID )?\d|\[Rank \d+\] |\w+:\s+\d{1,3}%\||pure virtual "
 )
 _NATIVE = lazy(r"(?:^|: )[A-Za-z0-9][\w.-]{0,62}:\d{1,10}:-?\d{1,10} \[-?\d{1,5}\] ")
 _QUOTE = lazy(r"[>|] ?")

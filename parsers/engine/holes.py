@@ -1,6 +1,7 @@
 """Counts parts of records that always come together: where one is missing, so are lines.
 
-A native stack that has ``frame #3`` has ``frame #2``, and a row of torchrun's table that names a rank gives its exit code. ``grep``, a rate
+A native stack that has ``frame #3`` has ``frame #2``, a row of torchrun's table that names a rank gives its exit code, and ``what():`` of
+an error of C++ stands below *terminate called*. ``grep``, a rate
 limit or a lost block breaks that. Only counts are compared, so that processes may share a text in any order.
 """
 
@@ -19,7 +20,8 @@ _PYTHON_FRAME = lazy(rb"#(\d{1,3}) [^\s#]{1,200} from /")
 _ROW_OF_RANK = lazy(rb"\brank {0,6}: \d{1,7} \(local_rank: \d{1,5}\)")
 _ROW_OF_EXIT = lazy(rb"\bexitcode {0,4}: (?:-?\d{1,10}|<N/A>) \(pid: ")
 
-_FRAME, _FROM, _ROW, _EXIT = _SIGNS = (b"frame #", b" from /", b"(local_rank: ", b"exitcode")
+_WHAT, _TERMINATE = b"  what():  ", b"terminate called "
+_FRAME, _FROM, _ROW, _EXIT, *_ = _SIGNS = (b"frame #", b" from /", b"(local_rank: ", b"exitcode", _WHAT, _TERMINATE)
 
 
 @cache
@@ -37,7 +39,7 @@ class RecordParts:
 
     def __init__(self) -> None:
         self._native, self._python = Counter[int](), Counter[int]()
-        self._rows_of_ranks = self._rows_of_exits = 0
+        self._rows_of_ranks = self._rows_of_exits = self._headless = 0
 
     def count(self, data: bytearray, start: int, end: int) -> None:
         """Count the parts in ``data[start:end]``, which begins and ends between two lines."""
@@ -49,12 +51,18 @@ class RecordParts:
         if _ROW in signs or _EXIT in signs:
             self._rows_of_ranks += sum(1 for _ in _ROW_OF_RANK.finditer(data, start, end))
             self._rows_of_exits += sum(1 for _ in _ROW_OF_EXIT.finditer(data, start, end))
+        if _WHAT in signs:
+            self._headless += data.count(_WHAT, start, end)
+        if _TERMINATE in signs:
+            self._headless -= data.count(_TERMINATE, start, end)
 
     @property
     def missing(self) -> str:
         """What is seen to be missing: ``frames of stacks``; "" where every record is whole."""
         if _has_gap(self._native) or _has_gap(self._python):
             return "frames of stacks"
+        if self._headless > 0:
+            return "heads of errors"
         # one row may lack its exit code, or the reverse: the text may begin or end inside it
         return "rows of torchrun's table" if abs(self._rows_of_ranks - self._rows_of_exits) > 1 else ""
 

@@ -33,7 +33,9 @@ class Located(Line, frozen=True, kw_only=True):
     record: int
 
 
-_BAR = lazy(r"[^|\n]{0,120}\d%\|[^|\n]{0,240}\| [^\]\n]{1,80}(?:it|B|s)/s[^\]\n]{0,60}\](?=\s?\S)")
+_BAR = lazy(
+    r"[^|\n]{0,120}\d%\|[^|\n]{0,240}\| [^\]\n]{1,80}(?:it|B|s)/s[^\]\n]{0,60}\](?=\s?\S)(?![^|\n]{0,120}\d%\|)"
+)
 """A progress bar without a line end, which the line of another writer follows: ``40%|████      | 4/10 [00:01<00:02,  2.9it/s]0: error``."""
 
 _LABELLED = lazy(rb"\[[A-Za-z_]{1,40}\d{1,7}\]:")

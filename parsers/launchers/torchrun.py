@@ -67,7 +67,7 @@ _QUOTED = lazy(r"'([^']{1,200})'")
 @for_rows
 def rendezvous_line(line: Line, hit: re.Match[str]) -> dict[str, Any]:
     """The common fields, the message, and what became of the rendezvous."""
-    what = "closed" if "RendezvousClosedError" in hit[0] or " is closed" in hit[0] else ""
+    what = "closed" if re.search("ClosedError| is closed", hit[0]) else "no-store" if "ConnectionE" in hit[0] else ""
     return common(line, message=hit[0][:500], what="store-lost" if _was_running(line, hit[0]) else what)
 
 

@@ -23,7 +23,7 @@ _MESSAGE = 400
 
 _BEGINS = lazy(
     r"NCCL (?:error|timeout)(?: in)?:\s{1,3}(?P<text>\S.{0,2000})|NCCL timeout in communicator init\w*"
-    r"|NCCL Error \d{1,2}: \S.{0,300}"
+    r"|NCCL (?:Error \d{1,2}:|error\(\d{1,2}\),) \S.{0,300}"
     r"|(?:\bNCCL operation .{1,300}? failed|\bnccl[A-Z]\w{2,40} failed|\bNCCL): (?:unhandled (?:cuda|system) error"
     r"|internal error|invalid (?:argument|usage)|remote process exited).{0,300}"
 )

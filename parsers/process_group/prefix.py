@@ -19,7 +19,8 @@ PATTERN = lazy(
     r"\[PG (?:ID (?P<id>\d{1,9}) PG GUID (?P<guid>[^\s(\]]{1,200})(?:\((?P<desc>[^)\n]{0,200})\))?"
     r"|(?P<name>[^\s(\]]{1,200})(?: \((?P<desc2>[^)\n]{0,200})\))?) Rank (?P<rank>\d{1,7})\]"
 )
-_RANK = lazy(r"\[Rank (\d{1,7})\]")
+_RANK = lazy(r"(?<!exception: )\[Rank (\d{1,7})\]")
+"""The rank of a line without a group; what an exception repeats of it may be the rank in a group that a torn line has lost."""
 
 
 def group_of(m: re.Match[str]) -> GroupRef:

@@ -28,10 +28,10 @@ _CRASHED = (
     Row(
         (
             *("double free or corruption", "corrupted size", "corrupted double-linked", "stack smashing detected"),
-            *("malloc(): ", "free(): ", "munmap_chunk(): "),
+            *("malloc(): ", "free(): ", "munmap_chunk(): ", "pure virtual method called"),
         ),
         r"double free or corruption|corrupted (?:size|double-linked)|\*\*\* stack smashing detected \*\*\*"
-        r"|(?:malloc|free|realloc|munmap_chunk|corrupted)\(?\)?: (?:invalid|corrupted|unaligned|size vs)",
+        r"|pure virtual method called|(?:malloc|free|realloc|munmap_chunk|corrupted)\(?\)?: (?:invalid|corrupted|unaligned|size vs)",
         signal="SIGABRT",
     ),
     Row("*** SIG", r"\*\*\* (?P<signal>SIG[A-Z]{2,6}) (?:\(@|received (?:by PID|at time=))"),

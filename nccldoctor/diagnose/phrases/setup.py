@@ -22,7 +22,7 @@ _OTHER_LIBRARIES = {"leftover": "HCCL", "nvshmem": "NVSHMEM", "oneccl": "Intel o
 
 def library_of(event: Event) -> str:
     """The library that could not create a communicator, as far as an error tells; else NCCL."""
-    is_gloo = isinstance(event, SocketError) and event.message.startswith("Gloo ")
+    is_gloo = isinstance(event, SocketError) and event.message.startswith(("Gloo ", "connect ["))
     return "Gloo" if is_gloo else _OTHER_LIBRARIES.get(getattr(event, "topic", ""), "NCCL")
 
 

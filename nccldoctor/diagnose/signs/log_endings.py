@@ -135,7 +135,7 @@ def _broken_connection(facts: Facts) -> str:
     if first is None:
         ends = {(e.peer.removeprefix("localRank "), e.host) for e in errors if e.peer and "localRank" in e.peer}
         end = ends.pop() if len(ends) == 1 else (None, None)
-        return say("trouble.connection-broke", local=end[0], host=end[1])
+        return say("trouble.connection-broke", local=end[0], host=end[1], failed=all(e.how == "other" for e in errors))
     never = first.how in ("unreachable", "refused", "setup")
     return say("trouble.connection-met", never=never, host=first.host, pid=first.pid, message=repr(first.message[:80]))
 

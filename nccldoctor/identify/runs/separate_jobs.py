@@ -66,7 +66,7 @@ def _of_last_folders(read: Ingested) -> Ingested:
         return read
     events = sum(len(one.events) for one in old)
     why = f"{events} events left out, because only the newest attempt is diagnosed"
-    gap = Gap(f"{_files([one.source.path for one in old])}: {EARLIER}", why, apart=True)
+    gap = Gap(f"{_paths_in_short([one.source.path for one in old])}: {EARLIER}", why, apart=True)
     return without_sources(read, {one.source.id for one in old}, [gap])
 
 
@@ -118,13 +118,13 @@ def _folder_at(path: str, depth: int) -> str:
     return "/".join(path.split("/")[: depth + 1])
 
 
-def _files(paths: Sequence[str]) -> str:
+def _paths_in_short(paths: Sequence[str]) -> str:
     return f"{min(paths)} and {len(paths) - 1} more" if len(paths) > 1 else paths[0]
 
 
 def _gap(paths: Sequence[str], why: str) -> Gap:
     says = f"{why}; left out, because one run is diagnosed at a time"
-    return Gap(f"{_files(paths)}: a different run", says, apart=True)
+    return Gap(f"{_paths_in_short(paths)}: a different run", says, apart=True)
 
 
 def _why_dumps(run: Recorded, main: Recorded) -> str:
@@ -494,9 +494,10 @@ def _is_in_other_calls(one: _Unit, other: _Unit) -> bool:
 
 
 def _is_at_work_meanwhile(one: _Unit, other: _Unit) -> bool:
-    """True when two ranks, or the only one, wait in a call in one unit, and make steps in the other one all the while.
+    """True when ranks wait in a call in one unit, and make steps in the other one all the while.
 
-    Where the last step is whole half hours from the begin of the wait, that may be the difference of two time zones.
+    They are two, or the only one that waits. Where the last step is whole half hours from the begin of the wait, that may be the
+    difference of two time zones.
     """
     for waiting, working in ((one, other), (other, one)):
         at_work = set()

@@ -91,7 +91,7 @@ def backends_of(case: Case) -> frozenset[str]:
     seen = {dump.backend.lower() for dump in case.dumps if dump.entries and dump.backend}
     for kind in _WRITERS:
         for event in _first(case, kind):
-            text = f"{event.text} {getattr(event, 'by', '')}".lower()
+            text = f"{event.text} {getattr(event, 'by', '')}|".lower().replace(" xla|", " jax")
             seen |= {next((name for name, sign in BACKENDS.items() if sign in text), "")}
     for event in _first(case, Note):
         if isinstance(event, Note) and event.what == "backend":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from contextlib import suppress
 from datetime import datetime, timedelta
 
 from damage.kinds.folders import rank_in
@@ -61,10 +62,13 @@ def kernel_logs_in_another_zone(rng: random.Random, files: Files) -> Files:
 
 
 def _last_time(files: Files) -> datetime:
-    found = [hit for path in texts(files) for hit in FIRST_TIME.finditer(files[path].decode("utf-8", "replace"))]
+    found = []
+    for hit in (hit for path in texts(files) for hit in FIRST_TIME.finditer(files[path].decode("utf-8", "replace"))):
+        with suppress(ValueError):  # a number of a script's own
+            found.append(datetime.fromisoformat(f"{hit['day']} {hit['clock']}"))
     if not found:
         raise NotApplicable
-    return max(datetime.fromisoformat(f"{hit['day']} {hit['clock']}") for hit in found)
+    return max(found)
 
 
 def _ranks(files: Files) -> range:

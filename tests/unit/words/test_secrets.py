@@ -102,6 +102,7 @@ FORMS = [
     "sudo -S dmesg &lt;&lt;&lt; {}",
     '{{""auths"": {{""reg"": {{""auth"": ""{}""}}}}}}',
     "api_key=apiKey: {}",
+    "db_password=SmcretStr('{}')",
     "api_key=hunter2apiKey: {}",
     "https://discord.com/api/webhooks/123456789012345678/{}-staple-magnet",
     "mount.cifs //h/s /m -o user=job,pass={}",

@@ -28,8 +28,8 @@ from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.absence import are_only_ones_left
 from nccldoctor.diagnose.signs.silence import ranks_without_alarm, show_lost_connections
 from nccldoctor.diagnose.signs.where_ranks_stand import is_about_itself
-from nccldoctor.events import Event, ExceptionRaised, OutOfMemory
-from nccldoctor.model import CauseClass, Doubt
+from nccldoctor.events import Event, ExceptionRaised, OutOfMemory, ProcessExit
+from nccldoctor.model import CauseClass, Doubt, EventRole
 from nccldoctor.model.ranks import Ranks
 
 CAUSE = CauseClass.RAISED
@@ -77,14 +77,16 @@ def _failed(facts: Facts, stall: ObservedStall, failures: Sequence[Failure], *, 
     for rank in list(ranks)[:2]:
         own = facts.liveness.activity(rank)
         citations += [Line(e, say("ends.exited-by-record", rank=rank, code=e.exitcode)) for e in own.exits[:1]]
-        if own.lingering_stack is not None:
-            citations.append(Line(own.lingering_stack, ends.still_there(own.lingering_stack)))
+        citations += [Line(stack, ends.still_there(stack)) for stack in (own.lingering_stack,) if stack is not None]
         citations += stall.outside(rank)
     own_lines = [(f, facts.liveness.activity(r)) for f in failures for r in f.ranks]
     was_last = all(own.last_event in (*f.events, *own.own_exceptions) for f, own in own_lines)
     lost = show_lost_connections(facts, ranks) if was_last else []
     error = failures[0].events[0]
-    named = who(facts.case, ranks) if ranks else "a rank"
+    seen = [e for e in facts.case.of(ProcessExit) if e.local_rank is not None and e.place.is_below(error.place)]
+    quiet = all(isinstance(e, ExceptionRaised) for e in facts.case.events if e.consequence is EventRole.CASCADE)
+    alone = seen if quiet and not ranks and [(e.first, e.exitcode) for e in seen] in ([(True, 1)], [(True, -6)]) else []
+    named = who(facts.case, ranks) if ranks else ends.process_name(alone[0]) if alone else "a rank"
     headline = ends.crashed(named, error, is_only_logged=_is_only_logged(facts, failures[0]))
     if stall.call is not None:
         inside = stall.call.inside - ranks
@@ -92,7 +94,7 @@ def _failed(facts: Facts, stall: ObservedStall, failures: Sequence[Failure], *, 
         headline = ends.before(headline, stall.what) if is_outside else ends.with_waiting(headline, inside, stall.what)
     return Hypothesis(
         headline,
-        [*citations, Waiting(stall.call), *lost],
+        [*citations, *(Line(e, ends.ended_by_record(e)) for e in alone), Waiting(stall.call), *lost],
         [*_doubts_of_failure(facts, stall, failures[0], bool(lost), is_inferred)],
         ranks=ranks,
         suspects=Ranks() if ranks else ranks_without_alarm(facts) or stall.ranks,

@@ -456,7 +456,7 @@ def _without_a_rank(errors: Sequence[StoreError], rendezvous: Sequence[Rendezvou
         address = next((e.address for e in errors if e.address), None)
         why = why_unreachable(address.rpartition(":")[0], from_other_hosts=False) if address is not None else ""
         return say("setup.store-unreachable", address=address, why=why)
-    return say("setup.missing-rank-unknown")
+    return say("setup.missing-rank-unknown", lost=not errors and any(e.what == "no-store" for e in rendezvous))
 
 
 def _not_joined(facts: Facts, stall: ObservedStall) -> Hypothesis | None:

@@ -465,7 +465,9 @@ def _waiting(ranks: Iterable[int], hour: int) -> str:
 
 
 def _working(rank: int, hour: int) -> str:
-    return "".join(f"2026-02-02 {hour:02d}:{n:02d}:11,000 | INFO | [rank{rank}] step {n} loss 2.1\n" for n in range(5, 37))
+    return "".join(
+        f"2026-02-02 {hour:02d}:{n:02d}:11,000 | INFO | [rank{rank}] step {n} loss 2.1\n" for n in range(5, 37)
+    )
 
 
 def test_ranks_that_step_while_they_wait_are_of_two_jobs(tmp_path: Path) -> None:
@@ -474,7 +476,10 @@ def test_ranks_that_step_while_they_wait_are_of_two_jobs(tmp_path: Path) -> None
     for rank in range(4):
         (tmp_path / "eval" / f"rank_{rank}.log").write_text(_working(rank, 3))
     ((kept_paths, why),) = parted(tmp_path)
-    assert (kept_paths, why) == (["job.log"], "its ranks were at work while those of the diagnosed run waited in a call")
+    assert (kept_paths, why) == (
+        ["job.log"],
+        "its ranks were at work while those of the diagnosed run waited in a call",
+    )
 
 
 def test_one_rank_that_steps_while_the_others_wait_is_of_their_job(tmp_path: Path) -> None:

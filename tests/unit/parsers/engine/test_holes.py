@@ -43,6 +43,13 @@ def test_processes_share_a_text_in_any_order(seed: int) -> None:
     assert holes(*(line for line in mixed if "#2" not in line))
 
 
+def test_an_error_without_its_head_lost_lines() -> None:
+    head, what = "terminate called after throwing an instance of 'std::runtime_error'", "  what():  x"
+    assert not holes(head, head, "[rank0]: between", what, what, "terminate called without an active exception")
+    (gap,) = holes(head, "[rank0]: between", what, what)
+    assert "heads of errors" in gap.why
+
+
 def test_rows_of_ranks_without_exit_codes_are_a_hole() -> None:
     assert not holes(*TABLE)
     (gap,) = holes(*(line for line in TABLE if "rank" in line))
