@@ -28,6 +28,7 @@ from nccldoctor.model import CollectedFile, Gap, Source, SourceKind
 from nccldoctor.parsers.engine.encodings import head_as_utf8
 from nccldoctor.parsers.flight_recorder.dump import is_pickle
 from nccldoctor.parsers.flight_recorder.pages import is_page_of_dumps
+from nccldoctor.words.lists import first_of
 
 Opener = Callable[[], BinaryIO]
 
@@ -289,7 +290,7 @@ def _members(found: Found, lane: int, packing: str, drafts: list[Draft], gaps: l
     drafts.extend(sorted(listed, key=lambda draft: (draft.path, draft.turn)))
     for why, names in refused.items():
         first = f"{found.path}/{printable(names[0])}" if names[0] else found.path
-        gaps.append(Gap(first if len(names) == 1 else f"{first} and {len(names) - 1} more", why, lost=is_loss(why)))
+        gaps.append(Gap(first_of([first, *names[1:]]), why, lost=is_loss(why)))
 
 
 def _member_opener(lane: Lane, number: int) -> Opener:

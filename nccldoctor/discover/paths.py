@@ -20,6 +20,7 @@ from nccldoctor.discover.streams import HEAD, MOST_FILES, reader
 from nccldoctor.model import Gap
 from nccldoctor.model.errors import InputError
 from nccldoctor.parsers.flight_recorder.dump import is_pickle
+from nccldoctor.words.lists import first_of
 
 MOST_NAMES = 1 << 18
 """Files of a folder, all its folders included, from which those that are read are chosen."""
@@ -189,9 +190,7 @@ def _folder(top: Path, label: str, seen: set[tuple[int, int]], gaps: list[Gap]) 
             break
     start = f"{label}/" if label else ""
     if hidden:
-        first = sorted(hidden)
-        more = f" and {len(first) - 1} more" if len(first) > 1 else ""
-        gaps.append(Gap(printable(f"{start}{first[0]}{more}"), "hidden, skipped"))
+        gaps.append(Gap(printable(f"{start}{first_of(sorted(hidden))}"), "hidden, skipped"))
     for name in sorted(names):
         yield from _file(top / name, start + name, start + name, False, seen, gaps)
     for name in sorted(links):

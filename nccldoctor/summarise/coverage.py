@@ -26,7 +26,7 @@ from nccldoctor.events import (
 from nccldoctor.identify.case import Case
 from nccldoctor.model import CauseClass, Condition, Confidence, Coverage, Family, Finding, SourceKind
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.words.lists import and_list
+from nccldoctor.words.lists import and_list, first_of
 from nccldoctor.words.names import ranks_phrase
 from nccldoctor.words.numbers import plural
 from nccldoctor.words.sanitize import line
@@ -50,7 +50,7 @@ def coverage(facts: Facts) -> tuple[Coverage, ...]:
     members = Ranks(rank for counters in case.nccl_counters for rank in counters.members)
     known = {counters.comm for counters in case.nccl_counters}
     unknown = dict.fromkeys(e.comm_id for e in case.of(RasStatus) if e.comm_id and e.counts and e.comm_id not in known)
-    problems = [f"communicator {comm}: which ranks of the job it holds is not told" for comm in unknown]
+    problems = [f"communicator {comm}: the files don't say which ranks it connects" for comm in unknown]
     rows = [
         Coverage("flight recorder", world, liveness.dumped, _problems(case, SourceKind.RECORDER)),
         Coverage("logs", world, liveness.logged, (*_problems(case, SourceKind.LOG), *_unparsed(case))),
@@ -88,8 +88,7 @@ def _problems(case: Case, kind: SourceKind | None) -> tuple[str, ...]:
 
 def _empty_files(paths: Sequence[str]) -> list[str]:
     """One note for all of them: ``0/stdout.log and 3 more: empty``."""
-    more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
-    return [f"{path}{more}: empty" for path in paths[:1]]
+    return [f"{first_of(paths)}: empty"] if paths else []
 
 
 def _cut(problems: list[str]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Lists in words: ``a, b and c``, ``a, b or c``."""
+"""Lists in words: ``a, b and c``, ``a, b or c``, ``a and 3 more``."""
 
 from __future__ import annotations
 
@@ -13,6 +13,11 @@ def and_list(items: Sequence[str]) -> str:
 def or_list(items: Sequence[str]) -> str:
     """``a``, ``a or b``, ``a, b or c``; "" for none."""
     return _with_last(items, "or")
+
+
+def first_of(items: Sequence[str]) -> str:
+    """``a``, or ``a and 3 more``: the first of some stands for all."""
+    return f"{items[0]} and {len(items) - 1} more" if len(items) > 1 else items[0]
 
 
 def _with_last(items: Sequence[str], word: str) -> str:

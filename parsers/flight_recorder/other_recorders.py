@@ -27,6 +27,7 @@ _HUMP = lazy(r"(?<=[a-z])(?=[A-Z])")
 _TIMES = ("time_created_ns", "time_discovered_started_ns", "time_discovered_completed_ns")
 _P2P = ("send", "recv", "batch_op_issue")
 _CUT = "truncated: its end is cut off, and the newest calls are lost"
+_HIDDEN = "left out: which call a rank waits in isn't known inside a CUDA graph or a batch of transfers"
 
 _Entry = dict[str, Any]
 
@@ -89,9 +90,9 @@ class _Clog:
         if is_damaged or not (text.endswith("\n") or _WHOLE.search(text)):
             return [], rank, "damaged: some of its lines are lost" if is_damaged else _CUT
         has_states = any(call[3] or call[4] for call in self.calls)  # else the hook was told to log no starts and ends
-        entries = [self._entry_of(call, made - len(self.calls) + n, has_states) for n, call in enumerate(self.calls)]
         if "\nG" in text or (has_states and any(call[0][1] == _P2P[2] and not call[4] for call in self.calls)):
-            return [], rank, "left out: a CUDA graph or a batch of transfers hides for whom it waits"
+            return [], rank, _HIDDEN
+        entries = [self._entry_of(call, made - len(self.calls) + n, has_states) for n, call in enumerate(self.calls)]
         return entries, rank, ""
 
     def _take(self, what: str, fields: list[str], named: dict[str, str]) -> None:

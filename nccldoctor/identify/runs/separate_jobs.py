@@ -38,6 +38,7 @@ from nccldoctor.model import Gap, Source, SourceKind
 from nccldoctor.model.hosts import short_host
 from nccldoctor.model.recorded_calls import Batch
 from nccldoctor.parsers.base import Parsed
+from nccldoctor.words.lists import first_of
 
 PAUSE = 60.0
 """Seconds between two runs of the same ranks."""
@@ -66,7 +67,7 @@ def _of_last_folders(read: Ingested) -> Ingested:
         return read
     events = sum(len(one.events) for one in old)
     why = f"{events} events left out, because only the newest attempt is diagnosed"
-    gap = Gap(f"{_paths_in_short([one.source.path for one in old])}: {EARLIER}", why, apart=True)
+    gap = Gap(f"{first_of(sorted(one.source.path for one in old))}: {EARLIER}", why, apart=True)
     return without_sources(read, {one.source.id for one in old}, [gap])
 
 
@@ -118,13 +119,9 @@ def _folder_at(path: str, depth: int) -> str:
     return "/".join(path.split("/")[: depth + 1])
 
 
-def _paths_in_short(paths: Sequence[str]) -> str:
-    return f"{min(paths)} and {len(paths) - 1} more" if len(paths) > 1 else paths[0]
-
-
 def _gap(paths: Sequence[str], why: str) -> Gap:
     says = f"{why}; left out, because one run is diagnosed at a time"
-    return Gap(f"{_paths_in_short(paths)}: a different run", says, apart=True)
+    return Gap(f"{first_of(sorted(paths))}: a different run", says, apart=True)
 
 
 def _why_dumps(run: Recorded, main: Recorded) -> str:

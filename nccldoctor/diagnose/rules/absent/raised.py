@@ -77,7 +77,8 @@ def _failed(facts: Facts, stall: ObservedStall, failures: Sequence[Failure], *, 
     for rank in list(ranks)[:2]:
         own = facts.liveness.activity(rank)
         citations += [Line(e, say("ends.exited-by-record", rank=rank, code=e.exitcode)) for e in own.exits[:1]]
-        citations += [Line(stack, ends.still_there(stack)) for stack in (own.lingering_stack,) if stack is not None]
+        if own.lingering_stack is not None:
+            citations.append(Line(own.lingering_stack, ends.still_there(own.lingering_stack)))
         citations += stall.outside(rank)
     own_lines = [(f, facts.liveness.activity(r)) for f in failures for r in f.ranks]
     was_last = all(own.last_event in (*f.events, *own.own_exceptions) for f, own in own_lines)
