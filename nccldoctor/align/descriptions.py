@@ -18,6 +18,7 @@ from nccldoctor.align.progress.from_lines import group_of
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.align.wait_times import complaints, wait_times
 from nccldoctor.events import CallTimeout, WorkStatus
+from nccldoctor.identify.clock_skew import clock_offsets
 from nccldoctor.model import Stalled
 from nccldoctor.model.operations import op_type
 from nccldoctor.model.recorded_calls import COMPLETED, STATES, Calls
@@ -71,13 +72,17 @@ def _duration(facts: Facts, call: StuckCall) -> tuple[datetime | None, datetime 
         began = min(issued) / 1e9
         ends = [at for e in lines if not math.isnan(at := facts.liveness.time(e))] or _timed_out(facts, call, began)
         return datetime.fromtimestamp(began, UTC), datetime.fromtimestamp(min(ends), UTC) if ends else None
-    printed = [(facts.liveness.time(e), n, e) for n, e in enumerate(lines) if e.time is not None]
-    timed = sorted(p for p in printed if not math.isnan(p[0]))
+    ahead = clock_offsets(lines, facts.case.skews).tolist()
+    printed = (
+        (facts.liveness.time(e), e.time - timedelta(seconds=by), e.ran_ms)
+        for e, by in zip(lines, ahead, strict=True)
+        if e.time is not None
+    )
+    timed = sorted((p for p in printed if not math.isnan(p[0])), key=lambda p: p[0])
     if not timed:
         return None, None
-    ran = [(at, n, e.time, e.ran_ms) for at, n, e in timed if e.ran_ms is not None and e.time is not None]
-    starts = [(at - ms / 1e3, n, when - timedelta(milliseconds=ms)) for at, n, when, ms in ran]
-    return min(starts)[2] if starts else None, timed[0][2].time
+    starts = [(at - ms / 1e3, when - timedelta(milliseconds=ms)) for at, when, ms in timed if ms is not None]
+    return min(starts, key=lambda start: start[0])[1] if starts else None, timed[0][1]
 
 
 def _timed_out(facts: Facts, call: StuckCall, began: float) -> list[float]:

@@ -66,6 +66,23 @@ def has_hidden_transfers(case: Case) -> bool:
     return bool(case.dumps) and all(d.hides_transfers for d in case.dumps)
 
 
+def ranks_in_lost_calls(case: Case) -> Ranks:
+    """The ranks whose counters tell of an open call in a group of which their ring holds no call any more.
+
+    The counters of rank 7 say that #5134 of its pipeline group was issued and #5133 completed, and its ring begins behind both.
+    """
+    open_calls = {
+        (rank, group)
+        for dump, rank in zip(case.dumps, case.dump_rank, strict=True)
+        if rank is not None and dump.has_lost_past
+        for status in dump.status
+        if 0 <= status.completed < status.enqueued
+        and (group := case.naming.by_pg_id.get((rank, status.pg_id))) is not None
+    }
+    held = np.unique(np.stack((case.call_rank, case.call_group)), axis=1).T.tolist() if open_calls else ()
+    return Ranks(rank for rank, _ in open_calls.difference(map(tuple, held)))
+
+
 def redundant_roots(graph: WaitGraph, roots: Ranks) -> Ranks:
     """Silent roots that explain no call: other stuck calls already hold up every call they miss.
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
-from nccldoctor.events import CollectiveTimeout, DumpSignal, Event, Events, Progress
+from nccldoctor.events import CollectiveTimeout, DumpSignal, Event, Events, GroupRef, Progress
 from nccldoctor.events.base import Writer
 from nccldoctor.identify.case import Case, Skew
 from nccldoctor.identify.event_times import NEAR, QUARTER
@@ -101,14 +101,24 @@ def find_line_skews(
     for place, told in zip(events.places_of(DumpSignal), events.of_kind(DumpSignal), strict=True):
         if told.rank is not None and told.rank in rank_host and not np.isnan(seconds[place]):
             signal.setdefault(told.rank, float(seconds[place]))
+    ended: dict[tuple[GroupRef | None, str | None, int | None], dict[int, float]] = {}
+    for place, over in zip(events.places_of(CollectiveTimeout), events.of_kind(CollectiveTimeout), strict=True):
+        if over.rank is not None and over.rank in rank_host and not np.isnan(seconds[place]):
+            ended.setdefault((over.group, over.op, over.seq), {}).setdefault(over.rank, float(seconds[place]))
     by_steps = {r: own for r, own in _offsets_of_moments(steps.values()).items() if own[1] >= SHARED}
-    clocks = _clocks(by_steps, rank_host, UNEVEN), _clocks(_offsets_of_moments([signal]), rank_host, 2 * UNEVEN)
-    found, moments = (clocks[0], "steps that they reported") if clocks[0].skews else (clocks[1], "dump signal")
+    clocks = {
+        "steps that they reported": _clocks(by_steps, rank_host, UNEVEN),
+        "dump signal": _clocks(_offsets_of_moments([signal]), rank_host, 2 * UNEVEN),
+        "timeout of one call": _clocks(
+            _offsets_of_moments(ended.values()), rank_host, QUARTER - NEAR
+        ),  # others enter it late
+    }
+    moments, found = next((pair for pair in clocks.items() if pair[1].skews), ("", Clocks()))
     skews = (
         replace(skew, moments=moments, of_lines=is_measured or abs(skew.seconds) > QUARTER - NEAR)
         for skew in found.skews
     )
-    return Clocks(tuple(skews), clocks[0].compared | clocks[1].compared)
+    return Clocks(tuple(skews), clocks["dump signal"].compared | clocks["steps that they reported"].compared)
 
 
 def _offsets_of_moments(moments: Iterable[Mapping[int, float]]) -> dict[int, tuple[float, int]]:

@@ -31,7 +31,7 @@ from nccldoctor.parsers.base import FileParser, Parsed
 from nccldoctor.parsers.engine.effort import Effort, shared_by
 from nccldoctor.parsers.engine.known_formats import format_of_binary, format_of_text
 from nccldoctor.parsers.engine.scan import scan
-from nccldoctor.parsers.flight_recorder.dump import NOT_A_DUMP
+from nccldoctor.parsers.flight_recorder.dump import NOT_A_DUMP, is_named_for_dump
 from nccldoctor.parsers.flight_recorder.process import Limits
 from nccldoctor.parsers.flight_recorder.sandbox import DumpFile, loading
 from nccldoctor.parsers.kernel.prefix import is_kernel_log, is_rest_of_kernel_log
@@ -332,7 +332,8 @@ def _accounted(parsed: Parsed, head: bytes) -> Parsed:
         why = f"looks like {name}; {'some lines were not parsed' if said else silent}"
     else:
         why = f"looks like {name}; none of it was parsed" if name else silent
-    gap = Gap(parsed.source.path, why, source=parsed.source.id, looks_like=name)
+    is_lost = not parsed.understood and is_named_for_dump(parsed.source.path)
+    gap = Gap(parsed.source.path, why, source=parsed.source.id, looks_like=name, lost=is_lost)
     return replace(parsed, gaps=(gap,))
 
 

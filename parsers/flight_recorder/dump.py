@@ -27,6 +27,7 @@ _JSON_SIGNS = lazy(
     rb'"(?:pg_config|pg_status|nccl_comm_state|comm_lib_version|collective_seq_id|profiling_name|p2p_seq_id)"\s{0,9}:'
 )
 _JSON_START = lazy(rb"(?:\xef\xbb\xbf)?\s{0,4096}(?:\{\s{0,99}[\"}]|\[\s{0,99}\{)")
+_NAMED = lazy(r"(?:^|/)(?:fr_trace|(?:nccl|comm_lib)_trace_rank)_\d{1,7}(?:$|\.)")
 _COUNTERS = ("last_enqueued_collective", "last_started_collective", "last_completed_collective")
 _RANK_LIST = lazy(r"[\[\](){}\s,\d]*\Z")
 _RANK_NUMBER = lazy(r"(?<!\d)\d{1,9}(?!\d)")
@@ -61,6 +62,11 @@ class Dump:
 def is_pickle(head: bytes) -> bool:
     """True for the first bytes of a pickled dump. torch writes protocol 2; re-written dumps have 3 to 5."""
     return len(head) > 2 and head[0] == 0x80 and 2 <= head[1] <= 5
+
+
+def is_named_for_dump(path: str) -> bool:
+    """True of a file with a name that PyTorch gives its dumps: ``nccl_trace_rank_3``, ``fr_trace_3.json``."""
+    return _NAMED.search(path) is not None
 
 
 def is_json_dump(head: bytes) -> bool:

@@ -148,8 +148,13 @@ def cut_tar() -> bytes:
         ("logs/empty.log.gz", NOTES[:12], "logs/empty.log.gz (damaged)"),
         ("logs/more.tar.gz", cut_tar(), "logs/more.tar.gz"),
         ("nccl_trace_rank_3", dump(*[entry(seq) for seq in range(1, 9)])[:-40], "nccl_trace_rank_3 (truncated)"),
+        (
+            "nccl_trace_rank_3",
+            "\ufffd\x02}q\x00(X\ufffd entries\n".encode("utf-16"),
+            "nccl_trace_rank_3 (none of its lines",
+        ),
     ],
-    ids=["cut log", "nothing left", "archive", "dump"],
+    ids=["cut log", "nothing left", "archive", "dump", "dump that a shell redirected as text"],
 )
 def test_nothing_is_called_clean_where_a_file_is_cut(name: str, data: bytes, says: str) -> None:
     healthy = {k: v for k, v in sized(job("healthy", 2)).items() if isinstance(v, str)}

@@ -232,10 +232,17 @@ class _Run(Struct):
             _is_of_another_job(unit, other) for other in self.near(unit)
         )
 
-    def likeness(self, unit: _Unit) -> int:
-        """How far the paths of a unit and of the run are alike."""
+    def likeness(self, unit: _Unit) -> tuple[int, bool, int]:
+        """A sort key: the folders of a unit and of the run that are the same, whether both tell of trouble, and how names begin alike.
+
+        Dumps are written in trouble.
+        """
         own = unit.sources[0].path
-        return max(len(commonprefix([own, one.sources[0].path])) for one in self.units[:_LOOKED_AT])  # noqa: RUF071
+        paths = [one.sources[0].path for one in self.units[:_LOOKED_AT]]
+        folders = max(commonprefix([own, path]).count("/") for path in paths)  # noqa: RUF071
+        is_in_trouble = unit.troubled or unit.sources[0].kind is SourceKind.RECORDER
+        fits = is_in_trouble == any(one.troubled for one in self.units)
+        return folders, fits, max(len(commonprefix([own, path])) for path in paths)  # noqa: RUF071
 
 
 def _one_of_logs(read: Ingested) -> Ingested:

@@ -193,6 +193,19 @@ def test_a_stack_read_from_a_stopped_process_is_no_sign_of_life() -> None:
     assert "stopped by a signal" in str(stopped)
 
 
+def test_an_error_that_nobody_understands_may_be_a_crash() -> None:
+    """Rank 3 steps, and misses the call; once it printed ERROR and a reason of its own before: it may have ended by it."""
+    calm = (
+        step_line(3, 48, "09:59:59")
+        + "2026-01-11 10:05:00,100 INFO [rank 3] epoch 2 waits\n"
+        + step_line(3, 49, "10:11:00")
+    )
+    loud = calm.replace("INFO [rank 3] epoch 2 waits", "ERROR [rank 3] shard 7 lost")
+    ruled = [read(waiting(0, 1, 2) | {"logs/rank_3.log": log}) for log in (calm, loud)]
+    said = ["the error means that rank 3 logged" in str(ruling.verdict["doubts"]) for ruling in ruled]
+    assert ([r.ranks for r in ruled], said) == (["3", "3"], [False, True]), str(ruled[1])
+
+
 def ended(rank: int, words: str, at: str) -> str:
     """The last line of a rank's log, by its sidecar."""
     line = f"process {4711 + rank} {words}, seen by nccldoctor.capture"

@@ -113,6 +113,23 @@ def test_watchdogs_that_gave_up_on_several_calls_do_not_tell_which_came_first() 
     assert (read({**alone, **size}).cause, read({**two, **size}).sure) == ("unfinished", 1)
 
 
+@pytest.mark.parametrize("newest", [1, 2])
+def test_a_ring_that_lost_an_open_transfer_leaves_a_doubt(newest: int) -> None:
+    """Rank 1 waits to receive from rank 2, which is in no call of the pair; with one entry kept, only its counters tell."""
+    pair, both = Team("1", "pp", (1, 2)), Team("2", "dp", (0, 1))
+    sender = RecordedRank(2, pair).send(1, pair)
+    receiver = RecordedRank(1, pair, both).recv(2, pair).call(team=both).recv(2, pair, done=False)
+    counted = {
+        str(n): {"last_enqueued_collective": 2, "last_started_collective": -1, "last_completed_collective": 1}
+        for n in (0, 1)
+    }
+    receiver = receiver.call(team=both, done=False).other(pg_status=counted).kept(newest)
+    peer = RecordedRank(0, both).calls(1).call(done=False)
+    ruling = read({f"fr_trace_{r.rank}": r.data() for r in (peer, receiver, sender)})
+    said = "no longer hold an older open call" in str(ruling.verdict["doubts"])
+    assert (ruling.cause, said) == (("unfinished", True) if newest == 1 else ("not-arrived", False)), str(ruling)
+
+
 def test_unfinished_is_proved_by_the_counters_of_the_dumps() -> None:
     """Nobody is named, and no line was cited: the dumps still show that everybody issued the call."""
     ruling = play("never_ends", 2, evidence="fr", layout="ddp")

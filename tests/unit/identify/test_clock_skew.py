@@ -10,6 +10,7 @@ import pytest
 from builders.files.dumps import dump, entry
 from builders.logs.lines import watchdog
 
+import nccldoctor
 from nccldoctor import pipeline
 from nccldoctor.events import KernelEvent
 from nccldoctor.identify.case import Skew
@@ -170,6 +171,26 @@ def test_a_dump_signal_reaches_all_hosts_at_once(tmp_path: Path) -> None:
     (skew,) = pipeline.read([tmp_path]).skews
     assert (skew.host, skew.of_lines) == ("node1", True)
     assert skew.seconds == pytest.approx(8 * 3600, abs=1)
+
+
+TIMED_OUT = (
+    "[rank{r}]:[E202 {at}.050510987 ProcessGroupNCCL.cpp:629] [Rank {r}] Watchdog caught collective operation timeout:"
+    " WorkNCCL(SeqNum=211, OpType=ALLREDUCE, NumelIn=8, NumelOut=8, Timeout(ms)=600000) ran for 600041 milliseconds before timing out.\n"
+)
+
+
+@pytest.mark.parametrize(("at", "ahead"), [("04:10:02", 3600), ("03:11:02", None)])
+def test_ranks_that_give_up_on_one_call_hours_apart_have_other_zones(
+    tmp_path: Path, at: str, ahead: int | None
+) -> None:
+    """A minute is no difference of clocks: a rank may enter the call late."""
+    for rank in range(6):
+        (tmp_path / f"node{rank // 2}").mkdir(exist_ok=True)
+        line = TIMED_OUT.format(r=rank, at=at if rank > 3 else f"03:10:0{rank}")
+        (tmp_path / f"node{rank // 2}" / f"rank_{rank}.log").write_text(line)
+    found = nccldoctor.analyze(tmp_path)
+    assert [(s.host, round(s.seconds / 60) * 60) for s in found.case.skews] == ([("node2", ahead)] if ahead else [])
+    assert "since 02-02 02:59:59" in found.to_text(), "the wait began by the clock of most hosts"
 
 
 @pytest.mark.parametrize(("ahead", "is_seen"), [(97.0, True), (4.0, False)])

@@ -133,6 +133,10 @@ def _never_issued(facts: Facts, stall: ObservedStall, alive: Ranks, more_doubts:
         doubts.append(doubt_of("no-record-of", ranks=unknown))
     if any(has_lost_its_end(e) for e in facts.case.of(ExceptionRaised) if e.rank in alive):
         doubts.append(doubt_of("cut-traceback"))
+    elif errors := Ranks(
+        e.rank for e in facts.case.of(Note) if e.rank is not None and e.rank in alive and e.what == "marked"
+    ):
+        doubts.append(doubt_of("error-unexplained", ranks=errors))
     # without a line of its own a rank may wait in a call of another group, whose watchdog with a longer limit is still silent
     is_alone = bool(alive & facts.liveness.logged) and (bool(stall.proven_absent) or len(facts.case.groups) == 1)
     if not doing and not is_alone:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import StallKind
-from nccldoctor.align.unrecorded_waits import has_hidden_transfers
+from nccldoctor.align.unrecorded_waits import has_hidden_transfers, ranks_in_lost_calls
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.hypothesis import Citation, Hypothesis, Waiting
 from nccldoctor.diagnose.observations import ObservedStall
@@ -79,5 +79,8 @@ def _doubts(facts: Facts, stall: ObservedStall, call: StuckCall, whole: bool) ->
         yield doubt_of("only-lines")
     if is_silent:
         yield doubt_of("no-timeout")
-    if not frozenset(facts.case.world) <= facts.liveness.dumped | facts.liveness.logged:  # it may wait in another call
-        yield doubt_of("may-queue-behind")
+    lost = ranks_in_lost_calls(facts.case) & call.entered
+    if (
+        lost or not frozenset(facts.case.world) <= facts.liveness.dumped | facts.liveness.logged
+    ):  # it may wait in another call
+        yield doubt_of("may-queue-behind", lost=lost)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from builders.files.dumps import dump, entry
 from builders.jobs.cases import RecordedRank, ingested, wall, world
 from builders.logs.lines import watchdog
 
@@ -492,3 +493,15 @@ def test_a_job_that_ran_well_hours_after_a_failed_one_is_no_all_clear(tmp_path: 
     (tmp_path / "a.log").write_text("".join(_working(r, 3) for r in range(4)) + _waiting(range(1, 4), 3))
     (tmp_path / "b.log").write_text("".join(_working(r, 9) for r in range(4)))
     assert nccldoctor.analyze(tmp_path).verdict.cause is not CauseClass.NONE
+
+
+def test_dumps_that_nothing_ties_to_a_run_go_with_the_one_in_trouble(tmp_path: Path) -> None:
+    """An evaluation that went well left its logs in the folder of the dumps: they are no logs of these dumps."""
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "flight").mkdir()
+    (tmp_path / "logs" / "job.log").write_text(_waiting(range(1, 4), 3))
+    for rank in range(4):
+        (tmp_path / f"eval_rank{rank}.log").write_text(_working(rank, 3))
+        (tmp_path / "flight" / f"fr_trace_{rank}").write_bytes(dump(entry(210), entry(211, state="scheduled")))
+    ((kept_paths, _),) = parted(tmp_path)
+    assert kept_paths == [*(f"flight/fr_trace_{rank}" for rank in range(4)), "logs/job.log"]
