@@ -14,6 +14,8 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
+from functools import partial
+from itertools import islice
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the folder tests/, also when run as a script
@@ -39,24 +41,19 @@ def _numbers(text: str) -> range:
     return range(int(low), int(high or low) + 1) if text else range(0)
 
 
-def chosen(job: Labelled, count: int, only: str) -> list[Kind]:
-    """The kinds that a job gets: drawn by its name from those that change anything."""
+def chosen(job: Labelled, count: int, only: str, whole: str = "") -> list[Kind]:
+    """The kinds that a job gets: those of ``whole`` families, and ``count`` drawn by its name, of those that change anything."""
     names = [name for name in sorted(KINDS) if not only or name in only.split(",")]
     random.Random(f"kinds of {job.name}").shuffle(names)
-    fitting = (KINDS[name] for name in names)
-    out: list[Kind] = []
-    for kind in fitting:
-        if len(out) == count:
-            break
-        if damaged(kind, job) is not None:
-            out.append(kind)
-    return out
+    every = [KINDS[name] for name in names if KINDS[name].family in whole.split(",")]
+    others = (kind for kind in map(KINDS.__getitem__, names) if kind not in every and damaged(kind, job) is not None)
+    return [*(kind for kind in every if damaged(kind, job) is not None), *islice(others, count)]
 
 
-def effects_of(job: Labelled, count: int, only: str) -> tuple[Answer, list[Effect]]:
+def effects_of(job: Labelled, count: int, only: str, whole: str) -> tuple[Answer, list[Effect]]:
     """The answer about the whole job, and the effects of the kinds drawn for it."""
     before = seen_here(job.files)
-    effects = [effect(kind, job, before) for kind in chosen(job, count, only)]
+    effects = [effect(kind, job, before) for kind in chosen(job, count, only, whole)]
     return before, [one for one in effects if one is not None]
 
 
@@ -68,6 +65,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--staged", default="0-59", help="seeds of tests/staged")
     parser.add_argument("--kinds", type=int, default=12, help="kinds for each job")
     parser.add_argument("--only", default="", help="names of kinds, with commas")
+    parser.add_argument("--whole", default="", help="families of which a job gets every kind besides, with commas")
     parser.add_argument("--part", default="1/1", help="2/3: the second third of the jobs")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--log", type=Path, help="write each effect as a line of JSON")
@@ -75,6 +73,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("-v", "--verbose", action="store_true", help="list what failed")
     args = parser.parse_args(argv)
     asked = f"--simulated {args.simulated or chr(34) * 2} --staged {args.staged or chr(34) * 2} --kinds {args.kinds}"
+    asked += f" --whole {args.whole}" if args.whole else ""
     asked += f" {len(args.folders)} FOLDERS" if args.folders else ""
     origin = made_by(f"python tests/damage/measure.py {asked} --write docs/reliability.md")
     part, of = map(int, args.part.split("/"))
@@ -82,7 +81,7 @@ def main(argv: list[str] | None = None) -> int:
     effects: list[Effect] = []
     log = args.log.open("w") if args.log else None
     with ProcessPoolExecutor(args.workers) as pool:
-        for _, found in pool.map(effects_of, jobs, [args.kinds] * len(jobs), [args.only] * len(jobs)):
+        for _, found in pool.map(partial(effects_of, count=args.kinds, only=args.only, whole=args.whole), jobs):
             effects += found
             for one in found:
                 if log:

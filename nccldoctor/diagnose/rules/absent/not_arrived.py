@@ -133,9 +133,7 @@ def _never_issued(facts: Facts, stall: ObservedStall, alive: Ranks, more_doubts:
         doubts.append(doubt_of("no-record-of", ranks=unknown))
     if any(has_lost_its_end(e) for e in facts.case.of(ExceptionRaised) if e.rank in alive):
         doubts.append(doubt_of("cut-traceback"))
-    elif errors := Ranks(
-        e.rank for e in facts.case.of(Note) if e.rank is not None and e.rank in alive and e.what == "marked"
-    ):
+    elif errors := _unexplained_errors(facts, alive):
         doubts.append(doubt_of("error-unexplained", ranks=errors))
     # without a line of its own a rank may wait in a call of another group, whose watchdog with a longer limit is still silent
     is_alone = bool(alive & facts.liveness.logged) and (bool(stall.proven_absent) or len(facts.case.groups) == 1)
@@ -152,6 +150,13 @@ def _never_issued(facts: Facts, stall: ObservedStall, alive: Ranks, more_doubts:
         call=stall.call,
         refuted_by=say("refuted.had-a-record", ranks=alive, call=owed),
     )
+
+
+def _unexplained_errors(facts: Facts, ranks: Ranks) -> Ranks:
+    """Those of the ranks that marked a line as an error, in words which no parser knows."""
+    marked = {e.place: e.rank for e in facts.case.of(Note) if e.what == "marked" and e.rank in ranks}
+    known = {e.place for e in facts.case.events if e.rank in ranks and not isinstance(e, Note)} if marked else set()
+    return Ranks(rank for place, rank in marked.items() if rank is not None and place not in known)
 
 
 def _is_few(facts: Facts, stall: ObservedStall, alive: Ranks) -> bool:
