@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from nccldoctor.incident import Incident
     from nccldoctor.model import Diagnosis, Evidence, Finding, RemedyAdvice
     from nccldoctor.model.ranks import Ranks
-    from nccldoctor.pipeline import analyze
+    from nccldoctor.parts.in_memory import reduce
+    from nccldoctor.pipeline import analyze, merge
     from nccldoctor.version import __version__
 
 _HOMES = {
@@ -24,6 +25,8 @@ _HOMES = {
     "compare": "nccldoctor.history.comparison",
     "demo": "nccldoctor.cli.demo",
     "load": "nccldoctor.history.saved_report",
+    "merge": "nccldoctor.pipeline",
+    "reduce": "nccldoctor.parts.in_memory",
     "Comparison": "nccldoctor.history.comparison",
     "SavedReport": "nccldoctor.history.saved_report",
     "Incident": "nccldoctor.incident",
@@ -49,6 +52,8 @@ __all__ = [
     "compare",
     "demo",
     "load",
+    "merge",
+    "reduce",
 ]
 
 

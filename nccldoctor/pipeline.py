@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ from nccldoctor.ingest.ingest import Ingested, collector_off, ingest
 from nccldoctor.ingest.read_before import ReadBefore
 from nccldoctor.judging import Judged, identify_all, judge
 from nccldoctor.model import Diagnosis
+from nccldoctor.model.errors import InputError
 from nccldoctor.questions.lone_lines import last_lines_of_ranks
 from nccldoctor.summarise.broken_link import broken_link
 from nccldoctor.summarise.call_diff import call_diff
@@ -94,6 +95,33 @@ def analyze(
 
     inputs = discover([paths] if isinstance(paths, str | Path) else paths, rank_from)
     read, lines = _read_all(inputs, rank_from, workers, on_progress, before, scheduler)
+    return incident_of(read, lines, in_use(catalogue))
+
+
+def merge(
+    parts: Iterable[bytes | str | Path],
+    *,
+    rank_from: str | None = None,
+    workers: int | None = None,
+    catalogue: Sequence[str | Path] = (),
+) -> Incident:
+    """Diagnose the job of which :func:`~nccldoctor.reduce` returned ``parts``, or wrote them to these files; their order does not matter.
+
+    A part that is damaged is left out, and the coverage names it. The other arguments are those of :func:`analyze`.
+
+    Raises :class:`~nccldoctor.model.errors.InputError` where no part is given or a path does not exist.
+    """
+    from nccldoctor.parts.join import join
+    from nccldoctor.parts.opened import part_in_memory
+    from nccldoctor.prescribe.catalogue.overlays import in_use
+
+    given = list(parts)
+    files = discover([one for one in given if not isinstance(one, bytes)]).parts
+    held = (part_in_memory(f"part {n}", one) for n, one in enumerate(given) if isinstance(one, bytes))
+    found = Discovered((), (), (*files, *held))
+    if not found.parts:
+        raise InputError("no part to merge", "reduce returns parts")
+    read, lines = join(found, rank_from=rank_from, workers=workers)
     return incident_of(read, lines, in_use(catalogue))
 
 

@@ -11,6 +11,7 @@ from nccldoctor.cli.analyze import Options, analyze_paths
 from nccldoctor.discover.discover import discover
 from nccldoctor.model.errors import InputError
 from nccldoctor.parts.container import write_joined
+from nccldoctor.parts.in_memory import inputs_to_reduce
 from nccldoctor.parts.opened import open_parts
 from nccldoctor.parts.write import write_part
 
@@ -21,11 +22,7 @@ def reduce_paths(paths: tuple[str, ...], output: Path, force: bool, workers: int
     Raises :class:`~nccldoctor.model.errors.NccldoctorError` where nothing can be read or the part cannot be written.
     """
     report_file.check_target(output, force, (report_file.PART,))
-    inputs = discover(paths)
-    if inputs.parts:
-        raise InputError(f"{inputs.parts[0].path} is a part already", "put parts together with nccldoctor merge")
-    if not inputs.inputs:
-        raise InputError(f"nothing to read in {', '.join(paths[:3])}", "give the node's logs or flight-recorder dumps")
+    inputs, _ = inputs_to_reduce(paths)
     with terminal.Waiting(quiet) as waiting, report_file.replacing(output, force=force) as file:
         calls = write_part(inputs, file, output.stem, workers, waiting)
     if not quiet:

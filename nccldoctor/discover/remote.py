@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from glob import has_magic
+from itertools import takewhile
 from typing import Any, BinaryIO
 
 from nccldoctor.discover.paths import Found, printable
@@ -12,14 +14,17 @@ from nccldoctor.model.errors import InputError
 
 
 def find_remote(url: str, alone: bool) -> list[Found]:
-    """The files under a URL, by path. Raises :class:`InputError` where fsspec or the file is missing."""
+    """The files under a URL or a pattern of URLs, by path. Raises :class:`InputError` where fsspec or the file is missing."""
     try:
         import fsspec
     except ImportError:
         raise InputError(f"{url}: URLs need fsspec", hint="pip install 'nccldoctor[fsspec]'") from None
     try:
         system, top = fsspec.core.url_to_fs(url)
-        files = _sizes_by_path(system, top)
+        folders = list(takewhile(lambda name: not has_magic(name), top.split("/")))
+        tops = system.glob(top) if has_magic(top) else [top]
+        top = "/".join(folders)
+        files = {path: size for one in tops for path, size in _sizes_by_path(system, one, len(top.rstrip("/"))).items()}
     except Exception as error:  # every kind of store has error types of its own
         text = f"{type(error).__name__}: {error}"[:200]
         raise InputError(f"{url}: {text}", hint="stores such as s3 need their own package, s3fs for s3://") from None
@@ -36,10 +41,9 @@ def find_remote(url: str, alone: bool) -> list[Found]:
     return out
 
 
-def _sizes_by_path(system: Any, top: str) -> dict[str, int]:
-    """Sizes by path, of the file itself or of all files below it; hidden ones left out."""
+def _sizes_by_path(system: Any, top: str, start: int) -> dict[str, int]:
+    """Sizes by path, of the file itself or of all files below it; those hidden behind ``start`` characters left out."""
     files = system.find(top, detail=True)
-    start = len(top.rstrip("/"))
     return {
         path: int(info.get("size") or 0)
         for path, info in files.items()

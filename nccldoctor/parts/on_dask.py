@@ -17,9 +17,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from nccldoctor.discover.discover import Discovered, Input, NamedFile
-from nccldoctor.discover.paths import Found, file_opener
+from nccldoctor.discover.paths import file_opener
 from nccldoctor.model import Source, SourceKind
 from nccldoctor.model.errors import InputError
+from nccldoctor.parts.opened import part_in_memory
 from nccldoctor.parts.write import SLICE_BYTES, SLICE_FILES, write_part
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def read_on_dask(given: Discovered, address: str, on_progress: Progress | None =
         for share, data in _answers(client, shares, texts, on_progress):
             own = {ticket.source.id for ticket in share}
             here = [one for one in here if one.source.id not in own]
-            parts.append(_part_in_memory(f"share {share[0].source.id}", data))
+            parts.append(part_in_memory(f"share {share[0].source.id}", data))
         return replace(given, inputs=tuple(here), parts=tuple(parts))
     finally:
         client.close()
@@ -149,7 +150,3 @@ def _part_of_share(tickets: bytes, texts: int) -> bytes:
     out = io.BytesIO()
     write_part(Discovered(tuple(share), ()), out, f"share{share[0].source.id}", workers=1, texts_in_all=texts)
     return out.getvalue()
-
-
-def _part_in_memory(name: str, data: bytes) -> Found:
-    return Found(name, name, len(data), lambda: io.BytesIO(data), lambda: io.BytesIO(data))

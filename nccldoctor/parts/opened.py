@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,6 +19,11 @@ from nccldoctor.parts.dump_slices import DumpSliceReader, StoredDump
 from nccldoctor.parts.input_records import InputRecord, unpack_events, unpack_inputs
 from nccldoctor.parts.kept_lines import unpack_lines
 from nccldoctor.parts.masked_values import Lines
+
+
+def part_in_memory(name: str, data: bytes) -> Found:
+    """The bytes of a part as a file that can be opened; gaps call it ``name``."""
+    return Found(name, name, len(data), lambda: io.BytesIO(data), lambda: io.BytesIO(data))
 
 
 class OpenedPart(Struct, frozen=True):

@@ -3,6 +3,7 @@
 import gzip
 import io
 import os
+import re
 import socket
 import sys
 from pathlib import Path
@@ -202,8 +203,17 @@ def test_urls():
     assert list(texts(discover(["memory://job"]))) == ["fr/rank_1", "rank_0.log.gz"]
     assert texts(discover(["memory://job/rank_0.log.gz"])) == {"rank_0.log.gz": LOG}
     assert texts(discover(["memory://all.zip"])) == {"rank_2.log": LOG}
-    with pytest.raises(InputError, match="memory://nowhere"):
-        discover(["memory://nowhere"])
+    assert list(texts(discover(["memory://job/*/rank_*"]))) == ["fr/rank_1"]
+    assert list(texts(discover(["memory://job/r*"]))) == ["rank_0.log.gz"]
+    for url in ("memory://nowhere", "memory://job/*/nothing*"):
+        with pytest.raises(InputError, match=re.escape(url)):
+            discover([url])
+
+
+def test_a_pattern_of_local_urls_finds_what_the_path_finds(tmp_path: Path) -> None:
+    for rank in (0, 1, 10):
+        (tmp_path / f"rank_{rank}.log").write_bytes(LOG)
+    assert list(texts(discover([f"file://{tmp_path}/rank_1*"]))) == ["rank_1.log", "rank_10.log"]
 
 
 def test_a_url_without_fsspec_names_the_extra(monkeypatch: pytest.MonkeyPatch):

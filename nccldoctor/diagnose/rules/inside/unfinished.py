@@ -79,8 +79,7 @@ def _doubts(facts: Facts, stall: ObservedStall, call: StuckCall, whole: bool) ->
         yield doubt_of("only-lines")
     if is_silent:
         yield doubt_of("no-timeout")
-    lost = ranks_in_lost_calls(facts.case) & call.entered
-    if (
-        lost or not frozenset(facts.case.world) <= facts.liveness.dumped | facts.liveness.logged
-    ):  # it may wait in another call
-        yield doubt_of("may-queue-behind", lost=lost)
+    if not frozenset(facts.case.world) <= facts.liveness.dumped | facts.liveness.logged:  # it may wait in another call
+        yield doubt_of("may-queue-behind")
+    if lost := ranks_in_lost_calls(facts.case) & call.entered:
+        yield doubt_of("open-call-lost", ranks=lost)
