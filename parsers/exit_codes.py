@@ -2,35 +2,16 @@
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
 from typing import Any
 
 from nccldoctor.patterns import lazy
 
-_SIGNALS = {
-    1: ("SIGHUP", "Hangup"),
-    2: ("SIGINT", "Interrupt"),
-    3: ("SIGQUIT", "Quit"),
-    4: ("SIGILL", "Illegal instruction"),
-    5: ("SIGTRAP", "Trace/breakpoint trap"),
-    6: ("SIGABRT", "Aborted"),
-    7: ("SIGBUS", "Bus error"),
-    8: ("SIGFPE", "Floating point exception"),
-    9: ("SIGKILL", "Killed"),
-    10: ("SIGUSR1", "User defined signal 1"),
-    11: ("SIGSEGV", "Segmentation fault"),
-    12: ("SIGUSR2", "User defined signal 2"),
-    13: ("SIGPIPE", "Broken pipe"),
-    14: ("SIGALRM", "Alarm clock"),
-    15: ("SIGTERM", "Terminated"),
-    24: ("SIGXCPU", "CPU time limit exceeded"),
-    25: ("SIGXFSZ", "File size limit exceeded"),
-    31: ("SIGSYS", "Bad system call"),
-}
-"""Names and glibc's words (``strsignal``) by number: those of Linux on x86-64 and arm64, whatever machine reads the log."""
-
-_NAMES = {number: name for number, (name, _) in _SIGNALS.items()}
+_SIGNALS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))["signals"]
+_NAMES: dict[int, str] = {row["number"]: row["name"] for row in _SIGNALS}
 _NUMBERS = {name: number for number, name in _NAMES.items()}
-_WORDS = {words: number for number, (_, words) in _SIGNALS.items()}
+_WORDS: dict[str, int] = {row["words"]: row["number"] for row in _SIGNALS}
 
 WORDS = "|".join(sorted(_WORDS, key=len, reverse=True))
 """The words of ``strsignal`` as alternatives of a pattern."""

@@ -185,8 +185,9 @@ class Table:
         """The rows of the list with this name, in their order; none where there is no such list."""
         return tuple(Row(**({"literal": ""} | row)) for row in self.data.get(name, ()))
 
-    def pattern(self, text: str) -> lazy[str]:
-        """A pattern with the ``parts`` of the file that it names: ``{levels}``, for what several patterns share."""
+    def pattern(self, pieces: str | list[str]) -> lazy[str]:
+        """A pattern, whole or in pieces, with the ``parts`` of the file that it names: ``{levels}``, for what several patterns share."""
+        text = "".join(pieces)
         while (whole := re.sub(r"\{([a-z_]+)\}", lambda hit: str(self.data["parts"][hit[1]]), text)) != text:
             text = whole
         return lazy(text)

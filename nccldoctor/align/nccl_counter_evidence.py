@@ -128,7 +128,7 @@ def no_ras_answer(facts: Facts, rank: int) -> list[Evidence]:
     return []
 
 
-def counter_evidence(event: Event, one: NcclCounters, says: str, *, supports: bool = True) -> Evidence:
+def counter_evidence(event: Event, one: NcclCounters, says: str) -> Evidence:
     """A line as evidence; COLL lines and communicator dumps are observed by their rank, RAS by itself."""
     who = {"coll": f"log:{event.rank}", "comm-dump": f"dump:{event.rank}"}.get(one.observer, one.observer)
-    return Evidence(event.place, event.text[:300], says, supports, who)
+    return Evidence(event.place, event.text[:300], says, observer=who)

@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from functools import cache
 from itertools import chain
 
 from msgspec import Struct
 
 from nccldoctor.model.errors import InputError
+from nccldoctor.parsers.rows import Table
 
 FAMILY = "number in the name, one of a family"
 """The rule that takes such a number for a rank: it may be that of a process."""
@@ -41,38 +41,7 @@ class Hint(Struct, frozen=True):
     pid: int | None = None
 
 
-_TOOLS = "dmesg|kern|kernel|syslog|messages|journal|nvidia[-_]smi|agent|launcher|torchrun"
-_HOST_WORDS = "node|host|gpu|worker|dgx|hgx|nid|ip(?![a-z])|compute|server|pod|vm|gb?[hb]?\\d00|[hab]\\d00|cn|sn|master|launcher|trainer"
-_PATTERNS = {
-    "rank": r"(?<![a-z])(?:global[_-]?)?(?:rank|rk)[_.=-]{0,2}(\d{1,6})(?!\d|[_-]?(?:to|-)\d|-\d+(?!\d*[.\d]*\w*-))",
-    "local": (
-        r"(?<![a-z])local[_-]?rank[_.=-]{0,2}(\d{1,4})(?!\d)"
-        r"|(?<![a-z])(?:gpu|device|cuda)[_-]?(\d{1,2})(?=\.(?:log|out|err|txt))"
-    ),
-    "not_rank": r"(?:node|local|host|group|machine|dp|tp|pp|cp|ep|replica|lora|low)[_-]?rank[_.=-]{0,2}\d+",
-    "slurm": r"-(\d{3,12})-(\d{1,5})-(\d{1,6})\.(?:out|err|log|txt)$",
-    "ray": r"(?:^|/)(?:worker-[0-9a-f]{40,64}-[0-9a-f]{8}-|python-core-(?:worker|driver)-[0-9a-f]{40,64}_)(\d{1,10})\.(?:out|err|log)$",
-    "family": r"^(.*?)(\d{1,6})$",
-    "torchrun": r"(?:^|/)attempt_(\d{1,4})/(\d{1,4})/(?:stdout|stderr|error)\.(?:log|json)",
-    "attempt": r"(?:^|[/_.-])attempt[_-]?(\d{1,4})(?=[/_.-]|$)",
-    "host": (
-        rf"^(?:(?:[a-z0-9-]{{0,60}}[^a-z])?(?:{_HOST_WORDS})[a-z]{{0,20}}(?:[-_]?\d[\w-]*|[-_][a-z]{{1,3}}\d{{1,5}})"
-        r"|(?:[\w-]{1,63}\.){2,8}[a-z]{2,}|\d{1,3}(?:\.\d{1,3}){3})$"
-    ),
-    "counted_host": (
-        r"^(?!(?:[a-z]+-)*(?:attempt|chunk|[cdpst]p|cuda|device|dump|epoch|gpu|group|job|local|look|mesh|p|part|phase|replica|run|seed|shard"
-        r"|stacks?|stage|step|task|trial|try|vp?)-?\d+$)[a-z][a-z0-9-]*\d$"
-    ),
-    "tool": rf"^(?:{_TOOLS})$",
-    "tool_folder": rf"(?:^|[-_.])(?:{_TOOLS})$",
-    "host_file": rf"^(?:(?:{_TOOLS})[-_.](.+?)|(.+?)[-_.](?:{_TOOLS}))(?:\.(?:log|txt|out|err)){{0,3}}$",
-}
-
-
-@cache
-def _pattern(name: str) -> re.Pattern[str]:
-    return re.compile(_PATTERNS[name], re.IGNORECASE)
-
+_PATTERNS = Table(__file__).patterns()
 
 PACKED = re.compile(r"(?:\.(?:tar|tgz|tbz2?|txz|zip|gz|bz2|xz|zst|zstd))+$", re.IGNORECASE)
 """Suffixes of an archive, which stands like a folder of the name without them: ``logs.tar.gz`` is no host."""
@@ -112,7 +81,7 @@ def rank_pattern(text: str) -> re.Pattern[str]:
 
 def is_host(name: str) -> bool:
     """True of a folder's name that is taken for that of a host."""
-    return _pattern("host").match(name) is not None
+    return _PATTERNS["host"].match(name) is not None
 
 
 def hosts_in_names(ranks: Mapping[str, int]) -> dict[str, str]:
@@ -120,14 +89,14 @@ def hosts_in_names(ranks: Mapping[str, int]) -> dict[str, str]:
 
     It is the part with letters and a number that blocks of neighbouring ranks share, each of as many ranks as the others.
     """
-    bare = {name: [part.strip("-") for part in _PARTS.split(_pattern("rank").sub("", name))] for name in ranks}
+    bare = {name: [part.strip("-") for part in _PARTS.split(_PATTERNS["rank"].sub("", name))] for name in ranks}
     for column in zip(*bare.values(), strict=False) if len({len(parts) for parts in bare.values()}) == 1 else ():
         of: dict[str, set[int]] = defaultdict(set)
         for part, rank in zip(column, ranks.values(), strict=True):
             of[part].add(rank)
         spans = {max(own) - min(own) + 1 for own in of.values()}
         is_even = 1 < len(of) < len(ranks) and spans == {len(ranks) // len(of)} == {len(own) for own in of.values()}
-        if is_even and all(map(_pattern("counted_host").match, of)):
+        if is_even and all(map(_PATTERNS["counted_host"].match, of)):
             return dict(zip(bare, column, strict=True))
     return {}
 
@@ -147,10 +116,10 @@ def hints(names: Sequence[str], dumps: Sequence[bool], rank_from: re.Pattern[str
             clues["rank"] = int(match["rank"]), OWN_RULE
         # in the tree that torchrun makes the folder under ``attempt_<k>`` is the *local* rank
         # (``torch/distributed/elastic/multiprocessing/api.py``, 2.13)
-        tree = _pattern("torchrun").search(name)
+        tree = _PATTERNS["torchrun"].search(name)
         if tree is not None:
             clues["local_rank"] = int(tree[2]), "torchrun folder"
-        if (attempt := tree or _pattern("attempt").search(name)) is not None:
+        if (attempt := tree or _PATTERNS["attempt"].search(name)) is not None:
             clues["attempt"] = int(attempt[1]), "attempt folder"
         _plain(name, clues)
         if "rank" not in clues and "local_rank" not in clues:
@@ -158,7 +127,7 @@ def hints(names: Sequence[str], dumps: Sequence[bool], rank_from: re.Pattern[str
                 clues["rank"] = slurm[name], "Slurm task in the name"
             elif name in families:
                 clues["rank"] = families[name], FAMILY
-        ray = _pattern("ray").search(name)
+        ray = _PATTERNS["ray"].search(name)
         if ray is not None:
             clues = {key: clue for key, clue in clues.items() if key == "host"} | {"pid": (int(ray[1]), RAY_WORKER)}
         out.append(_hint(clues))
@@ -174,27 +143,27 @@ def _hint(clues: dict[str, tuple[int | str, str]]) -> Hint:
 
 def _plain(name: str, clues: dict[str, tuple[int | str, str]]) -> None:
     folders, base = name.split("/")[:-1], name.rsplit("/", 1)[-1]
-    host_file = _pattern("host_file").match(base)
+    host_file = _PATTERNS["host_file"].match(base)
     host = (host_file[1] or host_file[2]) if host_file else ""
-    if not host and folders and _pattern("tool").match(folders[-1]):
+    if not host and folders and _PATTERNS["tool"].match(folders[-1]):
         host = _SUFFIX.sub("", base)
-    if host and _pattern("host").match(host):
+    if host and _PATTERNS["host"].match(host):
         clues["host"] = host, "host in the name"
-    elif folders and _pattern("tool_folder").search(folders[-1]) and _pattern("host").match(_SUFFIX.sub("", base)):
+    elif folders and _PATTERNS["tool_folder"].search(folders[-1]) and _PATTERNS["host"].match(_SUFFIX.sub("", base)):
         clues["host"] = _SUFFIX.sub("", base), "host in the name"
     is_of_host = "host" in clues  # of launcher_gpu-04.log the number is a part of the host's name
     for folder in reversed(folders):
         bare = PACKED.sub("", folder)
-        if "host" not in clues and _pattern("host").match(bare):
+        if "host" not in clues and _PATTERNS["host"].match(bare):
             clues["host"] = bare, "host folder" if bare == folder else "host in the archive's name"
     for part in [base, *reversed(folders)]:
-        local = _pattern("local").search(part)
+        local = _PATTERNS["local"].search(part)
         if local is not None and local[2] and part is base and is_of_host:
             local = None
         if local is not None and "local_rank" not in clues and "rank" not in clues:
             clues["local_rank"] = int(local[1] or local[2]), "local rank in the name"
-        rest = _pattern("not_rank").sub("", part)
-        rank = _pattern("rank").search(rest)
+        rest = _PATTERNS["not_rank"].sub("", part)
+        rank = _PATTERNS["rank"].search(rest)
         if rank is not None and "rank" not in clues:
             clues["rank"] = int(rank[1]), "rank in the name"
 
@@ -211,7 +180,7 @@ def _families(names: Sequence[str], dumps: Sequence[bool]) -> dict[str, int]:
     for name, is_dump in zip(names, dumps, strict=True):
         folder, _, base = name.rpartition("/")
         stem = _SUFFIX.sub("", base)
-        match = _pattern("family").match(stem)
+        match = _PATTERNS["family"].match(stem)
         if match is None or (not is_dump and len(stem) == len(base) and match[1].endswith(".")):
             continue
         number = int(match[2])
@@ -244,14 +213,14 @@ def _is_of_job(folder: str) -> bool:
     """
     parts = folder.split("/")
     is_named = _FAMILY_WORDS.search(_NUMBERED.sub("", parts[-1])) is not None
-    return is_named and not any(_pattern("host").match(PACKED.sub("", part)) for part in parts)
+    return is_named and not any(_PATTERNS["host"].match(PACKED.sub("", part)) for part in parts)
 
 
 def _slurm_ranks(names: Sequence[str]) -> dict[str, int]:
     """``%x-%j-%n-%t.out``: the task is the rank, unless every node has one task: then that starts the node's ranks."""
     jobs: dict[tuple[str, str], dict[str, tuple[int, int]]] = defaultdict(dict)
     for name in names:
-        match = _pattern("slurm").search(name)
+        match = _PATTERNS["slurm"].search(name)
         if match is not None:
             jobs[name[: match.start()], match[1]][name] = int(match[2]), int(match[3])
     out: dict[str, int] = {}

@@ -16,158 +16,45 @@ from msgspec import Struct
 from nccldoctor.discover.bystanders import LONGEST, LOOKED_AT, count_matches, first_lines, kind_of_bystander
 from nccldoctor.discover.streams import HEAD
 from nccldoctor.model import SourceKind
+from nccldoctor.parsers.rows import Table
 from nccldoctor.patterns import lazy
 
 MOST_LOGGED = 0.1
 """Share of lines in the shape of output that a person's text has at most; :data:`MOST_QUOTED` where its name says what it is."""
 MOST_QUOTED = 0.4
 
-_OUTPUT_NAMES = lazy(
-    r"(?:\.(?:log|out|err|stdout|stderr|jsonl)(?:\.\w{1,12})?|std(?:out|err)(?:\.txt)?|dmesg[^/]*)$", re.I
-)
-
-_PRINTED = lazy(
-    r"(?:> )?(?:\[?\d{4}[-/]\d\d[-/]\d\d[T _]\d\d:\d\d|\[?[IWEFD]\d{3,4} \d\d:\d\d:\d\d|\[[IWEFD] \w{1,40}\.cpp:\d"
-    r"|\[?[A-Z][a-z]{2} (?:[A-Z][a-z]{2} )?[ \d]\d \d\d:\d\d:"
-    r"|\[ {0,6}\d{1,9}\.\d{1,9}\]|\[(?:default|rank ?|Rank )?\d{1,6}\][:\[ ]|\[\d{1,6},\d{1,6}\]<| {0,5}\d{1,6}: \S"
-    r"|[\w.-]{1,80}:\d{1,9}:\d{1,9} \[|[\w./-]{1,99}:\d{1,6} NCCL |(?:INFO|WARN(?:ING)?|ERROR|DEBUG|CRITICAL)\b"
-    r"|Traceback \(most|  File \"|(?:\w{1,40}\.){0,6}\w{0,40}(?:Error|Exception|Interrupt): |\w{1,20}Warning: "
-    r"|\(\w[\w ()=.,-]{0,60}pid=\d|Thread (?:0x|\d)|#\d{1,3} {1,3}0x|frame #\d"
-    r"|  {1,4}[\w.<>:]{1,80} \([^()\n]{1,200}:\d{1,6}\)$"
-    r"|(?:slurmstepd|srun|sbatch|mpirun|torchrun|kernel|systemd)\b[\[\w\]]{0,12}: |NCCL version|\{'\w{1,30}': "
-    r"|\W{0,3}(?:[Gg]lobal |[Tt]rain(?:ing)?[ _])?(?:[Ss]tep|STEP|[Ee]poch|EPOCH|[Ii]ter(?:ation)?"
-    r"|[Bb]atch)\W{1,4}\d|.{0,80}?\d{1,3}%\|"
-    r"|= {3}[A-Z]|\++ (?![ab]/)\w|[A-Z][\w ]{1,30}:\s{2,}\S)"
-)
+_TABLE = Table(__file__)
+_PATTERNS = _TABLE.patterns()
+_OUTPUT_NAMES = _PATTERNS["output_names"]
+_PRINTED = _PATTERNS["printed"]
 """Begins a line that a logger, launcher, scheduler, kernel or tracing shell printed."""
-
-_STACK = lazy(
-    r"Traceback for thread \d{1,10} |TID \d{1,10}:$|Thread \d{1,10} \((?:idle|active|Thread 0x)|(?:Current thread|Thread) 0x[0-9a-f]{4,16} "
-)
+_STACK = _PATTERNS["stack"]
 """Begins the stack of a thread: its frames quote source and list variables, which look like code and like settings."""
-
-_SENTENCE = lazy(
-    r"(?:\b(?:the|a|an|is|was|were|are|we|i|it|that|this|then|and|but|of|to|so|they|you|our|my|not|if|from|for"
-    r"|with|on|in|at)\b.{0,400}?){2}",
-    re.I,
-)
+_SENTENCE = _PATTERNS["sentence"]
 _RECORDED = (b"containerStatuses", b"lastTransitionTime", b"lastState")
 """Words of a scheduler's record of what became of a job, which has the shape of a configuration."""
 
-_NOTES = lazy(r"(?:^|[/_ -])(?:readme|notes?|todo|changelog|post-?mortem|runbook)(?:[ _.-][^/]{0,60})?$", re.I)
-_PERSON = lazy(r"\b(?:I|[Ww]e|[Ww]e've|I'm|I've|I'll|[Ll]et's|[Oo]ur|[Mm]y|[Yy]ou)\b")
-_SAID = lazy(
-    r"(?:\[|\d{4}-\d\d-\d\d,? )?\d{1,2}:\d\d(?::\d\d)?(?: ?[AaPp][Mm])?\]?[ \t-]{1,3}<?@?"
-    r"(?P<name>[A-Za-z][\w.-]{0,24})(?: [A-Z]\w{0,20})?>?[:>] \S"
-    r"|<?@?(?P<before>[A-Za-z][\w.-]{0,24}(?: [A-Z][\w.'-]{0,20}){0,2})>?(?: {1,3}| [\u2013\u2014-] )"
-    r"(?:\d{1,2}[/.]\d{1,2}(?:[/.]\d{2,4})?,? )?"
-    r"(?:(?:[Tt]oday|[Yy]esterday)?(?: ?at)? )?[\[(]?\d{1,2}:\d\d(?: ?[AaPp][Mm])?[\])]?:?(?P<alone>$)?(?: |$)"
-)
-_TALK = lazy(
-    r"(?:^|\s)@\w|\?\s*$|\b(?:thanks|thx|lol|hmm|yep|nope|ok|okay|pls|please|btw|guys|morning)\b|:[a-z_]{2,20}:", re.I
-)
+_NOTES = _PATTERNS["notes"]
+_PERSON = _PATTERNS["person"]
+_SAID = _PATTERNS["said"]
+_TALK = _PATTERNS["talk"]
 
 
 class _Shape(Struct, frozen=True):
     """What the lines of such a text look like: ``telling`` ones occur in nothing else, ``fitting`` ones may."""
 
     kind: SourceKind
-    names: re.Pattern[str]
+    names: lazy[str]
     telling: lazy[str]
     fitting: lazy[str]
     least: int = 3
     share: float = 0.6
 
 
-_SHAPES = (
-    _Shape(
-        SourceKind.CODE,
-        re.compile(r"\.(?:patch|diff)$", re.I),
-        lazy(r"diff --git |@@ -\d|index [0-9a-f]{7,40}\.\.|--- a/|\+\+\+ b/"),
-        lazy(r"[-+ @]|diff --git |index "),
-        share=0.8,
-    ),
-    _Shape(
-        SourceKind.CODE,
-        re.compile(r"\.pyi?$", re.I),
-        lazy(
-            r"\s*(?:import \w[\w.]*(?: as \w+)?(?:,.*)?$|from [\w.]+ import |(?:async )?def \w+\(.*"
-            r"|class \w+.*:|@\w[\w.]*(?:\(.*\))?$"
-            r"|(?:if|elif|for|while|with|except|try|else|finally)\b.*:(?:\s*#.*)?$|return(?: .+)?$|raise \w+\("
-            r"|(?:global|nonlocal) \w)"
-        ),
-        lazy(
-            r"\s*(?:import |from \S+ import |(?:async )?def |class |@\w|(?:if|elif|for|while|with|except|try"
-            r"|else|finally)\b.*:"
-            r"|return\b|raise\b|pass$|continue$|break$|yield\b|await |assert |global |nonlocal |[#\"')}\]]"
-            r"|[rbf]{0,2}[\"']"
-            r"|[\w.\[\], \"'*:]{1,80} ?[-+*/|&@%]?= ?\S|[\w.]+\(.*|[\w\"'.*]+.*[,({\[\\]$|\w+$|.*[)\]}]$)"
-        ),
-    ),
-    _Shape(
-        SourceKind.CODE,
-        re.compile(r"\.(?:c|cc|cpp|cxx|cu|cuh|h|hpp|go|rs|java|js|ts)$", re.I),
-        lazy(
-            r"\s*(?:#\s*(?:include|define|ifdef|ifndef|pragma)\b|namespace \w|template ?<|using namespace "
-            r"|(?:static |const |inline )?(?:void|int|bool|auto|func|fn) \w+.*\(.*|//|return\b.*;$"
-            r"|package \w+;?$|use \w+::)"
-        ),
-        lazy(r"\s*(?:#|//|/?\*|[{}()]|.*[;{},:(&|\\]\s*(?://.*)?$)"),
-    ),
-    _Shape(
-        SourceKind.CODE,
-        re.compile(r"\.sql$", re.I),
-        lazy(
-            r"\s*(?:SELECT|FROM|WHERE|INSERT INTO|CREATE (?:TABLE|VIEW|INDEX)|ALTER TABLE|UPDATE|DELETE FROM|ORDER BY|GROUP BY"
-            r"|(?:LEFT |INNER |OUTER )?JOIN|WITH \w+ AS|VALUES)\b"
-        ),
-        lazy(r"\s*(?:--|[A-Z]{2,}\b|/?\*|.*[,;()]$)"),
-    ),
-    _Shape(
-        SourceKind.SCRIPT,
-        re.compile(r"\.(?:sh|bash|zsh|sbatch|slurm|pbs|lsf|fish|mk)$|(?:^|/)(?:Makefile|Dockerfile[\w.]*)$", re.I),
-        lazy(
-            r"#!\s*/\S*(?:sh|env bash|env sh|env zsh)\b|#(?:SBATCH|PBS|BSUB|FLUX)\b|\s*(?:export \w+="
-            r"|set -[a-z]|if \[|fi$|done$|then$|esac$"
-            r"|for \w+ in .*; do|while .*; do|module (?:load|purge)|source \S+$|FROM \S+(?: AS \w+)?$|RUN "
-            r"|ENTRYPOINT |.*\\$)"
-        ),
-        lazy(
-            r"\s*(?:#|export |set |if |elif |else$|fi$|for |while |do$|done$|then$|case |esac$|module |source "
-            r"|\. |echo |printf |cd |mkdir |exec |trap |wait$"
-            r"|srun |sbatch |mpirun |torchrun |python\d? |accelerate |deepspeed |docker |singularity "
-            r"|apptainer |nsys |eval |exit\b|local |return\b|function "
-            r"|--?[A-Za-z]|[A-Za-z_]\w*=|[{}()\[\]]|.*\\$|(?:FROM|RUN|ENV|COPY|ADD|WORKDIR|ARG|CMD|ENTRYPOINT"
-            r"|EXPOSE|USER|LABEL) )"
-        ),
-    ),
-    _Shape(
-        SourceKind.CONFIG,
-        re.compile(r"\.(?:ya?ml|tmpl|j2)$", re.I),
-        lazy(
-            r"\s*(?:- )?(?=[A-Z_]{0,40}[a-z])[A-Za-z_][\w./-]{0,80}:\s*(?:[|>][+-]?)?$|\s*- [a-z]\w{0,80}: \S|apiVersion: |---\s*$"
-        ),
-        lazy(r"\s*(?:#|- |-$|[\"']?[A-Za-z_][\w./-]{0,80}[\"']?:(?:\s|$)|[|>\"'{}\[\]])|\s{2,}\S"),
-        share=0.85,
-    ),
-    _Shape(
-        SourceKind.CONFIG,
-        re.compile(r"\.(?:toml|ini|cfg|conf|properties|hcl|tf)$", re.I),
-        lazy(r"\[\[?[A-Za-z][\w.\-\" ]{0,80}\]\]?\s*(?:#.*)?$"),
-        lazy(r"\s*(?:[#;\]\[}]|[\w.\-\"]{1,80}\s*=|[\"'{\[])"),
-        least=1,
-        share=0.85,
-    ),
-    _Shape(
-        SourceKind.NOTES,
-        re.compile(r"\.(?:md|markdown|rst|adoc|org|tex)$", re.I),
-        lazy(
-            r"#{1,6} (?![^:]{1,60} : )[A-Za-z0-9].{0,200}$|```|\*\*\w.{0,200}\*\*|\s{0,6}[-*] \[[ x]\] |.{0,400}\]\(https?://"
-            r"|\| ?:?-{2,40}:? ?\||(?:=|-|~){5,}$"
-        ),
-        lazy(r"#{1,6} |```|\s{0,6}(?:[-*+•]|\d{1,2}[.)]) \S|\||> |.{0,400}\*\*|={4,}$|-{3,}$|:\w+:"),
-        least=2,
-    ),
+_SHAPE_PATTERNS = ("names", "telling", "fitting")
+_SHAPES = tuple(
+    _Shape(**row | {"kind": SourceKind(row["kind"])} | {part: _TABLE.pattern(row[part]) for part in _SHAPE_PATTERNS})
+    for row in _TABLE.data["shapes"]
 )
 
 

@@ -155,14 +155,19 @@ class Rejoined:
             close()
 
 
-def peek(stream: Any) -> tuple[bytes, Rejoined]:
-    """The first :data:`HEAD` bytes of a stream, and the stream as if they had not been read."""
-    data = bytearray(HEAD)
+def read_up_to(stream: Any, count: int) -> bytes:
+    """The next ``count`` bytes, fewer where the stream ends."""
+    data = bytearray(count)
     view = memoryview(data)
     filled = 0
-    while filled < HEAD and (got := stream.readinto(view[filled:])):
+    while filled < count and (got := stream.readinto(view[filled:])):
         filled += got
-    head = bytes(view[:filled])
+    return bytes(view[:filled])
+
+
+def peek(stream: Any) -> tuple[bytes, Rejoined]:
+    """The first :data:`HEAD` bytes of a stream, and the stream as if they had not been read."""
+    head = read_up_to(stream, HEAD)
     return head, Rejoined(head, stream)
 
 

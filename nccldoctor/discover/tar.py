@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import Struct
 
 from nccldoctor.discover.file_types import is_tar
-from nccldoctor.discover.streams import problem_of
+from nccldoctor.discover.streams import problem_of, read_up_to
 
 BLOCK = 512
 _MOST_HEADER = 1 << 20
@@ -74,7 +74,7 @@ def members(stream: Any) -> Iterator[Member]:
     Raises :class:`ValueError` or :class:`EOFError` where the archive is damaged.
     """
     name, size = "", None
-    while (block := _take(stream, BLOCK, short=True)).strip(b"\0"):
+    while (block := read_up_to(stream, BLOCK)).strip(b"\0"):
         if not is_tar(block):
             raise ValueError("not a tar header")
         kind = block[156:157]
@@ -102,15 +102,11 @@ def members(stream: Any) -> Iterator[Member]:
         name, size = "", None
 
 
-def _take(stream: Any, count: int, short: bool = False) -> bytes:
-    data = bytearray(count)
-    view = memoryview(data)
-    filled = 0
-    while filled < count and (got := stream.readinto(view[filled:])):
-        filled += got
-    if filled < count and filled and not short:
+def _take(stream: Any, count: int) -> bytes:
+    data = read_up_to(stream, count)
+    if 0 < len(data) < count:
         raise EOFError("the archive ends early")
-    return bytes(data[:filled])
+    return data
 
 
 def _skip(stream: Any, count: int) -> None:

@@ -220,12 +220,11 @@ def _is_coded(head: bytes) -> bool:
         or _of_base64(head) is not None
         or _is_padded(head)
         or _has_returns_only(head)
-        or (head.startswith(_UTF16) and _has_dump_or_returns(_utf16(head)))
+        or (
+            head.startswith(_UTF16)
+            and (_DUMP_START.search(text := _utf16(head)) is not None or _has_returns_only(text))
+        )
     )
-
-
-def _has_dump_or_returns(head: bytes) -> bool:
-    return _DUMP_START.search(head) is not None or _has_returns_only(head)
 
 
 def _is_padded(head: bytes) -> bool:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable
 from datetime import datetime
 from enum import StrEnum
 from functools import cache
+from pathlib import Path
 from typing import Any, ClassVar, TypedDict, TypeVar, Unpack, cast, dataclass_transform
 
 from msgspec import Struct, StructMeta
@@ -186,6 +188,12 @@ class Event(Struct, frozen=True, kw_only=True, metaclass=_Kind):
         if self.worded_by:
             return f"{self.wording}: {getattr(self, self.worded_by) or self.text}"
         return self.wording or self.text
+
+
+@cache
+def wordings() -> dict[str, dict[str, str]]:
+    """The words for values of some fields, by the names of their tables."""
+    return tomllib.loads(Path(__file__).with_name("wordings.toml").read_text(encoding="utf-8"))
 
 
 @cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from nccldoctor.events.base import Event, Writer, kind
+from nccldoctor.events.base import Event, Writer, kind, wordings
 from nccldoctor.model import EventRole, Stalled
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.words.names import ranks_phrase
@@ -167,19 +167,7 @@ class TearDown(Event):
     def _phrase(self) -> str:
         if self.what == "closing-signal":
             return f"got {self.detail if self.detail.startswith('SIG') else 'SIGTERM'} from its launcher"
-        return _TEAR_DOWN.get(self.what, f"tear-down: {self.what}" if self.what else "tear-down")
-
-
-_TEAR_DOWN = {
-    "death-signal": "its launcher got a signal from outside",
-    "forced-kill": "was killed by its launcher during shutdown",
-    "monitor-kills": "was killed by its heartbeat monitor",
-    "comm-aborted": "aborted its communicator",
-    "watchdog-terminated": "its watchdog exited after a timeout",
-    "process-down": "aborted after a failure",
-    "terminate-called": "aborted after an unhandled C++ error",
-    "exit-barrier": "its launcher lost the store after the workers finished",
-}
+        return wordings()["tear-down"].get(self.what, f"tear-down: {self.what}" if self.what else "tear-down")
 
 
 @kind("failed-stack", wording="printed the stack of the call that timed out")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nccldoctor.events.base import Event, Writer, kind
+from nccldoctor.events.base import Event, Writer, kind, wordings
 from nccldoctor.model import CauseClass, EventRole
 from nccldoctor.model.stack_frames import innermost
 
@@ -294,7 +294,7 @@ class IbError(Event):
     @property
     def meaning(self) -> str:
         """The status in words: ``transport retry counter exceeded`` of 12; "" where it is unknown."""
-        return _STATUS.get(self.status, "") if self.status is not None else ""
+        return wordings()["ib-status"].get(str(self.status), "")
 
     @property
     def is_of_own_end(self) -> bool:
@@ -319,21 +319,7 @@ class IbError(Event):
 
     def _phrase(self) -> str:
         where = (f" on {self.hca}" if self.hca else "") + (f", status {self.status}" if self.status is not None else "")
-        return f"InfiniBand: {_FABRIC.get(self.what, 'error')}{where}"
-
-
-_FABRIC = {
-    "completion": "a transfer failed",
-    "port": "its port failed",
-    "adapter": "the adapter failed",
-    "refused": "the adapter refused a request of the other end",
-    "async": "the adapter reported a dead queue",
-    "notice": "the adapter reported an event",
-    "stall": "a transfer did not complete",
-    "speed": "the link became slower",
-    "setup": "a queue or a registration could not be made",
-    "fabric": "the libfabric plug-in reported an error",
-}
+        return f"InfiniBand: {wordings()['ib-error'].get(self.what, 'error')}{where}"
 
 
 @kind("socket-error", symbol="trouble", has_two_ends=True, causes=_LINKS)
@@ -357,38 +343,7 @@ class SocketError(Event):
         return EventRole.CASCADE if self.echo else None
 
     def _phrase(self) -> str:
-        return _CONNECTION.get(self.how, "a connection failed")
-
-
-_STATUS = {
-    1: "local length error",
-    2: "local QP operation error",
-    4: "local protection error",
-    5: "work request flushed",
-    6: "memory management operation error",
-    7: "bad response error",
-    8: "local access error",
-    9: "remote invalid request error",
-    10: "remote access error",
-    11: "remote operation error",
-    12: "transport retry counter exceeded",
-    13: "RNR retry counter exceeded",
-    16: "aborted error",
-    19: "fatal error",
-    20: "response timeout error",
-    21: "general error",
-}
-"""rdma-core libibverbs/verbs.c, ibv_wc_status_str."""
-
-_CONNECTION = {
-    "closed": "a peer closed its connection",
-    "reset": "a connection to a peer was reset",
-    "timed-out": "a connection to a peer timed out",
-    "unreachable": "could not reach a peer",
-    "refused": "a peer refused a connection",
-    "stranger": "something that is no peer answered",
-    "setup": "could not make a connection",
-}
+        return wordings()["connection"].get(self.how, "a connection failed")
 
 
 @kind("gpu-error", writer=Writer.KERNEL, symbol="trouble", host_matters=True)
@@ -442,22 +397,6 @@ class CudaError(Event):
     topic: str = ""
 
 
-_STORE_FAILURES = {
-    "wait": "a wait for a key timed out",
-    "unique-id": "the ID of the group never arrived",
-    "peer-connect": "a peer could not be reached",
-    "barrier": "not all ranks checked in",
-    "connect": "it could not be reached",
-    "resolve": "the name of its host did not resolve",
-    "clients-missing": "not all ranks connected to it",
-    "crowded": "more processes checked in than the group has",
-    "port-in-use": "its port was taken",
-    "recv": "the connection to it was lost",
-    "send": "the connection to it was lost",
-    "set-up": "it could not be set up",
-}
-
-
 @kind("store-error", wording="store error", is_reaction=True, moot_after_end=True)
 class StoreError(Event):
     """The TCP store failed, or what waited on it.
@@ -478,7 +417,7 @@ class StoreError(Event):
     @property
     def failure(self) -> str:
         """What failed, in words: ``its port was taken``."""
-        return _STORE_FAILURES.get(self.operation, self.operation)
+        return wordings()["store"].get(self.operation, self.operation)
 
     def _phrase(self) -> str:
         return f"{self.wording}: {self.failure}" if self.failure else self.wording

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nccldoctor.events.base import Event, Writer, kind
+from nccldoctor.events.base import Event, Writer, kind, wordings
 from nccldoctor.model import CauseClass, EventRole
 from nccldoctor.model.ranks import Ranks
 
@@ -33,19 +33,8 @@ class CommInit(Event):
         return EventRole.TEAR_DOWN if self.what in ("abort", "revoke") else None
 
     def _phrase(self) -> str:
-        words = _COMM.get(self.what, "named a communicator{}")
+        words = wordings()["communicator"].get(self.what, "named a communicator{}")
         return words.format(f" of {self.nranks} ranks" if self.nranks else "")
-
-
-_COMM = {
-    "start": "started communicator init{}",
-    "complete": "finished communicator init{}",
-    "abort": "aborted a communicator{}",
-    "destroy": "closed a communicator{}",
-    "revoke": "revoked a communicator{}",
-    "bootstrap": "looked for the peers of a communicator{}",
-    "torn": "started or finished communicator init in a torn line{}",
-}
 
 
 @kind("coll-call")

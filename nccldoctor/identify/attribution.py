@@ -138,12 +138,10 @@ def _without_ranks_of_pids(parsed: Sequence[Parsed]) -> Sequence[Parsed]:
 
 def _with_named_pids(parsed: Sequence[Parsed]) -> Sequence[Parsed]:
     """``stacks-1/32714.txt`` with nothing in it but an error, or a stack without a pid: the name has it."""
-
-    def with_pid(event: Event, pid: int | None) -> Event:
-        return replace(event, pid=event.pid or pid) if _is_of_stack_tool(event) else event
-
     return [
-        replace(one, events=tuple(with_pid(e, pid) for e in one.events)) if (pid := one.source.pid) is not None else one
+        replace(one, events=tuple(replace(e, pid=e.pid or pid) if _is_of_stack_tool(e) else e for e in one.events))
+        if (pid := one.source.pid) is not None
+        else one
         for one in parsed
     ]
 

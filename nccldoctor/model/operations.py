@@ -6,38 +6,11 @@ Source: pytorch ``torch/csrc/distributed/c10d/Types.hpp`` (OpType) and the names
 
 from __future__ import annotations
 
-OP_TYPES = {
-    "all_reduce": "ALLREDUCE",
-    "all_reduce_barrier": "ALLREDUCE",
-    "barrier": "BARRIER",
-    "broadcast": "BROADCAST",
-    "_broadcast_oop": "BROADCAST",
-    "reduce": "REDUCE",
-    "_reduce_oop": "REDUCE",
-    "all_gather": "ALLGATHER",
-    "_all_gather_base": "_ALLGATHER_BASE",
-    "all_gather_into_tensor": "_ALLGATHER_BASE",
-    "all_gather_single": "_ALLGATHER_BASE",
-    "reduce_scatter": "REDUCE_SCATTER",
-    "_reduce_scatter_base": "_REDUCE_SCATTER_BASE",
-    "reduce_scatter_tensor": "_REDUCE_SCATTER_BASE",
-    "reduce_scatter_single": "_REDUCE_SCATTER_BASE",
-    "all_to_all": "ALLTOALL_BASE",
-    "all_to_all_single": "ALLTOALL_BASE",
-    "alltoall_base": "ALLTOALL_BASE",
-    "gather": "GATHER",
-    "scatter": "SCATTER",
-    "send": "SEND",
-    "recv": "RECV",
-    "recvanysource": "RECVANYSOURCE",
-    "recv_any_source": "RECVANYSOURCE",
-    "coalesced": "COALESCED",
-    "allreduce_coalesced": "COALESCED",
-    "all_gather_into_tensor_coalesced": "COALESCED",
-    "reduce_scatter_tensor_coalesced": "COALESCED",
-    "sparse_all_reduce": "_ALLREDUCE_SPARSE",
-    "_allreduce_sparse": "_ALLREDUCE_SPARSE",
-}
+import tomllib
+from pathlib import Path
+
+_RECORDED_NAMES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+OP_TYPES = {name: op for op, names in _RECORDED_NAMES.items() for name in names}
 """Recorded name, without its backend and in lower case, to OpType."""
 
 NEEDS_ALL = frozenset(

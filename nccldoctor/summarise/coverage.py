@@ -83,12 +83,8 @@ def _problems(case: Case, kind: SourceKind | None) -> tuple[str, ...]:
     gaps = [gap for gap in case.gaps if kinds.get(-1 if gap.source is None else gap.source) is kind]
     empty = {source.id for source in case.sources if source.kind is SourceKind.EMPTY}
     told = [f"{gap.what}: {gap.why}" for gap in gaps if gap.source not in empty]
-    return _cut([*told, *_empty_files([gap.what for gap in gaps if gap.source in empty])])
-
-
-def _empty_files(paths: Sequence[str]) -> list[str]:
-    """One note for all of them: ``0/stdout.log and 3 more: empty``."""
-    return [f"{first_of(paths)}: empty"] if paths else []
+    silent = [gap.what for gap in gaps if gap.source in empty]
+    return _cut([*told, *([f"{first_of(silent)}: empty"] if silent else [])])
 
 
 def _cut(problems: list[str]) -> tuple[str, ...]:

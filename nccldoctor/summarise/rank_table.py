@@ -195,13 +195,8 @@ def alarm(facts: Facts) -> Alarm | None:
 def _alarm_order(facts: Facts, alarm: Event, rank: int | None) -> AlarmOrder:
     """How the time of the first complaint compares with those of the errors of all other ranks."""
     errors = [e for e in facts.case.events if e.is_trouble and e.rank != rank and not e.is_stop_by_person]
-    open_ones = [e for e in errors if not facts.liveness.is_after_alarm(e) and not _is_below(e, alarm)]
+    open_ones = [e for e in errors if not facts.liveness.is_after_alarm(e) and not e.place.is_below(alarm.place)]
     if not open_ones:
         return AlarmOrder.FIRST
     at = facts.liveness.alarm
     return AlarmOrder.TIED if all(facts.liveness.time(e) == at for e in open_ones) else AlarmOrder.UNKNOWN
-
-
-def _is_below(event: Event, alarm: Event) -> bool:
-    """True where an event stands below the first complaint in the same file."""
-    return event.place.source == alarm.place.source and (event.place.line or 0) > (alarm.place.line or 0)

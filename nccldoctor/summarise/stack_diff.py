@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from nccldoctor.align.descriptions import entry_text
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.standing.looks import Look
 from nccldoctor.model import Finding
 from nccldoctor.model.figures import SnapshotRow, Snapshots, StackDiff, StackLine, StackSide
 from nccldoctor.model.ranks import Ranks
@@ -144,7 +143,8 @@ def snapshots(facts: Facts, finding: Finding) -> Snapshots | None:
         return None
     seen: dict[tuple[bool, tuple[str, ...]], list[int]] = {}
     for rank in facts.case.world:
-        frames = tuple(_frame_in_look(look, rank) for look in looks)
+        stances = (look.stances.get(rank) for look in looks)
+        frames = tuple(stance.place or stance.words if stance is not None else "" for stance in stances)
         if any(frames):
             seen.setdefault((rank in finding.blamed, frames), []).append(rank)
     rows = [SnapshotRow(Ranks(ranks), frames, culprit) for (culprit, frames), ranks in seen.items()]
@@ -152,8 +152,3 @@ def snapshots(facts: Facts, finding: Finding) -> Snapshots | None:
     if not any(row.is_culprit and sum(map(bool, row.frames)) > 1 for row in rows):
         return None
     return Snapshots(tuple(None if math.isnan(look.at) else look.at for look in looks), tuple(rows[:ROWS]))
-
-
-def _frame_in_look(look: Look, rank: int) -> str:
-    stance = look.stances.get(rank)
-    return (stance.place or stance.words) if stance is not None else ""

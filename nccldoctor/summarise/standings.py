@@ -21,7 +21,7 @@ from nccldoctor.align.wait_graph import Key
 from nccldoctor.align.wait_times import known_times, last_issued, time_of_exit, timed_out_or_ended
 from nccldoctor.events import Stack
 from nccldoctor.identify.case import Case
-from nccldoctor.model import Place, RankState, Role
+from nccldoctor.model import RankState, Role
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.stack_frames import innermost
 from nccldoctor.model.standings import Involvement, RankWait, Standing, TrackRow, WaitedCall
@@ -218,6 +218,7 @@ def track_rows(case: Case) -> Iterator[TrackRow]:
 
 def _row_of_span(facts: Facts, rank: int, span: Span) -> TrackRow:
     call = facts.wait_graph.calls[span.key] if span.key is not None else None
+    of_event = span.event.place if span.event is not None else None
     return TrackRow(
         rank,
         span.doing.value,
@@ -227,11 +228,5 @@ def _row_of_span(facts: Facts, rank: int, span: Span) -> TrackRow:
         span.began.earliest,
         span.began.latest,
         span.began.known_by,
-        _shown_at(facts, span),
+        facts.case.place_of_call(span.row) if span.row >= 0 else of_event,
     )
-
-
-def _shown_at(facts: Facts, span: Span) -> Place | None:
-    if span.row < 0:
-        return span.event.place if span.event is not None else None
-    return facts.case.place_of_call(span.row)

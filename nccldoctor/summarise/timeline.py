@@ -123,13 +123,9 @@ def _ahead(facts: Facts) -> float:
             years = (datetime.fromtimestamp(at + days * 86_400, UTC).year for days in (-1, 0, 1))
             is_whole = event.time.year > YEARLESS
             clocks = [event.time] if is_whole else [event.time.replace(year=year) for year in years]
-            return min((_clock_ahead(clock, at) for clock in clocks), key=abs)
+            ahead = (clock.replace(tzinfo=UTC).timestamp() - at for clock in clocks)
+            return min((round(seconds / QUARTER) * QUARTER for seconds in ahead), key=abs)  # zones differ by no less
     return 0.0
-
-
-def _clock_ahead(clock: datetime, at: float) -> float:
-    """Seconds that a clock is ahead of a moment, to the quarter of an hour: zones differ by no less."""
-    return round((clock.replace(tzinfo=UTC).timestamp() - at) / QUARTER) * QUARTER
 
 
 def _ranks_shown(facts: Facts, findings: tuple[Finding, ...]) -> list[int]:

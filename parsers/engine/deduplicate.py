@@ -17,6 +17,7 @@ from nccldoctor.events import CallTimeout, CollectiveTimeout, DumpSignal, Event,
 
 _COUNTED_ONCE = (CallTimeout, WorkStatus, DumpSignal, HeartbeatStuck)
 
+_OF_WRITER = ("rank", "group_rank", "group", "pid", "host", "pod")
 _LOOKED_AT = 64
 """Records of one call that a further one is compared with: bounds the work where nothing tells them apart."""
 
@@ -40,7 +41,8 @@ def without_repetitions(events: Iterable[Event]) -> list[Event]:
             known.append(len(out))
             out.append(event)
         else:
-            out[first] = _merged(out[first], event)
+            unknown = (name for name in _OF_WRITER if getattr(out[first], name) is None)
+            out[first] = replace(out[first], **{name: getattr(event, name) for name in unknown})
     return out
 
 
@@ -116,8 +118,3 @@ def _is_repetition(first: Event, later: Event) -> bool:
     if a is not None and b is not None and (a.tzinfo is None) == (b.tzinfo is None):
         return abs(a - b) <= _ONE_FAILURE
     return abs((first.place.line or 0) - (later.place.line or 0)) <= 1_000
-
-
-def _merged(first: Event, later: Event) -> Event:
-    names = ("rank", "group_rank", "group", "pid", "host", "pod")
-    return replace(first, **{name: getattr(later, name) for name in names if getattr(first, name) is None})

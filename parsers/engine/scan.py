@@ -126,10 +126,6 @@ def _sampled_apart(parsers: tuple[LineParser, ...]) -> tuple[Literals, tuple[Lin
     return literals_of(tuple(p for p in parsers if not p.sampled)), tuple(p for p in parsers if p.sampled)
 
 
-def _is_undated_exception(event: Event) -> bool:
-    return isinstance(event, ExceptionRaised) and event.time is None
-
-
 class _Scan:
     """One pass over a stream: the buffer, the parsers, and the events so far."""
 
@@ -314,7 +310,8 @@ class _Scan:
                 continue
             events = self.offer(line, owners)
             if events:
-                if self.bounded < _MOST_BOUNDED and any(map(_is_undated_exception, events)):
+                is_undated = any(isinstance(e, ExceptionRaised) and e.time is None for e in events)
+                if self.bounded < _MOST_BOUNDED and is_undated:
                     self.bounded += 1
                     self._note_line_above(start, number)
                 self._keep(events)

@@ -263,13 +263,9 @@ def _groups(
         pairs = [_pair(value) for value in column]
     rest, column_of_codes = iter(pairs), array("i")
     for own, count in zip(groups, counts, strict=True):
-        codes = Codes(_cleaned, own)
+        codes = Codes(lambda pair: (clean(pair[0]), clean(pair[1])), own)
         column_of_codes.extend([UNSET if pair == ("", "") else codes[pair] for pair in islice(rest, count)])
     out.columns["group"] = column_of_codes
-
-
-def _cleaned(pair: tuple[str, str]) -> tuple[str, str]:
-    return clean(pair[0]), clean(pair[1])
 
 
 def _pair(value: Any) -> tuple[str, str]:

@@ -9,40 +9,27 @@ util-linux ``sys-utils/dmesg.c``, RFC 3164, RFC 5424.
 from __future__ import annotations
 
 import re
-from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Any
 
 from nccldoctor.parsers.base import Line, common
 from nccldoctor.parsers.line_prefix.timestamps import printed_time
-from nccldoctor.parsers.rows import for_rows
+from nccldoctor.parsers.rows import Table, for_rows
 from nccldoctor.patterns import lazy
 
-_FORMS = (
-    lazy(
-        r"\[?(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) (?P<month>[A-Z][a-z]{2}) {1,2}(?P<day>\d{1,2})"
-        r" (?P<hms>\d\d:\d\d:\d\d) (?P<year>\d{4})\]"
-    ),
-    lazy(
-        r"(?P<month>[A-Z][a-z]{2}) {1,2}(?P<day>\d{1,2}) (?:(?P<year>\d{4}) )?(?P<hms>\d\d:\d\d:\d\d)(?:\.\d{1,9})?"
-        r" (?P<host>[\w.\-]{1,120}) (?:kernel|\[?\d{0,12}\.)"
-    ),
-    lazy(
-        r"(?P<date>\d{4}-\d\d-\d\d)T(?P<hms>\d\d:\d\d:\d\d)(?:[.,](?P<frac>\d{1,9}))?(?P<zone>Z|[+-]\d\d:?\d\d)?"
-        r"(?: (?P<host>[A-Za-z][\w.\-]{0,120}) kernel\b)?"
-    ),
-)
+_FORMS = tuple(Table(__file__).patterns().values())
 """``dmesg -T``, syslog and journal, ISO."""
 
 
 def kernel_fields(line: Line, **more: Any) -> dict[str, Any]:
     """The common fields of a kernel line's event, with its own time, and its own host or the file's."""
     mark = line.mark
-    time, host = _time_and_host(line.raw[:200])
+    groups = next((hit.groupdict() for form in _FORMS if (hit := form.search(line.raw[:200]))), {})
+    host = groups.get("host")
     return common(
         line,
-        host=host or mark.host or host_in_name(line.place.path),
-        time=mark.time or time or mark.collected,
+        host=(host if host not in ("localhost", "kernel") else None) or mark.host or host_in_name(line.place.path),
+        time=mark.time or printed_time(groups) or mark.collected,  # syslog has no year, 1900 stands for it
         rank=None,
         **more,
     )
@@ -52,13 +39,6 @@ def kernel_fields(line: Line, **more: Any) -> dict[str, Any]:
 def kernel_line(line: Line, hit: re.Match[str]) -> dict[str, Any]:
     """The common fields of a line of the kernel, whose process is not that of a rank."""
     return kernel_fields(line, pid=None)
-
-
-def _time_and_host(front: str) -> tuple[datetime | None, str | None]:
-    """The time and the host before a message; syslog has no year, 1900 stands for it."""
-    groups = next((hit.groupdict() for form in _FORMS if (hit := form.search(front))), {})
-    host = groups.get("host")
-    return printed_time(groups), host if host not in ("localhost", "kernel") else None
 
 
 _LOG_WORDS = lazy(

@@ -14,36 +14,21 @@ from msgspec.structs import replace
 from nccldoctor.parsers.base import Mark
 from nccldoctor.parsers.line_prefix.layouts import BY_FIRST, LAYOUTS, TAILS, PartialMark, severity
 from nccldoctor.parsers.line_prefix.timestamps import completed, time_since_1970
+from nccldoctor.parsers.rows import Table
 from nccldoctor.patterns import lazy
 
 SEPARATOR = " / "
 """Between the parts of ``Mark.stream``: what holds several writers, then the writer."""
 
-_CODES = lazy(
-    r"\x1b(?:\[[0-9;:?]{0,40}[ -/]{0,4}[@-~]|\][^\x07\x1b]{0,2000}(?:\x07|\x1b\\)|[@-Z\\^_=>()][0-9A-B]?)"
-    r"|(?:\^\[|#033)\[[0-9;?]{0,12}[A-Za-z]|\[(?:0|1|[39]\d|\d{1,2}(?:;\d{1,3}){1,4})m"
-)
-_COLOUR = lazy(r"\[\d{1,2}(?:;\d{1,3}){0,4}m")  # a code whose escape character was lost in a copy
-STRONG = lazy(
-    # what ordinary text does not begin with: in front of it even a weak label counts as one
-    r"\s*(?:\[rank[ =:]?\d|\[default\d|\[[FEWIV](?:\d{3,4} \d\d:\d\d:|\s[A-Za-z_]\w{0,80}\.(?:cpp|hpp|cc|h|cu):\d)"
-    r"|[VIWEFCD](?:\d{8}|\d{3,4}) \d\d:\d\d:\d\d\.|[A-Za-z0-9][\w.-]{0,62}:\d{1,10}:\d{1,10} \["
-    r"|\(\w[\w.\[\]=-]{0,80},? (?:rank|pid)=\d"
-    r"|Traceback \(most|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d|\d\d/\d\d/\d{4} \d\d:\d\d:\d\d|frame #\d|\{'\w{0,20}loss': )"
-)
+_PATTERNS = Table(__file__).patterns()
+_CODES = _PATTERNS["codes"]
+_COLOUR = _PATTERNS["colour"]
+STRONG = _PATTERNS["strong"]
 
 _NCCL, _STAMP = LAYOUTS["nccl"], LAYOUTS["stamp"]
 _LAYERS = 12  # more prefixes than any job has; bounds the work on lines that are nothing but prefixes
-_GLUED = lazy(
-    r"(?:\[default\d{1,4}\]:)?(?:\[rank\d{1,7}[\[\]]{1,3}: ?)?"
-    r"\[[FEWIV](?:\d{3,4} \d\d:\d\d:\d\d\.\d{6,9})? [A-Za-z_]\w{0,80}\.(?:cpp|hpp|h|cc|cu):\d{1,6}\] "
-    r"|\[rank\d{1,7}\]: (?=\S)|(?<![\w.])[VIWEFCD]\d{4} \d\d:\d\d:\d\d\.\d{6} +\d{1,20} [^\s:\]]{1,300}:\d{1,6}\] "
-)
-_UNENDED = lazy(
-    # a progress bar or a prompt: what has no line end, so that the next line of any writer stands behind it
-    r"[^|\n]{0,80}?\d{1,3}%\|[^|\n]{0,300}\|[^\[\]\n]{0,60}\[[^\]\n]{0,200}\]|\(I?Pdb\+{0,2}\) |ipdb> "
-    r"|[^\[\n]{1,200}\[(?:[yY]/[nN]|yes/no)\]\s?[:?]?\s?"
-)
+_GLUED = _PATTERNS["glued"]
+_UNENDED = _PATTERNS["unended"]
 _AGENT = "torch/distributed/elastic/"
 """Where the sources of torchrun's agent stand, which has no rank."""
 

@@ -23,25 +23,13 @@ _TABLE = Table(__file__)
 _FAULTS: dict[str, list[str]] = _TABLE.data["faults"]
 _TEAR_DOWN = tuple(_TABLE.data["tear_down_calls"])
 
-_COMPLETION = lazy(
-    r"Got completion (?:from peer (?P<peer>\S{1,80}) )?with (?:error"
-    r" (?P<old>\d{1,5})(?=,)|status=(?:[A-Z][A-Z0-9_]{2,40}\()?(?P<new>\d{1,5})(?=[ )]))"
-)
-_DETAIL = lazy(
-    r"(?:\b(?P<name>vendor err |vendor_err=|localGid ?|local GID |remoteGids? ?|remote GID |hca |on dev"
-    r" ))(?P<value>[^\s,|]{1,80})"
-)
-_ASYNC_EVENT = lazy(
-    r"NET/IB ?: (?:(?P<hca>[\w.\-]{1,40}):(?P<port>\d{1,3}) )?"
-    r"(?:Got (?:non-fatal )?async event ?:|async fatal event(?: on \w{1,10} \([^()]{0,300}\))?[^:]{0,200}:"
-    r"|(?=GID table changed)) ?(?P<text>.{1,120})"
-)
+_PATTERNS = _TABLE.patterns()
+_COMPLETION = _PATTERNS["completion"]
+_DETAIL = _PATTERNS["detail"]
+_ASYNC_EVENT = _PATTERNS["async_event"]
 _STALL = lazy(r"WQE stall \(no CQE\): peer=(?P<peer>[^\s|]{1,80})")
 _PAIRS = lazy(r"\b(dev|port|localGid|remoteGid)=([^\s|]{1,80})")
-_SPEED = lazy(
-    r"(?:(?P<hca>[\w.\-]{1,40})(?::(?P<port>\d{1,3}))? ?:? ?)?speed change detected: (?P<old>\d{1,9}) ->"
-    r" (?P<new>\d{1,9}) Mbps"
-)
+_SPEED = _PATTERNS["speed"]
 _PLUGIN = lazy(r"NET/OFI (?P<says>(?=.{0,250}?(?:[Ee]rr|[Ff]ail|Unexpected|nreachable|completion queue)).{1,300})")
 _VERBS = lazy(r"Call to (?P<call>ibv_\w{2,40})(?:\(\))? failed\b(?P<why>.{0,300})")
 

@@ -21,21 +21,15 @@ _STRINGS: dict[str, str] = _TABLE.data["codes"]
 _ELSEWHERE = ("following async exception", "found async exception", "Received NCCL errors for")
 _MESSAGE = 400
 
-_BEGINS = lazy(
-    r"NCCL (?:error|timeout)(?: in)?:\s{1,3}(?P<text>\S.{0,2000})|NCCL timeout in communicator init\w*"
-    r"|NCCL (?:Error \d{1,2}:|error\(\d{1,2}\),) \S.{0,300}"
-    r"|(?:\bNCCL operation .{1,300}? failed|\bnccl[A-Z]\w{2,40} failed|\bNCCL): (?:unhandled (?:cuda|system) error"
-    r"|internal error|invalid (?:argument|usage)|remote process exited).{0,300}"
-)
+_PATTERNS = _TABLE.patterns()
+_BEGINS = _PATTERNS["begins"]
 _LAST = lazy(r"Last NCCL warning\(error\) log entry \(may be unrelated\) '(?P<last>[^']{1,300})'")
 """The last warning of the process, as XLA adds it to its error."""
 
 _HEADLESS = lazy(r"\bnccl(?:UnhandledCuda|System|Internal|InvalidArgument|InvalidUsage|Remote)(?:Error)?: (?=[A-Z])")
 """The second line of an error, where the first one is cut off."""
 
-_CODE = lazy(
-    r"\bnccl(?:UnhandledCudaError|SystemError|InternalError|InvalidArgument|InvalidUsage|RemoteError|InProgress|Timeout)\b"
-)
+_CODE = _PATTERNS["code"]
 _REPORTER = lazy(r"\bRank (\d{1,7})\] [^\[\]]{0,200}$")
 
 

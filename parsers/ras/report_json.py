@@ -81,9 +81,9 @@ def _report(source: Source, report: dict[str, Any]) -> Iterator[Event]:
         version = f"{cuda // 1000}.{cuda % 1000 // 10}"
         yield Version(**common, text=f"cuda_runtime_version {cuda}", of="cuda", version=version)
     communicators = _dicts(report.get("communicators"))
-    total = len(
-        {_device_of_rank(r) for c in communicators for r in (*_dicts(c.get("ranks")), *_dicts(c.get("missing_ranks")))}
-    )
+    all_ranks = (r for c in communicators for r in (*_dicts(c.get("ranks")), *_dicts(c.get("missing_ranks"))))
+    # a process may hold several boards
+    total = len({tuple(str(rank.get(key)) for key in ("host", "pid", "cuda_dev")) for rank in all_ranks})
     if total:
         sentence = f"{total} GPUs in all"
         yield RasStatus(**common, text=sentence, what="TOTAL", nranks=total, detail=sentence)
@@ -133,11 +133,6 @@ def _process(rank: dict[str, Any]) -> tuple[int, str, int] | None:
     if number is None or not isinstance(host, str) or pid is None:
         return None
     return number, host[:200], pid
-
-
-def _device_of_rank(rank: dict[str, Any]) -> tuple[str, ...]:
-    """The host, process and board of a rank: a process may hold several boards."""
-    return str(rank.get("host")), str(rank.get("pid")), str(rank.get("cuda_dev"))
 
 
 def _rank_event(common: dict[str, Any], rank: dict[str, Any], what: str, sentence: str) -> RasStatus:

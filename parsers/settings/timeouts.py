@@ -17,19 +17,11 @@ from nccldoctor.patterns import lazy
 
 _UNITS = {"weeks": 604800.0, "days": 86400.0, "hours": 3600.0, "minutes": 60.0, "seconds": 1.0, "milliseconds": 0.001}
 
-_CALL = lazy(
-    r"\b(?P<name>init_process_group|init_distributed|new_group|InitProcessGroupKwargs"
-    r"|DDPStrategy|FSDPStrategy|DeepSpeedStrategy)\("
-)
+_PATTERNS = Table(__file__).patterns()
+_CALL = _PATTERNS["call"]
 _ARGUMENT = lazy(r"\btimeout ?= ?(?P<value>[^\n#]{1,160})")
-_DEFAULT = lazy(
-    r"\b(?:_DEFAULT_PG_TIMEOUT|_DEFAULT_PG_NCCL_TIMEOUT|default_pg_timeout) ?=(?!=) ?(?P<value>[^\n#]{1,160})"
-)
-_OPTION = lazy(
-    r"(?P<name>ddp_timeout|ddp-timeout|distributed[-_]timeout[-_]minutes|distributed[-_]timeout[-_]seconds"
-    r"(?:[-_]after[-_]init)?|dist[-_]timeout)[\"']?"
-    r"(?: ?[=:] ?| \.{2,60} | {1,3})[\"']?(?P<value>\d{1,12}(?:\.\d{1,6})?)\b"
-)
+_DEFAULT = _PATTERNS["default"]
+_OPTION = _PATTERNS["option"]
 _DELTA = lazy(r"timedelta\((?P<inside>[^()]{1,120})\)")
 
 

@@ -5,7 +5,6 @@ A rank that is late is often late because only it does one of these (rank 0 save
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from nccldoctor.events import Event, Phase
@@ -21,18 +20,12 @@ _CODE = lazy(r"\w{0,30}Warning: |was not called|has NOT been|\bdef \w+\(|^\s*(?:
 """Warnings and source lines speak of these things without doing them."""
 
 
-_NO_GOOD_END = lazy(
-    r"\b(?:with \d{0,9} ?(?:errors?|failures?|exceptions?)\b|fail(?:ed|ure)|abort|unsuccessful|premature|interrupted|incomplete"
-    r"|killed|crashed|iteration \d)",
-    re.IGNORECASE,
-)
+_PATTERNS = _TABLE.patterns()
+_NO_GOOD_END = _PATTERNS["no_good_end"]
 """What makes *training finished* the end of a failure, or of one step of many (Ray Train)."""
 
 
-_TOOK = lazy(
-    r"\b(?:in|took|after|time|duration)[ :=]{0,3}(?:(?P<h>\d{1,4}) ?h(?:ours?)? ?)?"
-    r"(?:(?P<m>\d{1,5}(?:\.\d{1,6})?) ?m(?:in(?:ute)?s?)?\b ?)?(?:(?P<s>\d{1,7}(?:\.\d{1,9})?) ?s(?:ec(?:ond)?s?)?\b)?"
-)
+_TOOK = _PATTERNS["took"]
 _UNITS = (("h", 3600.0), ("m", 60.0), ("s", 1.0))
 
 
@@ -70,10 +63,7 @@ def phases(line: Line) -> Iterable[Event]:
             return
 
 
-_EPOCH = lazy(
-    r"\b[Ee]poch[ =:]{1,2}\d{1,9}(?:/\d{1,9})?:? (?:is |has )?(?:finished|done|complete|completed|ended|over)\b"
-    r"|\b[Ee]nd of [Ee]poch\b|\b[Ff]inished [Ee]poch \d{1,9}|\b[Ee]poch \d{1,9} took\b"
-)
+_EPOCH = _PATTERNS["epoch"]
 
 
 @reads("poch ", "poch=", "poch:", sampled=True)

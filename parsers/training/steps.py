@@ -18,34 +18,18 @@ from typing import Any
 
 from nccldoctor.events import Event, Progress
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.rows import Table
 from nccldoctor.parsers.training.heartbeat import epoch_of, rank_in
 from nccldoctor.parsers.training.left_out_batches import is_left_out_by_error
 from nccldoctor.parsers.training.write_ups import is_of_person
 from nccldoctor.patterns import lazy
 
-_GAP = r"[\s,|;:()\[\]<>*#=.\u2013-]{0,6}"
-_IS = r"\s{0,2}[=:#]?\s{0,3}[\[(]?\s{0,6}"
-_OF = r"(?:\s{0,2}(?:/|of)\s{0,6}\d{1,12})?"
-_KEY = r"(?:global|train|local)?[_ ]?(?:step|iteration|iter|batch|mini-?batch)(?:[_ ](?:idx|index|num))?|it"
-_WRITER = r"(?:\[\d{1,6}\]:?\s{0,3}|\d{1,6}:\s{1,3}|(?:INFO|DEBUG):[\w.]{1,60}:\s{0,2})?"
-_PLAIN = lazy(
-    rf"{_WRITER}{_GAP}(?:(?P<rank>(?:global[_ ])?rank){_IS}\d{{1,7}}{_GAP})?"
-    r"(?:(?:finished|completed|done with|starting|started|start|begin|training|train|processed):?\s{1,2})?"
-    rf"(?:(?:train(?:ing)?\s)?(?P<has_epoch>epoch){_IS}(?P<epoch>\d{{1,9}}){_OF}{_GAP})?"
-    rf"(?P<key>{_KEY})(?P<is>{_IS})(?P<n>\d{{1,12}})(?:\s{{0,2}}(?:/|of)\s{{0,6}}(?P<total>\d{{1,12}}))?"
-    r"(?::\s\d{1,9}\.\d{1,12})?(?:[\s,|;:()\[\]]{1,4}[a-z_]\w{0,24}[=:]\s{0,2}[-+]?\d[\d.e+-]{0,24}[a-z/%]{0,8}){0,12}"
-    rf"{_GAP}(?:done|ok|finished|completed?|started?|begins?|ends?|took)?"
-    rf"(?:\s(?:in\s)?\d{{1,9}}(?:\.\d{{1,9}})?\s?(?:s|ms|sec|seconds))?{_GAP}",
-    re.IGNORECASE,
-)
-_MNIST = lazy(
-    r"\b[Ee]poch:? (?P<epoch>\d{1,9}) \[\s{0,9}(?P<n>\d{1,12})/(?P<total>\d{1,12}) \(\s{0,3}\d{1,3}(?:\.\d+)?%\)\]"
-)
-_CIFAR = lazy(r"^\s{0,4}\[(?P<epoch>\d{1,9}),\s{1,9}(?P<n>\d{1,12})\] loss: ")
-_GAN = lazy(
-    r"^\s{0,4}(?:\[(?P<epoch>\d{1,9})/\d{1,9}\]\s?)?\[(?P<n>\d{1,12})/(?P<total>\d{1,12})\]\s{1,4}[Ll]oss(?:_D)?: "
-)
-_EPOCHS = lazy(r"\bEpoch (?P<epoch>\d{1,9}) \| Batch ?size(?: \(\w{1,20}\))?: \d")
+_PATTERNS = Table(__file__).patterns()
+_PLAIN = _PATTERNS["plain"]
+_MNIST = _PATTERNS["mnist"]
+_CIFAR = _PATTERNS["cifar"]
+_GAN = _PATTERNS["gan"]
+_EPOCHS = _PATTERNS["epochs"]
 _LONGEST = 240
 
 
@@ -77,52 +61,18 @@ def _numbers(m: re.Match[str]) -> dict[str, Any]:
     }
 
 
-_N = r"\d{1,15}(?:\.\d{1,6})?(?:e[+-]?\d{1,3})?"
-_SPEED = rf"(?:,\s{{0,4}}(?P<rate>{_N}|\?)\s?(?P<per>s/\w{{1,20}}|[\w ]{{1,20}}/s))?"
-_COUNTS = lazy(
-    rf"\s{{0,3}}(?P<n>{_N})(?P<unit>[kMG])?/(?P<total>{_N})(?P<unit2>[kMG])?"
-    rf"\s{{0,2}}\[[^\]\s,]{{0,40}}(?:<[^\]\s,]{{0,40}})?{_SPEED}"
-)
-_OPEN = lazy(rf"\b(?P<n>{_N})(?P<unit>[a-z]{{1,12}}) \[\d{{1,3}}:\d\d(?::\d\d)?{_SPEED}")
-_MEGATRON = lazy(
-    r"\biteration\s{1,12}(?P<n>\d{1,12})/\s{0,12}(?P<total>\d{1,12}) \|"
-    r"(?:.{0,160}?elapsed time per iteration \(ms\): (?P<ms>\d{1,12}(?:\.\d+)?))?"
-)
-_NEMO = lazy(
-    r"[Tt]raining epoch (?P<epoch>\d{1,9}), iteration (?P<i>\d{1,12})/(?P<total>\d{1,12})"
-    r"(?:.{0,300}?global_step: (?P<n>\d{1,12}))?"
-)
-_VISION = lazy(
-    r"(?P<label>Epoch|Test|Val)\w{0,8}:\s{1,3}(?:\[(?P<epoch>\d{1,9})\])?\s{1,4}\[\s{0,9}(?P<n>\d{1,12})/\s{0,9}(?P<total>\d{1,12})\]\s{1,4}eta:"
-)
-_HF = lazy(
-    r"\{['\"](?:loss|eval_loss|train_loss"
-    r"|train_runtime)['\"]: .{0,2000}?['\"]epoch['\"]: ['\"]?(?P<epoch>\d{1,9})(?:\.\d+)?"
-)
-_EPOCH_LOSS = lazy(r"\b[Ee]poch[ :=#\[]{1,3}(?P<epoch>\d{1,9})\b.{0,200}?\bloss\b")
-_COUNT = r"[\"']?\s{0,2}[=:#]?\s{0,4}\[?\s{0,4}"
-_STEP = lazy(
-    rf"\b(?P<key>global[_ ]step|train[_ ]step|step|Step|STEP|iteration|Iteration|iters?|Iter|it|batch_idx"
-    rf"|batch|Batch)s?{_COUNT}(?P<n>{_N})(?![\w.]*\.\w)"
-    rf"(?:\s{{0,2}}(?:/|of)\s{{0,2}}(?P<total>\d{{1,12}}))?"
-)
-_ABOUT = lazy(
-    r"loss|\blr\b|learning.rate|grad|tps|mfu|tokens|throughput|samples|step_time|time|eta|skipped|mom=|elapsed|reward"
-    r"|acc",
-    re.IGNORECASE,
-)
-_FINISH = lazy(
-    r"\b(?P<word>finish(?:ed)?|done|processed"
-    r"|completed)\s{1,3}(?P<n>\d{1,15})(?:\s{0,2}/\s{0,2}(?P<total>\d{1,15}))?\b(?!\s*%)"
-)
-_TRAINING = lazy(
-    r"^\W{0,9}(?:global[ _])?(?:train(?:ing)?|epochs?|steps?|iter(?:ation)?s?|batch(?:es)?)(?![a-z])", re.IGNORECASE
-)
-_NO_TRAINING = lazy(
-    r"\b(?:eval\w{0,6}|valid\w{0,6}|test\w{0,4}|sanity|predict\w{0,4}|sampl\w{0,4}|generat\w{0,4}|data\w{0,4}|token\w{0,6}|split|load\w{0,4}"
-    r"|files?|shards?|map\w{0,4}|cach\w{0,3}|warm\w{0,6})\b",
-    re.IGNORECASE,
-)
+_COUNTS = _PATTERNS["counts"]
+_OPEN = _PATTERNS["open"]
+_MEGATRON = _PATTERNS["megatron"]
+_NEMO = _PATTERNS["nemo"]
+_VISION = _PATTERNS["vision"]
+_HF = _PATTERNS["hf"]
+_EPOCH_LOSS = _PATTERNS["epoch_loss"]
+_STEP = _PATTERNS["step"]
+_ABOUT = _PATTERNS["about"]
+_FINISH = _PATTERNS["finish"]
+_TRAINING = _PATTERNS["training"]
+_NO_TRAINING = _PATTERNS["no_training"]
 _MEASURED = lazy(r"^[^\]\n]{0,400}[,\s][\w/]{0,40}(?:loss|grad_norm|lr|ppl|reward)\s?[=:]", re.IGNORECASE)
 _NOT_STEPS = ("eartbeat", "time (ms) | ", " CANCELLED AT ")
 """Where *step* is no training step: heartbeats have a parser of their own, DeepSpeed times the optimizer's step, and
@@ -190,10 +140,6 @@ def _megatron_fields(m: re.Match[str]) -> dict[str, Any]:
     return {"step": int(m["n"]), "total": int(m["total"]), "rate": rate, "label": "iteration"}
 
 
-def _nemo_fields(m: re.Match[str]) -> dict[str, Any]:
-    return {"step": int(m["n"] or m["i"]), "epoch": int(m["epoch"]), "total": int(m["total"]) if not m["n"] else None}
-
-
 def _vision_fields(m: re.Match[str]) -> dict[str, Any]:
     counts = "steps" if m["label"] == "Epoch" else "work"
     return {
@@ -213,7 +159,15 @@ def _step_fields(m: re.Match[str]) -> dict[str, Any]:
 
 _FORMS: tuple[tuple[str, lazy[str], Callable[[re.Match[str]], dict[str, Any]]], ...] = (
     # each is tried where its mark stands in the line
-    ("raining epoch", _NEMO, _nemo_fields),
+    (
+        "raining epoch",
+        _NEMO,
+        lambda m: {
+            "step": int(m["n"] or m["i"]),
+            "epoch": int(m["epoch"]),
+            "total": None if m["n"] else int(m["total"]),
+        },
+    ),
     ("iteration ", _MEGATRON, _megatron_fields),
     ("eta:", _VISION, _vision_fields),
     ("epoch", _HF, lambda m: {"epoch": int(m["epoch"])}),

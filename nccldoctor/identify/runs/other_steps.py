@@ -37,12 +37,9 @@ def without_other_steps(read: Ingested) -> Ingested:
     left_out = _outlived(told, events) | ({} if own.jobs else _of_many_jobs(read))
     whys = {id(event): why for event in told if (why := own.why_not(event) or left_out.get(id(event), ""))}
     parsed = (replace(one, events=tuple(e for e in one.events if id(e) not in whys)) for one in read.parsed)
-    gaps = [Gap(f"{e.place}: {_step_of(e)} of Slurm", whys[id(e)]) for e in told if id(e) in whys]
+    names = {id(e): f"job {e.job}" if e.job_step is None else f"step {e.job}.{e.job_step}" for e in told}
+    gaps = [Gap(f"{e.place}: {names[id(e)]} of Slurm", whys[id(e)]) for e in told if id(e) in whys]
     return replace(read, parsed=tuple(parsed), gaps=(*read.gaps, *gaps)) if gaps else read
-
-
-def _step_of(event: SchedulerEvent) -> str:
-    return f"job {event.job}" if event.job_step is None else f"step {event.job}.{event.job_step}"
 
 
 class _OwnSteps(Struct, frozen=True):

@@ -83,7 +83,8 @@ def dump_runs(batch: Batch, sources: Mapping[int, Source]) -> list[Recorded]:
 def _each(batch: Batch, sources: Mapping[int, Source]) -> Iterator[Recorded]:
     groups = [uid for uid, _ in batch.vocabulary.groups]
     calls, ops = batch.calls, batch.vocabulary.ops
-    is_default, compared = _are_default(batch), _compared(batch)
+    is_default = [uid == "0" or desc == "default_pg" for uid, desc in batch.vocabulary.groups]
+    compared = _compared(batch)
     for dump, rows in calls.by_dump():
         stamps = calls.created_ns[rows]
         if not (stamps > 0).any():
@@ -102,11 +103,6 @@ def _each(batch: Batch, sources: Mapping[int, Source]) -> Iterator[Recorded]:
         if rank is not None:
             one.named[rank] = one.calls
         yield one
-
-
-def _are_default(batch: Batch) -> list[bool]:
-    """For each group of the vocabulary whether it is a default group."""
-    return [uid == "0" or desc == "default_pg" for uid, desc in batch.vocabulary.groups]
 
 
 def _compared(batch: Batch) -> npt.NDArray[np.int64]:

@@ -29,15 +29,12 @@ def with_same_records(facts: Facts, exhibits: Sequence[Exhibit]) -> list[Exhibit
     out = []
     for exhibit in exhibits:
         lines = exhibit.lines
-        events = _events_quoted(found.get(lines.where, [])) if lines is not None else []
+        events = found.get(lines.where, []) if lines is not None else []
+        # the frame of an exception says more than its last line
+        events = [event for event in events if isinstance(event, ExceptionRaised)] or events
         ranks = Ranks(rank for event in events for rank in _same_on(facts, event, lines.frame if lines else ""))
         out.append(replace(exhibit, alike=ranks) if lines is not None else exhibit)
     return out
-
-
-def _events_quoted(events: Sequence[Event]) -> Sequence[Event]:
-    """The exceptions of one place, else all its events: the frame of an exception says more than its last line."""
-    return [event for event in events if isinstance(event, ExceptionRaised)] or events
 
 
 def _same_on(facts: Facts, event: Event, frame: str) -> Ranks:
