@@ -10,9 +10,10 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
+from xml.sax.saxutils import escape
 
 from docsite.built_pages import faults
-from docsite.stage import ROOT, stage
+from docsite.stage import ROOT, SITE, stage
 from sphinx.cmd.build import build_main
 
 DEFAULT = ROOT / "site"
@@ -35,10 +36,24 @@ def main(target: Path) -> int:
         print("".join(f"{fault}\n" for fault in found), end="", file=sys.stderr)
         if found:
             return 1
+        write_sitemap(html)
         shutil.rmtree(target, ignore_errors=True)
         shutil.copytree(html, target)
     print(f"open {target / 'index.html'}")
     return 0
+
+
+NO_CONTENT = ("search.html", "genindex.html", "py-modindex.html")
+"""Pages that search engines need not list."""
+
+
+def write_sitemap(html: Path) -> None:
+    """Write ``sitemap.xml``, and ``robots.txt`` that names it."""
+    pages = sorted(path.relative_to(html).as_posix() for path in html.rglob("*.html"))
+    rows = "".join(f"<url><loc>{escape(SITE + page)}</loc></url>\n" for page in pages if page not in NO_CONTENT)
+    head = '<?xml version="1.0" encoding="UTF-8"?>\n<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">\n'
+    (html / "sitemap.xml").write_text(f"{head}{rows}</urlset>\n", encoding="utf-8")
+    (html / "robots.txt").write_text(f"User-agent: *\nAllow: /\nSitemap: {SITE}sitemap.xml\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -223,10 +223,11 @@ def calls(case: Case) -> pd.DataFrame:
 def events(case: Case) -> pd.DataFrame:
     """One row per event.
 
-    ``kind`` category · ``global_rank``, ``group_rank`` Int64 · ``group`` text · ``time`` UTC, on the one clock of the case · ``tz_known``
-    bool: the line names its zone; without one, recorder dumps show it, else it counts as UTC, and a year that no source names is 2000 ·
-    ``clock`` text, the time as printed · ``host``, ``pod`` text · ``pid`` Int64 · ``path``, ``line``, ``entry`` its place · ``text`` text ·
-    ``fields`` object, a dictionary of the fields of that kind.
+    ``kind`` category · ``global_rank``, ``group_rank`` Int64 · ``group`` text · ``time`` UTC, on the one clock of the case, NaT where the
+    line prints none: ``events.groupby("path").time.ffill()`` takes that of the line above · ``tz_known`` bool: the line names its zone;
+    without one, recorder dumps show it, else it counts as UTC, and a year that no source names is 2000 · ``clock`` text, the time as
+    printed · ``host``, ``pod`` text · ``pid`` Int64 · ``path``, ``line``, ``entry`` its place · ``text`` text · ``fields`` object, a
+    dictionary of the fields of that kind.
     """
     items = case.events
     return pd.DataFrame(
@@ -251,19 +252,22 @@ def events(case: Case) -> pd.DataFrame:
 def ranks(diagnosis: Diagnosis) -> pd.DataFrame:
     """One row per rank.
 
-    ``global_rank`` Int64 · ``role`` category, culprit, suspect, waiting or not-involved · ``host``, ``device`` text · ``pid`` Int64 ·
-    ``group`` text, that in which it waits, else its first · ``completed``, ``enqueued`` Int64, the numbers of its last collectives
-    there · ``waits_in`` text, the call · ``waits_for`` text, the ranks that this call misses · ``waited_ms`` float, from when this rank
-    began to wait until it timed out or ended, or was last looked at · ``last_sign`` text, what was seen of it last · ``last_line`` UTC, the
-    time of its newest line; a zone that the line does not name counts as UTC · ``path``, ``line``, ``entry`` the place of ``last_sign``.
+    ``global_rank`` Int64 · ``role`` category, as on the page: culprit, suspect, waiting, blocked, not-involved or unknown · ``host``,
+    ``device`` text · ``pid`` Int64 · ``group`` text, that in which it waits, else its first · ``completed``, ``enqueued`` Int64, the
+    numbers of its last collectives there · ``waits_in`` text, the call · ``waits_for`` text, the ranks that this call misses ·
+    ``waited_ms`` float, from when this rank began to wait until it timed out or ended, or was last looked at · ``last_sign`` text, what
+    was seen of it last · ``last_line`` UTC, the time of its newest line; a zone that the line does not name counts as UTC · ``path``,
+    ``line``, ``entry`` the place of ``last_sign``.
     """
     items = diagnosis.ranks
     own, seen = [state.wait for state in items], _newest_look(diagnosis)
     columns = _columns(items, _RANKS)
+    roles = {rank: standing.involvement.value for standing in diagnosis.standings for rank in standing.ranks}
     last_sign = columns.pop("last_sign")
     return pd.DataFrame(
         {
             **columns,
+            "role": pd.Categorical([roles.get(state.rank, state.role).replace(" ", "-") for state in items]),
             "waits_for": _rank_sets([one.waits_for if one else Ranks() for one in own]),
             "waited_ms": _series((one.times.waited_ms(seen) if one else None for one in own), "float64"),
             "last_sign": last_sign,

@@ -140,8 +140,8 @@ class Incident(Struct, frozen=True, dict=True):
         """The lines of an exhibit (``"A"``) or of a piece of evidence, read again.
 
         ``"E3"`` is the third piece of the verdict's evidence, ``"F2.E1"`` the first of finding F2: the ids of the JSON document.
-        ``context`` lines before and after them are shown too. Raises :class:`~nccldoctor.model.errors.NccldoctorError` for a name that
-        the incident does not have, for entries of a dump, which have no lines, and where the file is gone.
+        ``context`` lines before and after them are shown too; of a dump the entry in words, with its number for that of a line. Raises
+        :class:`~nccldoctor.model.errors.NccldoctorError` for a name that the incident does not have, and where the file is gone.
         """
         from nccldoctor.reports import source_lines
 

@@ -13,7 +13,7 @@ from nccldoctor.words.sanitize import line, sanitize
 
 
 class SourceLines(Struct, frozen=True):
-    """Lines as they stand in a file; ``quoted`` are the numbers of those that the report quotes."""
+    """Lines as they stand in a file, or an entry of a dump in words. ``quoted`` are the numbers that the report quotes."""
 
     path: str
     lines: tuple[SourceLine, ...]
@@ -47,10 +47,11 @@ def read_again(diagnosis: Diagnosis, read: LineReader | None, name: str, context
     Raises :class:`~nccldoctor.model.errors.InputError` where there are none to read.
     """
     place, shown = _place_of(diagnosis, name)
-    if place.line is None:
-        again = f"nccldoctor inspect {place.path} --entry {place.entry}" if place.entry is not None else ""
-        hint = f"print it with: {again}" if again else f"its file is {place.path}"
-        raise InputError(f"{name} is from a dump, which has no lines", hint=hint)
+    if place.line is None:  # an entry of a dump, or the dump as a whole
+        pieces = (piece for finding in diagnosis.findings for piece in finding.evidence if piece.where == place)
+        claims = (exhibit.claim for exhibit in diagnosis.proof if exhibit.id == name)
+        told = next((piece.quote or piece.says for piece in pieces), next(claims, ""))
+        return SourceLines(place.path, (SourceLine(place.entry or 0, told),), frozenset({place.entry or 0}))
     if read is None:
         raise InputError("this incident holds no files to read again", hint="analyze the input, without redaction")
     first, last = (min(shown), max(shown)) if shown else (place.line, place.line)

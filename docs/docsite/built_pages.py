@@ -36,6 +36,8 @@ class _Page(HTMLParser):
                 self.anchors.add(value)
             elif name == "href" and tag in _LINKING:
                 self.links.append(value)
+            elif ("rel", "canonical") in attrs:
+                continue  # where the page stands, which no browser fetches
             elif name in ("href", "src", "data", "poster", "action"):
                 self.fetched.append(value)
             elif name == "srcset":

@@ -1,5 +1,6 @@
 """Settings of Sphinx for the documentation site."""
 
+from docsite.stage import SITE
 from nccldoctor.version import __version__
 
 project = "nccldoctor"
@@ -15,6 +16,7 @@ autodoc_typehints = "description"
 
 html_theme = "furo"
 html_title = "nccldoctor"
+html_baseurl = SITE
 html_copy_source = False
 html_show_sourcelink = False
 html_extra_path = ["extra"]

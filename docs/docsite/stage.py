@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -22,6 +23,10 @@ NO_MENU = "benchmarks/hangbench/README.md"
 NO_PAGES = ("agents", "examples")
 """Folders of ``docs/`` whose Markdown is for programs, or part of an example; a link to it is a download."""
 
+SITE = os.environ.get("SITE_URL", "https://nccldoctor.github.io/nccldoctor/")
+"""The address of the site, for search engines."""
+_SHOWN = 155
+"""Letters of a description that search engines show."""
 _CODE = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
 _LINK = re.compile(r"(?<=\]\()(?!https?:|mailto:|#)([^)#\s]+)(#[^)\s]*)?(?=\))")
 
@@ -80,4 +85,18 @@ def _as_download(path: Path) -> Path:
 
 def _write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
+    path.write_text(described(text), encoding="utf-8")
+
+
+def described(text: str) -> str:
+    """A page with a description for search engines: the first paragraph, without marks, cut at a word."""
+    known, body = "", text
+    if text.startswith("---\n"):
+        known, _, body = text[4:].partition("---\n")
+    paragraphs = (part.strip() for part in _CODE.sub("", body).split("\n\n"))
+    first = next((part for part in paragraphs if part and part[0] not in "#<!|-`{["), "")
+    plain = " ".join(re.sub(r"[*`]|!?\[|\]\([^)]*\)", "", first).split())
+    if len(plain) > _SHOWN:
+        plain = plain[: plain.rindex(" ", 0, _SHOWN)] + " …"
+    meta = f"myst:\n  html_meta:\n    description: {json.dumps(plain, ensure_ascii=False)}\n" if plain else ""
+    return f"---\n{known}{meta}---\n\n{body.lstrip()}" if known or meta else text

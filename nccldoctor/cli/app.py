@@ -191,20 +191,23 @@ def settle(paths: tuple[str, ...]) -> None:
     terminal.out(settling_script(incident.verdict, incident.case, at if at.is_dir() else at.parent))
 
 
-@cli.command()
-@click.argument("name", metavar="ID", shell_complete=completing(completion.explained_names))
-def explain(name: str) -> None:
-    """Explain a remedy, a cause class, a kind of event or a setting.
+@cli.command(context_settings={"ignore_unknown_options": True})
+@click.argument(
+    "words", nargs=-1, required=True, metavar="TEXT...", shell_complete=completing(completion.explained_names)
+)
+def explain(words: tuple[str, ...]) -> None:
+    """Explain a message, an Xid, a setting, a class of causes or a remedy.
 
     \b
     Examples:
-      nccldoctor explain dataloader-stall
       nccldoctor explain not-arrived
+      nccldoctor explain xid 79
       nccldoctor explain NCCL_TIMEOUT
+      nccldoctor explain "Watchdog caught collective operation timeout"
     """
     from nccldoctor.cli.explain import explanation
 
-    terminal.show_page(explanation(name))
+    terminal.show_page(explanation(" ".join(words)))
 
 
 @cli.command()

@@ -18,12 +18,11 @@ def catalogue() -> None:
     """Browse the remedies, and check those of your site."""
 
 
-def _list(text: str | None) -> None:
+def _list(text: str) -> None:
     from nccldoctor.prescribe.catalogue.overlays import in_use
     from nccldoctor.reports.terminal.columns import Column, table_lines
 
-    known = in_use().catalogue
-    entries = known.search(text) if text else known.entries
+    entries = in_use().catalogue.search(text)
     if not entries:
         click.echo(f"no remedy mentions {text}; nccldoctor catalogue list shows them all", err=True)
     rows = [(e.topic, e.remedy.id, e.remedy.title) for e in entries]
@@ -32,16 +31,14 @@ def _list(text: str | None) -> None:
 
 
 @catalogue.command("list")
-@click.argument("text", required=False)
-def list_(text: str | None) -> None:
-    """List the remedies (that mention TEXT).
+def list_() -> None:
+    """List all remedies.
 
     \b
-    Examples:
+    Example:
       nccldoctor catalogue list
-      nccldoctor catalogue list checkpoint
     """
-    _list(text)
+    _list("")
 
 
 @catalogue.command("search")

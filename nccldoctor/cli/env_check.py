@@ -18,6 +18,7 @@ from nccldoctor.prescribe.settings import Judgement, Kind
 from nccldoctor.reports.parts import prose
 from nccldoctor.words.numbers import plural
 from nccldoctor.words.sanitize import line
+from nccldoctor.words.sentences import sentence
 
 JUDGED = ("NCCL_", "TORCH_", "GLOO_")
 """Prefixes of the libraries that take part in a collective: each such name gets an answer, known or not."""
@@ -76,6 +77,6 @@ def settings_lines(rows: Sequence[Row]) -> Iterator[str]:
     order = ("fix", "note", "fine")
     for row in sorted(rows, key=lambda row: order.index(row.verdict)):
         yield f"{row.verdict:<5} {line(assignment(row.name, row.value))}  ({line(row.place)})\n"
-        yield from (f"      {line(prose.plain(text))}\n" for text in row.says)
+        yield from (f"      {line(sentence(prose.plain(text)))}\n" for text in row.says)
     counts = ", ".join(f"{sum(row.verdict == verdict for row in rows)} {verdict}" for verdict in order)
     yield f"{plural(len(rows), 'setting')}: {counts}\n" if rows else "no NCCL_*, TORCH_* or GLOO_* settings found\n"

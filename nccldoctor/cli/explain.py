@@ -1,136 +1,191 @@
-"""Looks up what a name means: a remedy, a cause class, a kind of event, a setting."""
+"""Looks up what people type: a message of a log, an Xid, a setting, a class, a remedy, and more."""
 
 from __future__ import annotations
 
 import difflib
 import inspect
-import re
 import tomllib
 from collections.abc import Iterator
+from functools import cache
+from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from nccldoctor.diagnose.phrases.say import compiled, outline, read_groups
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
 from nccldoctor.diagnose.rules import load
 from nccldoctor.diagnose.why import cause_table
 from nccldoctor.events import KINDS, Event
-from nccldoctor.model import CauseClass, Confidence
+from nccldoctor.model import CauseClass, Family
 from nccldoctor.model.errors import NccldoctorError
+from nccldoctor.parsers.kernel.driver import describe_xid, weight
+from nccldoctor.prescribe.catalogue.load import Entry
+from nccldoctor.prescribe.catalogue.overlays import in_use
+from nccldoctor.prescribe.catalogue.pages import advice_lines, remedy_page
+from nccldoctor.prescribe.setting_table import known
+from nccldoctor.prescribe.settings import describe_setting
 from nccldoctor.words.lists import or_list
+from nccldoctor.words.sanitize import line
 from nccldoctor.words.sentences import capitalized
 
+DOCS = "https://github.com/nccldoctor/nccldoctor/blob/main/docs/"
 NEAR = 0.75
 """How close a spelling must be to be suggested (0 to 1)."""
+MOST = 8
+"""Remedies listed at most."""
 
 
 class UnknownNameError(NccldoctorError):
     """A name that nothing has."""
 
 
-def explanation(name: str) -> str:
-    """All that is known under ``name``, as CommonMark ending in a newline.
+class Answer(Struct, frozen=True):
+    """A row of ``explained.toml``: what a thing means, what to do first, and where to read on.
 
+    ``names`` are other names of it, ``holds`` parts of messages that are about it.
+    """
+
+    means: str
+    first: tuple[str, ...]
+    read: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    holds: tuple[str, ...] = ()
+    title: str = ""
+
+
+@cache
+def answers() -> dict[str, Answer]:
+    """The rows of ``explained.toml``."""
+    text = Path(__file__).with_name("explained.toml").read_text(encoding="utf-8")
+    return msgspec.convert(tomllib.loads(text), dict[str, Answer])
+
+
+def explanation(name: str) -> str:
+    """All that is known about ``name``, as CommonMark ending in a newline.
+
+    It is looked up as a name, else as a message of a log, else in the remedies.
     Raises :class:`UnknownNameError`, with the nearest names, where nothing is.
     """
-    parts = [
-        text for look in (_explain_cause, _explain_kind, _explain_remedy, _explain_setting) if (text := look(name))
-    ]
-    if not parts:
-        raise UnknownNameError(f"unknown name {name!r}", _suggestion(name))
-    return "\n".join(part.rstrip("\n") + "\n" for part in parts)
+    named = (_explain_answer, _explain_kind, _explain_remedy, _explain_setting, _explain_xid)
+    for looks in (named, (_explain_message,), (_explain_line,), (_found_remedies,)):
+        if parts := [text for look in looks if (text := look(name))]:
+            return "\n".join(part.rstrip("\n") + "\n" for part in parts)
+    raise UnknownNameError(f"nothing is known about {line(name, 80)!r}", _suggestion(name))
 
 
 def remedy(name: str) -> str:
     """One remedy in full, as CommonMark. Raises :class:`UnknownNameError` where there is none of that name."""
-    text = _explain_remedy(name)
-    if not text:
+    entry = in_use().catalogue.get(name)
+    if entry is None:
         raise UnknownNameError(f"unknown remedy {name!r}", _suggestion(name))
-    return text
+    return remedy_page(entry)
 
 
-def _explain_cause(name: str) -> str:
-    if name not in set(CauseClass):
-        return ""
-    cause = CauseClass(name)
-    about = f"A class of the family *{cause.family}*."
-    parts = (f"# {cause}", *_explanations(cause), about, *_cause_row(cause), *_doubts_about(cause))
+def _explain_remedy(name: str) -> str:
+    entry = in_use().catalogue.get(name)
+    more = f"`nccldoctor catalogue show {name}` says when it is offered, and names the sources."
+    return "\n".join((*advice_lines(entry), more, "")) if entry else ""
+
+
+def _words(text: str) -> str:
+    """``" xid 79 "`` of ``xid-79``: lower case, one space for all that is no letter and no digit."""
+    kept = "".join(character if character.isalnum() else " " for character in text.casefold())
+    return f" {' '.join(kept.split())} "
+
+
+def _page(title: str, answer: Answer, *more: str) -> str:
+    """A page: the meaning, what to do first, and where to read on."""
+    parts = [f"# {title}", answer.means, *more]
+    parts += ["## What to do first", "\n".join(f"{n}. {text}" for n, text in enumerate(answer.first, 1))]
+    pages = [f"- <{DOCS}{page}>" for page in answer.read if page.endswith(".md")]
+    if read := [*_listed(map(in_use().catalogue.get, answer.read)), *pages]:
+        parts += ["## Read on", "\n".join(read)]
     return "\n\n".join(parts) + "\n"
 
 
-def _explanations(cause: CauseClass) -> Iterator[str]:
-    """What the rules of a class say of it, the one of its own name first.
-
-    A module that serves several classes describes none of them.
-    """
-    classes: dict[str, set[CauseClass]] = {}
-    for rule in load():
-        classes.setdefault(rule.explanation, set()).add(rule.cause)
-    own = sorted(
-        (rule for rule in load() if rule.cause is cause),
-        key=lambda rule: not rule.judge.__module__.endswith(f".{cause.value.replace('-', '_')}"),
-    )
-    texts = list(dict.fromkeys(rule.explanation for rule in own))
-    told = [text for text in texts if classes[text] == {cause}] or texts
-    yield _with_paragraphs(told[0])
-    if told[1:]:
-        yield "## It is also known in other ways"
-        yield from map(_with_paragraphs, told[1:])
+def _listed(entries: Iterator[Entry | None]) -> list[str]:
+    return [f"- `nccldoctor explain {entry.remedy.id}`: {entry.remedy.title}" for entry in entries if entry]
 
 
-def _with_paragraphs(text: str) -> str:
-    """A docstring of a rule as CommonMark: each of its labels begins a paragraph."""
-    return re.sub(r"\n(?=[A-Z][a-z]+(?: [a-z]+){1,4}: )", "\n\n", text.replace("``", "`"))
+def _explain_answer(name: str) -> str:
+    asked = _words(name).replace(" ", "")
+    for key, answer in answers().items():
+        if asked in {_words(each).replace(" ", "") for each in (key, *answer.names, *answer.holds)}:
+            return _page(answer.title or key, answer, *_more_of_class(key))
+    return ""
 
 
-OBSERVATIONS: dict[str, str] = tomllib.loads(Path(__file__).with_name("observations.toml").read_text(encoding="utf-8"))
-"""Observations of a rank in words, as the table of causes names them."""
-
-
-def _cause_row(cause: CauseClass) -> Iterator[str]:
-    """What speaks for a class and against it, the strongest first, and what it may be instead."""
-    row = cause_table()[cause]
-    weights = sorted(row.weights.items(), key=lambda item: -abs(item[1]))
-    for title, sign in (("What speaks for it, the strongest first", 1), ("What speaks against it", -1)):
-        shown = [f"- {capitalized(OBSERVATIONS[name])}." for name, weight in weights if weight * sign > 0]
-        if shown:
-            yield "\n".join((f"## {title}", "", *shown))
-    if row.siblings:
-        others = (f"- `{other}`. {text.format(ranks='the rank').rstrip('.')}." for other, text in row.siblings.items())
+def _more_of_class(key: str) -> Iterator[str]:
+    """What a class could be instead and what would tell, and what rules of installed packages say of it."""
+    siblings = cause_table()[CauseClass(key)].siblings if key in set(CauseClass) else {}
+    if siblings:
+        others = (f"- `{other}`: {text.format(ranks='the rank')}" for other, text in siblings.items())
         yield "\n".join(("## What else it could be", "", *others))
+    own = [rule.judge for rule in load() if rule.cause == key and not rule.judge.__module__.startswith("nccldoctor.")]
+    yield from (f"## {judge.__module__} adds\n\n{inspect.getdoc(inspect.getmodule(judge)) or ''}" for judge in own)
 
 
-def _doubts_about(cause: CauseClass) -> Iterator[str]:
-    """The doubts about classes of its family: the most that each leaves, and why."""
-    rows = []
-    for ranks, because, says in read_groups("doubts").get(cause.family, {}).values():
-        levels = [" or ".join(level for level in Confidence if level in text) for text in (ranks, because)]
-        rows.append(f"- Ranks {levels[0]}, class {levels[1]} at most: {outline(compiled(says))}")
-    if rows:
-        yield "\n".join(("## Why we may be less sure", "", *rows))
+def _explain_message(text: str) -> str:
+    """The answer of which a text holds the longest part of a message."""
+    held = ((part, key) for key, answer in answers().items() for part in answer.holds if _words(part) in _words(text))
+    _, key = max(held, key=lambda found: len(found[0]), default=("", ""))
+    return _page(answers()[key].title or key, answers()[key]) if key else ""
+
+
+def _explain_xid(name: str) -> str:
+    """``79`` or ``Xid 79``: the meaning, what it weighs, and the remedies that ask for it."""
+    number = _words(name).replace(" xid", "").strip()
+    meaning = describe_xid(int(number), "") if number.isdecimal() and len(number) < 5 else ""
+    if not meaning:
+        return ""
+    kind = answers()[f"xid-{weight(int(number), '')}"]
+    asking = (e.remedy.id for e in in_use().catalogue.entries if int(number) in chain(*_xids_of(e)))
+    answer = Answer(f"{capitalized(meaning)}. {kind.means}", kind.first, (*asking, *kind.read))
+    return _page(f"Xid {number}", answer)
+
+
+def _xids_of(entry: Entry) -> Iterator[list[int]]:
+    """The Xids that conditions of a remedy ask for."""
+    for block in ("all", "any"):
+        yield from (clause.arguments.get("xid", []) for clause in entry.remedy.clauses(block))
+
+
+def _explain_line(text: str) -> str:
+    """What an analysis of this one line says; "" where it says nothing."""
+    from nccldoctor.pipeline import analyze
+
+    with TemporaryDirectory() as folder:
+        Path(folder, "message.log").write_text(text + "\n", encoding="utf-8", errors="replace")
+        diagnosis = analyze([folder]).unquoted
+    if diagnosis.verdict.family is Family.UNDETERMINED:
+        return ""
+    answer = answers()[diagnosis.verdict.cause]
+    own = tuple(item.id for item in diagnosis.remedies[:MOST])
+    return _page(f"As a line of a log: {diagnosis.verdict.headline}", replace(answer, read=own or answer.read))
+
+
+def _found_remedies(text: str) -> str:
+    found = _listed(iter(in_use().catalogue.search(text)))[:MOST] if text.strip() else []
+    return "\n".join((f"# Remedies that mention {line(text, 80)}", "", *found)) + "\n" if found else ""
 
 
 def _explain_kind(name: str) -> str:
     event = KINDS.get(name)
     if event is None:
         return ""
-    extra = [f"`{name}`" for name in event.__struct_fields__ if name not in Event.__struct_fields__]
+    extra = [f"`{field}`" for field in event.__struct_fields__ if field not in Event.__struct_fields__]
     about = (inspect.getdoc(event) or "").replace("``", "`")
     return (
         f"# {name}\n\nKind of event.\n\n{about}\n\nFields: {', '.join(extra) or 'only those that all events have'}.\n"
     )
 
 
-def _explain_remedy(name: str) -> str:
-    from nccldoctor.prescribe.catalogue.overlays import in_use
-    from nccldoctor.prescribe.catalogue.pages import remedy_page
-
-    entry = in_use().catalogue.get(name)
-    return remedy_page(entry) if entry else ""
-
-
 def _explain_setting(name: str) -> str:
-    from nccldoctor.prescribe.setting_table import describe_setting
-
-    return describe_setting(name) or ""
+    told = describe_setting(name.upper())
+    read = _listed(iter(in_use().catalogue.search(name)))[:MOST] if told else []
+    return "\n".join((told or "", *(("## Read on", "", *read) if read else ())))
 
 
 SHARED = 4
@@ -139,19 +194,15 @@ SHARED = 4
 
 def known_names() -> list[str]:
     """All names that :func:`explanation` knows."""
-    from nccldoctor.prescribe.catalogue.overlays import in_use
-    from nccldoctor.prescribe.setting_table import known
-
-    return [*CauseClass, *KINDS, *(entry.remedy.id for entry in in_use().catalogue.entries), *known()]
+    return [*answers(), *KINDS, *(entry.remedy.id for entry in in_use().catalogue.entries), *known()]
 
 
 def _suggestion(name: str) -> str:
     names = known_names()
     by_fold = {each.casefold(): each for each in names}
     near = [by_fold[each] for each in difflib.get_close_matches(name.casefold(), by_fold, 3, NEAR)]
-    words = [word for word in name.casefold().split("-") if len(word) >= SHARED]
+    words = [word for word in _words(name).split() if len(word) >= SHARED] if name.count(" ") < 2 else []
     near += [each for each in names if any(word in each.casefold().split("-") for word in words) and each not in near]
     if near:
         return f"did you mean {or_list(near[:3])}?"
-    classes = ", ".join(CauseClass)
-    return f"classes: {classes}. nccldoctor catalogue list shows the remedies"
+    return "give a whole line of a log, an Xid, a setting or a class; nccldoctor catalogue list shows the remedies"

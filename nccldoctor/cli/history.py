@@ -13,10 +13,14 @@ from typing import TYPE_CHECKING
 import click
 
 from nccldoctor.cli import terminal
+from nccldoctor.cli.options import format_option
+from nccldoctor.words.sanitize import line
 
 if TYPE_CHECKING:
-    from nccldoctor.history.store import PastIncident
+    from nccldoctor.history.store import History, PastIncident
 
+_ID = 8
+"""Letters of an id that are shown; so many tell incidents apart."""
 _UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
 
 
@@ -52,6 +56,7 @@ def history() -> None:
     Examples:
       nccldoctor history add report.html
       nccldoctor history hosts --since 30d
+      nccldoctor history confirm 3fa9c1
     """
 
 
@@ -87,23 +92,47 @@ def add_reports(reports: tuple[Path, ...], db: Path | None) -> None:
     click.echo(f"{new} new incidents, {len(read) - new} known before{skipped}", err=True)
 
 
-def _incidents(db: Path | None, since: datetime | None) -> list[PastIncident]:
+def _store(db: Path | None) -> History:
     from nccldoctor.history.store import History
     from nccldoctor.model.errors import InputError
 
     path = db or _default_file()
     if not path.exists():
         raise InputError(f"there is no history at {path}", "add reports first: nccldoctor history add report.json")
-    found = History(path).incidents(since)
+    return History(path)
+
+
+def _incidents(db: Path | None, since: datetime | None) -> list[PastIncident]:
+    from nccldoctor.model.errors import InputError
+
+    found = _store(db).incidents(since)
     if not found:
         raise InputError("the history holds no incident of that time", "leave --since out, or add reports")
     return found
 
 
+def _outcome_command(word: str, outcome: str, about: str) -> None:
+    """Add ``history WORD ID...``, which notes an outcome of incidents."""
+
+    @history.command(word, help=f"{about}\n\n\b\nExample:\n  nccldoctor history {word} a259b433")
+    @click.argument("ids", nargs=-1, required=True, metavar="ID...")
+    @_db
+    def note(ids: tuple[str, ...], db: Path | None) -> None:
+        for start in ids:
+            found = _store(db).note_outcome(start, outcome)
+            click.echo(f"{outcome}: {found.id[:_ID]}  {line(found.headline, 200)}", err=True)
+
+
+_outcome_command("confirm", "confirmed", "Say that a verdict was right: it counts at any confidence.")
+_outcome_command("wrong", "wrong", "Say that a verdict was wrong: it accuses no host, and counts for no defect.")
+_outcome_command("forget", "forgotten", "Delete incidents from the history.")
+
+
 @history.command("hosts")
 @_db
 @_from
-def show_hosts(db: Path | None, since: datetime | None) -> None:
+@format_option("text", "json")
+def show_hosts(db: Path | None, since: datetime | None, form: str) -> None:
     """Show which hosts and devices are at fault beyond chance.
 
     BY CHANCE is how often a host would be at fault if each of a job's hosts were alike.
@@ -115,35 +144,42 @@ def show_hosts(db: Path | None, since: datetime | None) -> None:
       nccldoctor history hosts
       nccldoctor history hosts --since 30d
     """
+    from msgspec.structs import asdict
+
     from nccldoctor.history import returning
-    from nccldoctor.history.page import cells, notable
+    from nccldoctor.history.page import HEADS, cells, notable
     from nccldoctor.reports.terminal.columns import Column, table_lines
 
     incidents = _incidents(db, since)
     found = [*notable(returning.returning_hosts(incidents)), *notable(returning.returning_devices(incidents))]
-    rows = [("*" if one.is_beyond_chance else "", *cells(one)) for one in found]
-    columns = (
-        Column(""),
-        Column("host or device"),
-        Column("at fault", is_number=True),
-        Column("took part", is_number=True),
-        Column("by chance", is_number=True),
-        Column("probability", is_number=True),
-        Column("remark", least=12, yields=1),
-    )
-    sure = len(returning.accusations(incidents))
-    about = f"{len(incidents)} incidents, {sure} name a host with at least medium confidence\n"
-    is_marked = any(one.is_beyond_chance for one in found)
-    told = "* more often at fault than by chance" if is_marked else "none is at fault more often than by chance"
-    table = "".join(f"{line}\n" for line in table_lines(columns, rows, terminal.width()))
-    terminal.out(f"{about}{table}{told}\n")
-    click.get_current_context().exit(int(is_marked))
+    marked = [one.name for one in found if one.is_beyond_chance]
+    if form == "json":
+        _print_json([{**asdict(one), "is_beyond_chance": one.is_beyond_chance} for one in found])
+    else:
+        rows = [("*" if one.is_beyond_chance else "", *cells(one)) for one in found]
+        numbers = (Column(head.lower(), is_number=True) for head in HEADS[:-1])
+        columns = (Column(""), Column("host or device"), *numbers, Column(HEADS[-1].lower(), least=12, yields=1))
+        sure = len(returning.accusations(incidents))
+        about = f"{len(incidents)} incidents, {sure} name a host with at least medium confidence\n"
+        told = "none is at fault more often than by chance"
+        if marked:
+            told = "* more often at fault than by chance: drain it, and test it before it comes back (dcgmi diag -r 3)"
+        table = "".join(f"{row}\n" for row in table_lines(columns, rows, terminal.width()))
+        terminal.out(f"{about}{table}{told}\n")
+    click.get_current_context().exit(int(bool(marked)))
+
+
+def _print_json(value: object) -> None:
+    import msgspec
+
+    terminal.out(msgspec.json.format(msgspec.json.encode(value, order="sorted"), indent=2).decode() + "\n")
 
 
 @history.command("list")
 @_db
 @_from
-def list_(db: Path | None, since: datetime | None) -> None:
+@format_option("text", "json")
+def list_(db: Path | None, since: datetime | None, form: str) -> None:
     """List the incidents, the newest first, and the defects seen more than once.
 
     \b
@@ -153,20 +189,22 @@ def list_(db: Path | None, since: datetime | None) -> None:
     from nccldoctor.history import returning
     from nccldoctor.history.page import day
     from nccldoctor.reports.terminal.columns import Column, table_lines
-    from nccldoctor.words.sanitize import line
 
-    incidents = _incidents(db, since)
-    rows = [(day(one.time), one.confidence, line(one.headline, 200), one.report) for one in reversed(incidents)]
-    columns = (
-        Column("day"),
-        Column("confidence in ranks"),
-        Column("verdict", least=30, yields=2),
-        Column("report", least=12, yields=1),
+    incidents = _incidents(db, since)[::-1]
+    if form == "json":
+        _print_json(incidents)
+        return
+    rows = [
+        (one.id[:_ID], day(one.time), one.told_size, one.confidence, one.outcome, line(one.headline, 200), one.report)
+        for one in incidents
+    ]
+    plain = (Column("id"), Column("day"), Column("job"), Column("confidence"), Column("outcome"))
+    lines = table_lines(
+        (*plain, Column("verdict", least=20, yields=2), Column("report", least=12, yields=1)), rows, terminal.width()
     )
-    lines = table_lines(columns, rows, terminal.width())
     again = [
         (str(mark.count), line(str(mark.fingerprint), 200))
-        for mark in returning.returning_defects(incidents)
+        for mark in returning.returning_defects(incidents[::-1])
         if mark.count > 1
     ]
     seen = table_lines((Column("seen", is_number=True), Column("defect", least=30, yields=1)), again, terminal.width())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 
 from msgspec import Struct
@@ -27,7 +26,6 @@ class Rule(Struct, frozen=True):
     judge: Judge
     refuted_by: str
     before: CauseClass
-    explanation: str
 
     def conclude(self, facts: Facts, stall: ObservedStall) -> Conclusion | None:
         """The conclusion, or None where the rule does not hold or nothing shows what it says."""
@@ -58,7 +56,7 @@ RULES: list[Rule] = []
 
 
 def rule(cause: CauseClass, *, refuted_by: str, before: CauseClass | None = None) -> Callable[[Judge], Judge]:
-    """Register a ``judge`` function. The docstring of its module is what ``nccldoctor explain CLASS`` prints.
+    """Register a ``judge`` function.
 
     ``refuted_by`` ends the sentence *this would be refuted by …* of every finding, unless a hypothesis has one of its own.
 
@@ -66,8 +64,7 @@ def rule(cause: CauseClass, *, refuted_by: str, before: CauseClass | None = None
     """
 
     def register(judge: Judge) -> Judge:
-        explanation = inspect.getdoc(inspect.getmodule(judge)) or ""
-        RULES.append(Rule(cause, judge, refuted_by, before or cause, explanation))
+        RULES.append(Rule(cause, judge, refuted_by, before or cause))
         return judge
 
     return register

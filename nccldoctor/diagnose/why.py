@@ -2,8 +2,7 @@
 
 Of the ranks that a hypothesis is about, what no source would show is unknown. Example: ranks 0-6 wait in ALLREDUCE #18. Of rank 7,
 *position* is ``before`` by its dump, *alive* is ``yes`` by the same dump, *exit* is ``none`` because the launcher's table lists the
-others, and *device* is unknown because no kernel log was read. The weights stand in ``causes.toml``, one table per class;
-``nccldoctor explain CLASS`` prints it.
+others, and *device* is unknown because no kernel log was read. The weights stand in ``causes.toml``, one table per class.
 """
 
 from __future__ import annotations

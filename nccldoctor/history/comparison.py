@@ -7,13 +7,15 @@ from typing import Any
 
 from msgspec import Struct
 
-from nccldoctor.history.fingerprint import same_defect
+from nccldoctor.history.fingerprint import Fingerprint, differences, same_defect
 from nccldoctor.history.saved_report import SavedReport, from_document, hosts_of
 from nccldoctor.incident import Incident
+from nccldoctor.model import CauseClass
 from nccldoctor.words import names, times
+from nccldoctor.words.lists import and_list
 from nccldoctor.words.sanitize import line
 
-ANSWERS = {True: "the same defect", False: "another defect", None: "not enough to tell whether it is the same defect"}
+ANSWERS = {True: "Same defect", False: "Different defects", None: "Not enough to tell if it is the same defect"}
 """The answer in words, by :attr:`Comparison.is_same_defect`."""
 
 
@@ -33,24 +35,33 @@ class ComparedRow(Struct, frozen=True):
 class Comparison(Struct, frozen=True):
     """Two incidents side by side.
 
-    ``is_same_defect`` is True where class, function and role of the group agree and one of the last two is known, False where one of the
-    three differs, None where a report leaves open what it takes. ``shared_hosts`` are hosts at fault in both.
+    ``is_same_defect`` is True where class and function agree, False where one of these or the role of the group differs, None where a
+    report leaves open what it takes. ``because`` says why, ``shared_hosts`` are hosts at fault in both.
     """
 
     rows: tuple[ComparedRow, ...]
     is_same_defect: bool | None
+    because: str
     shared_hosts: tuple[str, ...]
 
+    def __repr__(self) -> str:
+        return f"<Comparison: {self.answer}>"
+
+    @property
+    def answer(self) -> str:
+        """The answer and why: ``Different defects: another class.``"""
+        shared = f" At fault in both: {', '.join(self.shared_hosts)}." if self.shared_hosts else ""
+        return f"{ANSWERS[self.is_same_defect]}: {self.because}.{shared}"
+
     def __str__(self) -> str:
-        """A line for each property that both share, two for one that differs, and the answer: what ``nccldoctor diff`` prints."""
-        lines = []
+        """The answer, a line for each property that both share, two for one that differs: what ``nccldoctor diff`` prints."""
+        lines = [self.answer]
         for row in self.rows:
             if row.left == row.right and row.left is not None:
                 lines.append(f"  {row.what:<20} {row.left}")
             elif row.left is not None or row.right is not None:
-                lines += [f"- {row.what:<20} {row.left or 'not known'}", f"+ {row.what:<20} {row.right or 'not known'}"]
-        shared = f"; at fault in both: {', '.join(self.shared_hosts)}" if self.shared_hosts else ""
-        return "\n".join([*lines, f"{ANSWERS[self.is_same_defect]}{shared}"])
+                lines += [f"- {row.what:<20} {row.left or 'unknown'}", f"+ {row.what:<20} {row.right or 'unknown'}"]
+        return "\n".join(lines)
 
 
 def compare(a: Incident | SavedReport, b: Incident | SavedReport) -> Comparison:
@@ -68,8 +79,19 @@ def compare(a: Incident | SavedReport, b: Incident | SavedReport) -> Comparison:
     return Comparison(
         tuple(ComparedRow(what, one, other) for (what, one), (_, other) in rows),
         same_defect(left.fingerprint, right.fingerprint),
+        _because(left.fingerprint, right.fingerprint),
         tuple(sorted(hosts_of(left.accused) & hosts_of(right.accused))),
     )
+
+
+def _because(a: Fingerprint, b: Fingerprint) -> str:
+    if CauseClass.NONE in (a.cause, b.cause):
+        return "neither job failed" if a.cause == b.cause else "one of the jobs didn't fail"
+    if same_defect(a, b):
+        return f"{a.cause} in {a.site}"
+    if found := differences(a, b):
+        return f"another {and_list(found)}"
+    return "no call site in both reports" if not (a.site and b.site) else "no class in both reports"
 
 
 def _saved(one: Incident | SavedReport) -> SavedReport:
@@ -77,15 +99,15 @@ def _saved(one: Incident | SavedReport) -> SavedReport:
 
 
 def _properties(one: SavedReport) -> list[tuple[str, str | None]]:
-    document, stalled = one.document, one.verdict.get("stalled") or {}
+    document, stalled = one.document, one.document["verdict"].get("stalled") or {}
     job, action = document["job"], document.get("action") or {}
     devices = sorted({accused.device for accused in one.accused if accused.device})
     remedies = document.get("remedies") or [{}]
     found: list[tuple[str, Any]] = [
         ("headline", one.headline),
         ("class", one.cause),
-        ("confidence", one.verdict["confidence"]),
-        ("ranks at fault", one.verdict["ranks"]),
+        ("confidence", document["verdict"]["confidence"]),
+        ("ranks at fault", document["verdict"]["ranks"]),
         ("hosts at fault", ", ".join(sorted(hosts_of(one.accused)))),
         ("devices at fault", ", ".join(devices)),
         ("line of the program", one.fingerprint.site),

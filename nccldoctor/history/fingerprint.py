@@ -35,26 +35,25 @@ class Fingerprint(Struct, frozen=True):
     def __str__(self) -> str:
         return " · ".join(part for part in (self.cause, self.site, self.group_role) if part)
 
-    @property
-    def is_told(self) -> bool:
-        """Whether it says more than the class, which many defects share."""
-        return bool(self.site or self.group_role)
+
+def differences(a: Fingerprint, b: Fingerprint) -> list[str]:
+    """The parts in which two fingerprints differ, of those that both know."""
+    parts = {
+        "class": (a.cause if a.cause != _OPEN else "", b.cause if b.cause != _OPEN else ""),
+        "line of the program": (a.site, b.site),
+        "process group": (a.group_role, b.group_role),
+    }
+    return [name for name, (left, right) in parts.items() if left and right and left != right]
 
 
 def same_defect(a: Fingerprint, b: Fingerprint) -> bool | None:
-    """Whether two incidents have one defect. None where they agree in what both know, and one of them leaves the rest open.
+    """Whether two incidents have one defect: one class at one line of the program. None where one of them leaves that open.
 
-    One class at one site is one defect, also where one of the two has no dump that names the group.
+    A class in one kind of group is no signature: many jobs have a ``default_pg``.
     """
-    parts = [
-        (a.cause if a.cause != _OPEN else "", b.cause if b.cause != _OPEN else ""),
-        (a.site, b.site),
-        (a.group_role, b.group_role),
-    ]
-    if any(left and right and left != right for left, right in parts):
+    if differences(a, b):
         return False
-    is_one = a.cause == b.cause and (bool(a.site and b.site) or (a == b and a.is_told))
-    return True if is_one else None
+    return True if a.cause == b.cause != _OPEN and a.site and a.site == b.site else None
 
 
 def fingerprint_of(document: Mapping[str, Any]) -> Fingerprint:

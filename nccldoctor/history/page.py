@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from types import SimpleNamespace
 
@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from nccldoctor.history import returning
 from nccldoctor.history.recurrence import LEVEL, Recurrence
+from nccldoctor.history.saved_report import hosts_of
 from nccldoctor.history.store import PastIncident
 from nccldoctor.reports import html
 from nccldoctor.version import __version__
@@ -20,7 +21,11 @@ from nccldoctor.words.secrets import masked
 MOST_ROWS = 200
 """Rows of a table at most."""
 
-_LEFT, _WIDTH, _ROW = 206, 1000, 24
+_LEFT, _WIDTH, _ROW, _APART = 206, 1000, 24, 28
+
+
+HEADS = ("At fault", "Took part", "By chance", "Probability", "Remark")
+"""What is told of a host or device that is tested."""
 
 
 class Row(Struct, frozen=True):
@@ -41,11 +46,11 @@ class Table(Struct, frozen=True):
 
 
 class StripRow(Struct, frozen=True):
-    """A host, and where its incidents stand, in pixels."""
+    """A host, and where its incidents stand, in pixels, with the number of those that would overlap."""
 
     label: str
     y: int
-    marks: tuple[float, ...]
+    marks: tuple[tuple[float, int], ...]
     is_marked: bool
 
 
@@ -96,12 +101,11 @@ def overview(incidents: Sequence[PastIncident]) -> SimpleNamespace:
 
 def _tested(key: str, title: str, noun: str, found: Sequence[Recurrence]) -> Table:
     about = (
-        f"How often each {noun} was at fault, how often it took part, and how often chance would have it at fault. The last column is the "
+        f"How often each {noun} was at fault, how often it took part, and how often we'd expect it by chance. The last column is the "
         f"probability that chance alone gives any {noun} so many."
     )
     rows = (Row(cells(one), one.is_beyond_chance) for one in notable(found))
-    heads = (noun.capitalize(), "At fault", "Took part", "By chance", "Probability", "Remark")
-    return Table(key, title, about, heads, tuple(rows))
+    return Table(key, title, about, (noun.capitalize(), *HEADS), tuple(rows))
 
 
 def notable(found: Sequence[Recurrence]) -> list[Recurrence]:
@@ -118,14 +122,14 @@ def cells(one: Recurrence) -> tuple[str, ...]:
 
 def _incidents(incidents: Sequence[PastIncident]) -> Table:
     rows = (
-        Row((day(one.time), masked(one.headline), _at_fault(one), one.confidence, one.report))
+        Row((day(one.time), masked(one.headline), _at_fault(one), one.confidence, one.outcome, one.report))
         for one in list(reversed(incidents))[:MOST_ROWS]
     )
     return Table(
         "incidents",
         "Incidents",
         "The newest first.",
-        ("Day", "Verdict", "At fault", "Confidence", "Report"),
+        ("Day", "Verdict", "At fault", "Confidence", "Outcome", "Report"),
         tuple(rows),
     )
 
@@ -143,7 +147,7 @@ def _strip(incidents: Sequence[PastIncident], hosts: Sequence[Recurrence]) -> St
         StripRow(
             masked(host.name),
             _ROW // 2 + number * _ROW,
-            tuple(place(one.time) for one in accusing if any(accused.host == host.name for accused in one.accused)),
+            _marked_places(place(one.time) for one in accusing if host.name in hosts_of(one.accused)),
             host.is_beyond_chance,
         )
         for number, host in enumerate(notable(hosts)[:30])
@@ -151,9 +155,20 @@ def _strip(incidents: Sequence[PastIncident], hosts: Sequence[Recurrence]) -> St
     return Strip(day(accusing[0].time), day(accusing[-1].time), _WIDTH, len(rows) * _ROW, rows)
 
 
+def _marked_places(places: Iterable[float]) -> tuple[tuple[float, int], ...]:
+    """The places from left to right, each with how many are drawn there: those that would overlap are one."""
+    marks: list[tuple[float, int]] = []
+    for x in places:
+        if marks and x - marks[-1][0] < _APART:
+            marks[-1] = (marks[-1][0], marks[-1][1] + 1)
+        else:
+            marks.append((x, 1))
+    return tuple(marks)
+
+
 def _scale(first: datetime, last: datetime) -> Callable[[datetime], float]:
     length = (last - first).total_seconds()
-    return lambda time: round(_LEFT + (time - first).total_seconds() / length * (_WIDTH - _LEFT - 10), 1)
+    return lambda time: round(_LEFT + (time - first).total_seconds() / length * (_WIDTH - _LEFT - _APART), 1)
 
 
 def day(time: datetime) -> str:

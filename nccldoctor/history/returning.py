@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from nccldoctor.history.fingerprint import Fingerprint, same_defect
 from nccldoctor.history.recurrence import LEVEL, Recurrence, Trial, at_least, recurrences
 from nccldoctor.history.saved_report import hosts_of
-from nccldoctor.history.store import PastIncident
+from nccldoctor.history.store import CONFIRMED, WRONG, PastIncident
 
 
 class Returned(Struct, frozen=True):
@@ -26,9 +26,9 @@ class Returned(Struct, frozen=True):
 
 
 def accusations(incidents: Sequence[PastIncident]) -> list[PastIncident]:
-    """The incidents that accuse a host surely enough to count."""
-    # other verdicts accuse nobody
-    return [one for one in incidents if one.confidence in ("high", "medium") and hosts_of(one.accused)]
+    """The incidents that accuse a host surely enough to count, or that were confirmed, without wrong ones."""
+    sure = [one for one in incidents if one.confidence in ("high", "medium") or one.outcome == CONFIRMED]
+    return [one for one in sure if one.outcome != WRONG and hosts_of(one.accused)]
 
 
 def returning_hosts(incidents: Sequence[PastIncident]) -> tuple[Recurrence, ...]:
@@ -81,10 +81,11 @@ def _trials(host: str, found: Sequence[tuple[frozenset[str], int]]) -> list[Tria
 def returning_defects(incidents: Sequence[PastIncident]) -> list[Returned]:
     """The fingerprints that say more than a class, the most frequent first; those of one defect are one."""
     by_mark: dict[Fingerprint, list[PastIncident]] = defaultdict(list)
-    told = [one for one in incidents if one.fingerprint.is_told]
+    told = [one for one in incidents if one.fingerprint.site and one.outcome != WRONG]
     fullest = sorted(dict.fromkeys(one.fingerprint for one in told), key=lambda mark: not mark.group_role)
     for one in told:
-        by_mark[next(mark for mark in fullest if same_defect(mark, one.fingerprint))].append(one)
+        mark = next((mark for mark in fullest if same_defect(mark, one.fingerprint)), one.fingerprint)
+        by_mark[mark].append(one)
     rows = [
         Returned(mark, len(found), found[0].time, found[-1].time, found[-1].headline) for mark, found in by_mark.items()
     ]

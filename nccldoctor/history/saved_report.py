@@ -20,8 +20,9 @@ from msgspec import Struct
 
 from nccldoctor.history.fingerprint import Fingerprint, fingerprint_of, ranks_in
 from nccldoctor.identify.event_times import NO_YEAR_KNOWN
-from nccldoctor.model import EventRole
+from nccldoctor.model import CauseClass, Confidence, ConfidenceIn, EventRole, Evidence, Finding
 from nccldoctor.model.errors import InputError, NccldoctorError
+from nccldoctor.words.sanitize import line
 
 LARGEST = 256 * 1024 * 1024
 """Bytes of a document, and of a file that holds one, at most."""
@@ -54,26 +55,44 @@ class SavedReport(Struct, frozen=True, dict=True):
             f"a saved report has no {name!r}, only its document; nccldoctor.analyze(PATH) reads the files again"
         )
 
-    @property
-    def verdict(self) -> Mapping[str, Any]:
-        """The verdict, as the JSON has it: ``class``, ``ranks``, ``confidence``, ``headline`` and so on."""
-        verdict: Mapping[str, Any] = self.document["verdict"]
-        return verdict
+    def __repr__(self) -> str:
+        return f"<SavedReport {self.cause}, {self.path or 'of no file'}: {line(self.headline, 160)}>"
+
+    @cached_property
+    def verdict(self) -> Finding:
+        """The verdict as :func:`nccldoctor.analyze` gives it; the stalled call and the places are in ``document`` alone."""
+        held = self.document["verdict"]
+        pieces = held.get("evidence") or [{"says": held["headline"]}]
+        ranks, suspects, victims = (ranks_in(held.get(name)) for name in ("ranks", "suspects", "victims"))
+        return Finding(
+            held.get("id", "F1"),
+            CauseClass(held["class"]),
+            ConfidenceIn(Confidence(self.confidence_in_ranks), Confidence(self._in_verdict("confidence_in", "class"))),
+            held["headline"],
+            tuple(Evidence(None, one.get("quote", ""), one["says"], one.get("supports", True)) for one in pieces),
+            ranks,
+            suspects,
+            victims,
+            refuted_by=held.get("refuted_by", ""),
+        )
+
+    def _in_verdict(self, *names: str) -> str:
+        return str(_deep(self.document["verdict"], *names) or self.document["verdict"]["confidence"])
 
     @property
     def cause(self) -> str:
         """The class of the verdict."""
-        return str(self.verdict["class"])
+        return str(self.document["verdict"]["class"])
 
     @property
     def headline(self) -> str:
         """The verdict in a sentence."""
-        return str(self.verdict["headline"])
+        return str(self.document["verdict"]["headline"])
 
     @property
     def confidence_in_ranks(self) -> str:
         """How sure the verdict is of the ranks: ``high``, ``medium``, ``low`` or ``cannot-tell``."""
-        return str(_deep(self.verdict, "confidence_in", "ranks") or self.verdict["confidence"])
+        return self._in_verdict("confidence_in", "ranks")
 
     @property
     def job_size(self) -> int | None:
@@ -90,7 +109,7 @@ class SavedReport(Struct, frozen=True, dict=True):
     @cached_property
     def accused(self) -> tuple[Accused, ...]:
         """The ranks at fault; a row of several ranks on several hosts tells no host of each."""
-        at_fault: frozenset[int] = ranks_in(self.verdict["ranks"])
+        at_fault: frozenset[int] = ranks_in(self.document["verdict"]["ranks"])
         out: list[Accused] = []
         rows: Iterable[Mapping[str, Any]] = self.document["ranks"]
         for row in rows:
@@ -115,7 +134,11 @@ class SavedReport(Struct, frozen=True, dict=True):
         """
         rows: Iterable[Mapping[str, Any]] = self.document.get("story") or ()
         told = [row.get("time") for row in rows if row.get("role") != EventRole.UNRELATED]
-        for value in (_deep(self.verdict, "stalled", "since"), _deep(self.document, "alarm", "time"), *told):
+        for value in (
+            _deep(self.document, "verdict", "stalled", "since"),
+            _deep(self.document, "alarm", "time"),
+            *told,
+        ):
             if isinstance(value, str):
                 return datetime.fromisoformat(value)
         start = _deep(self.document, "timeline", "start")
@@ -150,8 +173,8 @@ def load(path: str | Path) -> SavedReport:
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "report.html"
     >>> _ = path.write_text(nd.analyze(nd.demo("died")).to_html(), encoding="utf-8")
     >>> report = nd.load(path)
-    >>> report.verdict["class"], report.accused[0].host
-    ('died', 'node0')
+    >>> report.verdict.cause.value, report.verdict.ranks, report.accused[0].host
+    ('died', Ranks('3'), 'node0')
 
     Raises :class:`~nccldoctor.model.errors.InputError` where the file cannot be
     read or is no such report.

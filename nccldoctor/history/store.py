@@ -14,6 +14,7 @@ from msgspec import Struct
 from nccldoctor.history.fingerprint import Fingerprint
 from nccldoctor.history.saved_report import Accused, SavedReport
 from nccldoctor.model.errors import InputError, OutputError
+from nccldoctor.words.numbers import plural
 
 _VERSION = 1
 _TABLE = """
@@ -23,6 +24,10 @@ create table if not exists incidents (
     hosts text not null, report text not null
 ) strict
 """
+_OUTCOMES = "create table if not exists outcomes (id text primary key, outcome text not null) strict"
+_ALL = "select incidents.*, coalesce(outcome, '') from incidents left join outcomes using (id)"
+CONFIRMED, WRONG, FORGOTTEN = "confirmed", "wrong", "forgotten"
+"""What a person says of an incident. A wrong one accuses nobody; a forgotten one is deleted."""
 _PUT = f"insert or replace into incidents values ({', '.join('?' * 12)})"
 
 
@@ -38,6 +43,16 @@ class PastIncident(Struct, frozen=True):
     accused: tuple[Accused, ...]
     hosts: frozenset[str]
     report: str
+    outcome: str = ""
+
+    @property
+    def told_size(self) -> str:
+        """The job by its size: ``128 ranks on 16 hosts``, or on the one host that it had."""
+        where = (
+            next(iter(self.hosts)) if len(self.hosts) == 1 else plural(len(self.hosts), "host") if self.hosts else ""
+        )
+        ranks = plural(self.world_size, "rank") if self.world_size else ""
+        return " on ".join(filter(None, (ranks, where)))
 
 
 class History:
@@ -59,9 +74,21 @@ class History:
     def incidents(self, since: datetime | None = None) -> list[PastIncident]:
         """The incidents from ``since`` on, the oldest first."""
         with self._open() as database:
-            rows = database.execute("select * from incidents").fetchall()
+            rows = database.execute(_ALL).fetchall()
         found = sorted((_incident(row) for row in rows), key=lambda one: (one.time, one.id))
         return [one for one in found if since is None or one.time >= since]
+
+    def note_outcome(self, start: str, outcome: str) -> PastIncident:
+        """Note what a person says of the incident whose id begins so. Raises InputError where it isn't one alone."""
+        found = [one for one in self.incidents() if one.id.startswith(start)]
+        if len(found) != 1:
+            raise InputError(f"{len(found)} incidents have an id that begins with {start!r}", _IDS)
+        with self._open() as database:
+            database.execute("insert or replace into outcomes values (?, ?)", (found[0].id, outcome))
+            if outcome == FORGOTTEN:
+                for table in ("incidents", "outcomes"):
+                    database.execute(f"delete from {table} where id = ?", (found[0].id,))
+        return found[0]
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
@@ -75,9 +102,12 @@ class History:
                 (version,) = database.execute("pragma user_version").fetchone()
                 if version not in (0, _VERSION):
                     raise sqlite3.DatabaseError(f"a newer nccldoctor wrote it (version {version})")
-                if database.execute("select 1 from sqlite_master where tbl_name != 'incidents'").fetchone():
+                if database.execute(
+                    "select 1 from sqlite_master where tbl_name not in ('incidents', 'outcomes')"
+                ).fetchone():
                     raise sqlite3.DatabaseError("it holds tables of another program")
                 database.execute(_TABLE)
+                database.execute(_OUTCOMES)
                 database.execute(f"pragma user_version = {_VERSION}")
                 yield database
         except sqlite3.Error as error:
@@ -87,6 +117,7 @@ class History:
 
 
 _WAY_OUT = "name another file with --db"
+_IDS = "nccldoctor history list shows the ids"
 
 
 def _number_of_rows(database: sqlite3.Connection) -> int:
@@ -113,7 +144,7 @@ def _as_row(report: SavedReport, now: datetime) -> tuple[str | int | None, ...]:
 
 
 def _incident(row: tuple[str, ...]) -> PastIncident:
-    id_, happened, added, headline, confidence, cause, site, role, size, accused, hosts, report = row
+    id_, happened, added, headline, confidence, cause, site, role, size, accused, hosts, report, outcome = row
     try:
         return PastIncident(
             id_,
@@ -125,6 +156,7 @@ def _incident(row: tuple[str, ...]) -> PastIncident:
             tuple(Accused(*one) for one in json.loads(accused)),
             frozenset(json.loads(hosts)),
             report,
+            outcome,
         )
     except (ValueError, TypeError) as error:
         raise InputError(f"the history holds a broken row, {id_}: {error}", _WAY_OUT) from error

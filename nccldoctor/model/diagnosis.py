@@ -209,6 +209,9 @@ class Diagnosis(Struct, frozen=True):
     snapshots: Snapshots | None = None
     strip: CallStrip | None = None
 
+    def __repr__(self) -> str:
+        return f"<Diagnosis {self.verdict!r}, {len(self.findings)} findings, {len(self.remedies)} remedies>"
+
     @property
     def verdict(self) -> Finding:
         """The first finding: what the job as a whole suffers from."""

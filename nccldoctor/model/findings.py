@@ -24,6 +24,9 @@ class Evidence(Struct, frozen=True):
     supports: bool = True
     observer: str = ""
 
+    def __repr__(self) -> str:
+        return f"<Evidence {self.where or 'of no place'}: {self.says[:100]}>"
+
 
 class Stalled(Struct, frozen=True):
     """The call that somebody waits in, at the root of the chain.
@@ -176,6 +179,9 @@ class Finding(Struct, frozen=True):
         if not self.evidence:
             raise ValueError(f"finding {self.id} ({self.cause}) has no evidence")
 
+    def __repr__(self) -> str:
+        return f"<Finding {self.id} {self.cause.value}, confidence {self.confidence.value}: {self.headline[:160]}>"
+
     @property
     def confidence(self) -> Confidence:
         """The lower of its confidence in the ranks and in the class."""
@@ -254,6 +260,9 @@ class RemedyAdvice(Struct, frozen=True):
     topic: str = ""
     checks: tuple[Condition, ...] = ()
     origin: str = "built-in"
+
+    def __repr__(self) -> str:
+        return f"<RemedyAdvice {self.id}, {self.fit} fit: {self.title}>"
 
 
 def stalls_of(findings: Sequence[Finding]) -> tuple[Finding, ...]:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
 from msgspec import Struct
-
-from nccldoctor.words.sentences import capitalized
 
 BLOCKING_WAIT = ("TORCH_NCCL_BLOCKING_WAIT", "NCCL_BLOCKING_WAIT")
 """Where one of these is on, current PyTorch starts no watchdog, and with it no automatic dump."""
@@ -57,25 +55,15 @@ def look_up(name: str) -> Known | None:
     return next((row for pattern, row in table.items() if pattern.endswith("*") and fnmatchcase(name, pattern)), None)
 
 
+@cache
 def nearest(name: str) -> str | None:
     """The known name that is spelled most like this one, if any is near."""
     real = [row.name for row in known().values() if row.status in ("read", "renamed, still read")]
     return next(iter(get_close_matches(name, real, n=1, cutoff=0.8)), None)
 
 
-def describe_setting(name: str) -> str | None:
-    """A variable as CommonMark text, None where it is not known."""
-    row = look_up(name)
-    if row is None:
-        return None
-    rows = (
-        ("status", row.status),
-        ("read by", row.read_by),
-        ("first seen in", row.first_seen),
-        ("last seen in", row.last_seen),
-        ("unit", row.unit),
-        ("note", row.notes),
-    )
-    lines = [f"# {name}", "", capitalized(row.meaning) + ".", ""]
-    lines += [f"- {label}: {text}" for label, text in rows if text or label in ("status", "read by")]
-    return "\n".join([*lines, *(["- all ranks must have the same value"] if row.is_same_on_all_ranks else []), ""])
+def is_misspelt(name: str, near: str) -> bool:
+    """True where one letter is wrong: ``NCLL_DEBUG`` for ``NCCL_DEBUG``. A number at the end is another name."""
+    longer = max(len(name), len(near))
+    same = sum(block.size for block in SequenceMatcher(None, name, near, autojunk=False).get_matching_blocks())
+    return longer - same <= 1 and not name[-1:].isdigit()

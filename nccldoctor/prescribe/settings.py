@@ -20,9 +20,10 @@ from nccldoctor.events import Setting
 from nccldoctor.model import Place
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.prescribe.conditions.environment import version_tuple
-from nccldoctor.prescribe.setting_table import BLOCKING_WAIT, Known, look_up, nearest
+from nccldoctor.prescribe.setting_table import BLOCKING_WAIT, Known, is_misspelt, look_up, nearest
 from nccldoctor.words.lists import and_list
 from nccldoctor.words.names import ranks_phrase
+from nccldoctor.words.sentences import sentence
 
 _MOST = 10_000
 """Settings judged at most: an INFO log of thousands of ranks repeats some dozens."""
@@ -41,6 +42,7 @@ class Kind(StrEnum):
     CONTRADICTING = "contradicting"
     DIFFERS = "differs"
     UNKNOWN = "unknown"
+    MISSPELT = "misspelt"
 
 
 class Judgement(Struct, frozen=True):
@@ -94,9 +96,12 @@ def _remark(kind: Kind, setting: Setting, says: str, *, avoid: bool = False) -> 
 
 
 def _unknown(setting: Setting) -> Iterator[Judgement]:
-    """A name of the libraries that is not in the table, with the nearest one that is; never called useless."""
-    if setting.name.startswith(("NCCL_", "TORCH_NCCL_", "TORCH_FR_", "GLOO_")):
-        near = nearest(setting.name)
+    """A name that is not in the table: misspelt where one letter is wrong, else never called useless."""
+    near = nearest(setting.name)
+    if near and is_misspelt(setting.name, near):
+        says = f"probably misspelt: nothing that we know reads it, and {near} keeps its default"
+        yield _remark(Kind.MISSPELT, setting, says)
+    elif setting.name.startswith(("NCCL_", "TORCH_NCCL_", "TORCH_FR_", "GLOO_")):
         hint = f". Did you mean {near}?" if near else ""
         yield _remark(Kind.UNKNOWN, setting, f"unknown name; a plugin or your program may read it{hint}")
 
@@ -143,6 +148,11 @@ def is_on(value: str) -> bool:
     return value.strip().strip("'\"").lower() in ("1", "y", "yes", "t", "true", "on")
 
 
+def _is_off(value: str) -> bool:
+    """True where PyTorch takes a value for *off*: a zero, n, no, f, false."""
+    return number(value) == 0 or value.strip().strip("'\"").lower() in ("n", "no", "f", "false", "off")
+
+
 def _wrong_unit(setting: Setting, row: Known, torch: str | None, nccl: str | None) -> Judgement | None:
     """A value that cannot be meant: out of range, not a number, or no word of those that are read."""
     value = setting.value.strip().strip("'\"")
@@ -162,11 +172,11 @@ def _wrong_unit(setting: Setting, row: Known, torch: str | None, nccl: str | Non
 
 
 def _harmful(setting: Setting, row: Known, torch: str | None, nccl: str | None) -> Judgement | None:
-    """A value that blinds the next diagnosis."""
+    """A value that makes a hang eternal, or blinds the next diagnosis."""
     harm = _tables()["harmful"].get(setting.name)
-    if harm is None or not (is_on(setting.value) if harm["when"] == "on" else number(setting.value) == 0):
+    if harm is None or not (is_on(setting.value) if harm["when"] == "on" else _is_off(setting.value)):
         return None
-    return _remark(Kind.HARMFUL, setting, harm["says"], avoid=True)
+    return _remark(Kind.HARMFUL, setting, harm["says"], avoid=not harm.get("was_default"))
 
 
 def _needless(setting: Setting, row: Known, torch: str | None, nccl: str | None) -> Judgement | None:
@@ -228,3 +238,19 @@ def _differences(by_name: Mapping[str, list[Setting]]) -> Iterator[Judgement]:
         says += and_list([f"{value} on {ranks_phrase(groups[value])}" for value in values[:5]])
         place = last[next(iter(groups[minority]))].place
         yield Judgement(Kind.DIFFERS, name, minority, says, place, True, groups[minority])
+
+
+def describe_setting(name: str) -> str | None:
+    """A variable as CommonMark text, None where it is not known: what it does, who reads it, and what harms."""
+    row = look_up(name)
+    if row is None:
+        return None
+    reader, since = _tables()["readers"].get(row.read_by, row.read_by), row.first_seen.replace("~", "about ")
+    status = row.status if since or row.status != "read" else "read, since unknown"
+    told = _tables()["told"][status].format(reader=reader, since=since, last=row.last_seen)
+    harm = _tables()["harmful"].get(name)
+    warning = f"If it is {harm['when']}: {harm['says']}" if harm else ""
+    value = f"Its value: {row.unit}" if row.unit else ""
+    same = "All ranks need the same value" if row.is_same_on_all_ranks else ""
+    facts = " ".join(sentence(text) for text in (told, value, same, row.notes) if text)
+    return "\n\n".join(filter(None, (f"# {name}", sentence(row.meaning), facts, sentence(warning)))) + "\n"

@@ -17,7 +17,10 @@ from nccldoctor.reports.plotly.timeline import timeline_figure
 
 
 class Plots(Struct, frozen=True):
-    """``inc.plot``: each method gives a figure of its own; ``inc.plot.dark`` gives them on a dark ground."""
+    """``inc.plot``: each method gives a figure of its own; ``inc.plot.dark`` gives them on a dark ground.
+
+    HTML that nbconvert exports shows them where the notebook ran with ``PLOTLY_RENDERER=plotly_mimetype+notebook``.
+    """
 
     diagnosis: Diagnosis
     look: looks.Look = looks.LIGHT

@@ -45,6 +45,20 @@ def test_the_reference_says_what_a_reader_looks_for() -> None:
     assert "## TORCH_NCCL_DUMP_ON_TIMEOUT\n" in text["settings"]
 
 
+SYMPTOMS = [page for page in sorted((ROOT / "docs" / "symptoms").glob("*.md")) if page.stem != "index"]
+
+
+@pytest.mark.parametrize("page", SYMPTOMS, ids=lambda path: path.stem)
+def test_a_symptom_begins_with_checks_then_says_how_to_install_and_analyze(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    meaning, checks, files, *_ = text.split("\n## ")
+    assert meaning.startswith("# ")
+    assert checks.startswith("Three checks in five minutes\n")
+    assert [line[:2] for line in checks.splitlines() if line[:2] in ("1.", "2.", "3.", "4.")] == ["1.", "2.", "3."]
+    assert files.index("pip install nccldoctor") < files.index("nccldoctor analyze logs/")
+    assert f"\n{page.stem}\n" in page.with_name("index.md").read_text(encoding="utf-8")
+
+
 def test_a_part_is_replaced_with_what_is_kept_of_it() -> None:
     page = "a\n<!-- built here: new -->\n<!-- built here: old -->\n\nkept\n\n<!-- up to here -->\nz\n"
     assert filled(page, lambda name: f"<{name}>") == "a\n<new>\n<old>\nz\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from builders.documents.doc_blocks import ROOT
 from docsite.built_pages import faults
+from docsite.stage import SITE, described
 
 
 def page(folder: Path, name: str, body: str) -> None:
@@ -60,6 +62,18 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
+def test_a_page_is_described_by_its_first_paragraph() -> None:
+    text = (
+        "---\norphan: true\n---\n\n# A title\n\n```sh\nno\n```\n\nThe [first](x.md) *paragraph* of `many`.\n\nMore.\n"
+    )
+    assert described(text).startswith(
+        '---\norphan: true\nmyst:\n  html_meta:\n    description: "The first paragraph of many."\n---\n\n# A title\n'
+    )
+    assert described("# Only a title\n") == "# Only a title\n"
+    long = described("word " * 100).splitlines()[3]
+    assert long.endswith('word …"') and len(long) < 190
+
+
 pytestmark = pytest.mark.xdist_group("site")
 
 
@@ -84,3 +98,34 @@ def test_the_site_holds_what_is_written_and_what_the_code_says(site: Path) -> No
     assert "times the processor time" in text["comparison.html"]
     assert not [name for name, words in text.items() if "built here:" in words]
     assert faults(site) == []
+
+
+@pytest.mark.site
+def test_search_engines_learn_what_a_page_is_and_where_it_stands(site: Path) -> None:
+    page = (site / "symptoms" / "hang-no-message.html").read_text(encoding="utf-8")
+    assert f'<link rel="canonical" href="{SITE}symptoms/hang-no-message.html"' in page
+    assert '<meta content="The loss stops, no error appears, and nvidia-smi shows every GPU at 100 %.' in page
+    assert f"<loc>{SITE}symptoms/sigsegv.html</loc>" in (site / "sitemap.xml").read_text(encoding="utf-8")
+    assert f"Sitemap: {SITE}sitemap.xml" in (site / "robots.txt").read_text(encoding="utf-8")
+
+
+@pytest.mark.site
+@pytest.mark.parametrize(
+    ("words", "page"),
+    [
+        (("gpu", "hang", "error"), "symptoms/hang-no-message"),
+        (("sigsegv",), "symptoms/sigsegv"),
+        (("xid",), "symptoms/xid-79"),
+        (("address", "alreadi", "use"), "symptoms/address-in-use"),
+    ],
+)
+def test_the_search_of_the_site_finds_a_symptom(site: Path, words: tuple[str, ...], page: str) -> None:
+    """As the script of the search does: pages that hold each word by its stem, in text or title, numbers and *no* left out."""
+    text = (site / "searchindex.js").read_text(encoding="utf-8")
+    index = json.loads(text.removeprefix("Search.setIndex(").rstrip().removesuffix(")"))
+
+    def holding(word: str) -> set[int]:
+        found = [index[part].get(word, []) for part in ("terms", "titleterms")]
+        return {number for one in found for number in (one if isinstance(one, list) else [one])}
+
+    assert index["docnames"].index(page) in set.intersection(*map(holding, words))

@@ -69,7 +69,6 @@ ALLOWED = {
     "nccldoctor/words/secrets.py": "names and shapes of secrets, in all that is printed",
     "reports/parts/quoted_proof.py": "values that a claim of ours cites",
     "reports/terminal/document.py": "Markdown of remedies",
-    "nccldoctor/cli/explain.py": "docstrings of our own rules",
     "reports/terminal/layout.py": "units that stay with their number",
 }
 """Modules outside the parsers that use patterns, and on what."""

@@ -10,13 +10,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from builders.diagnoses import fixtures_diagnoses
+from builders.diagnoses import bundled, fixtures_diagnoses
 from msgspec.structs import replace
 
 import nccldoctor
 from nccldoctor import dataframes
 from nccldoctor.cli import demo
 from nccldoctor.events import CollectiveTimeout, Events, Heartbeat
+from nccldoctor.history.saved_report import from_document
 from nccldoctor.identify.case import Case
 from nccldoctor.identify.groups import Groups
 from nccldoctor.incident import FRAMES, Incident
@@ -358,6 +359,59 @@ def test_it_greets_with_one_line_and_with_a_card(incident):
     assert repr(incident).startswith("<Incident not-arrived, confidence high: Rank 5")
     assert "nccldoctor-card" in incident._repr_html_()
     assert incident._repr_markdown_() == incident.to_markdown()
+
+
+def test_public_values_print_one_short_line(incident):
+    saved = from_document(json.loads(incident.to_json()))
+    values = [
+        incident,
+        incident.diagnosis,
+        incident.verdict,
+        incident.verdict.evidence[0],
+        saved,
+        nccldoctor.compare(saved, saved),
+    ]
+
+    for value in [*values, *incident.diagnosis.remedies]:
+        assert repr(value).startswith(f"<{type(value).__name__}"), repr(value)
+        assert len(repr(value)) < 400 and "\n" not in repr(value)
+
+
+def test_a_saved_report_has_the_same_type_of_verdict(incident):
+    saved, fresh = from_document(json.loads(incident.to_json())).verdict, incident.verdict
+
+    assert type(saved) is type(fresh)
+    for name in (
+        "id",
+        "cause",
+        "confidence",
+        "confidence_in",
+        "headline",
+        "ranks",
+        "suspects",
+        "victims",
+        "refuted_by",
+    ):
+        assert getattr(saved, name) == getattr(fresh, name)
+    assert [piece.says for piece in saved.evidence] == [piece.says for piece in fresh.evidence]
+
+
+def test_ranks_have_the_roles_that_the_page_draws():
+    incident = bundled.incident("late-rank-three-groups")
+    drawn = {rank: standing.involvement for standing in incident.diagnosis.standings for rank in standing.ranks}
+
+    assert incident.ranks.set_index("global_rank").role.to_dict() == {r: str(seen) for r, seen in drawn.items()}
+    assert set(incident.ranks.role) == {"culprit", "waiting", "blocked"}
+
+
+def test_an_exhibit_of_a_dump_is_its_entry_in_words():
+    incident = bundled.incident("late-rank-three-groups")
+    for exhibit in incident.diagnosis.proof:
+        assert incident.source(exhibit.id).text
+    shown = incident.source("A")
+
+    assert shown.lines[0].text.startswith("all_reduce #9 in TENSOR_MODEL_PARALLEL_GROUP (1)")
+    assert repr(shown).splitlines()[0] == f"{shown.path}:{shown.lines[0].number}"
 
 
 def test_it_shows_what_the_reports_show(incident):

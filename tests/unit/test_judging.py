@@ -38,7 +38,7 @@ def rule_that_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
     def judge(facts: Facts, stall: ObservedStall) -> None:
         breaks()
 
-    first = Rule(CauseClass.HARDWARE, judge, "", CauseClass.HARDWARE, "")
+    first = Rule(CauseClass.HARDWARE, judge, "", CauseClass.HARDWARE)
     monkeypatch.setattr(propose, "load", lambda: (first, *load()))
 
 

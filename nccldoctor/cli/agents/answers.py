@@ -80,7 +80,7 @@ class Answers:
         return {"strangers_text": ["path", "lines"], "path": line(path), "lines": lines}
 
     def explain(self, name: str) -> str:
-        """What a remedy, a cause class, a kind of event or a setting means, as Markdown."""
+        """What a message of a log, an Xid, a class, a remedy or a setting means, as Markdown."""
         return explanation(name)
 
     def _inside(self, path: str) -> Path:

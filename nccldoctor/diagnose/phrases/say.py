@@ -151,17 +151,6 @@ def fill_in(text: Text, values: Mapping[str, object]) -> str:
     return "".join(_part(part, values) for part in text)
 
 
-def outline(text: Text) -> str:
-    """The text without its values: … stands for each, and the first of several texts for all."""
-    return "".join(map(_outline_of, text))
-
-
-def _outline_of(part: str | Field | Choice) -> str:
-    if isinstance(part, Field):
-        return "" if part.is_question else part.forms[0] if part.forms else "…"
-    return outline(part.texts[0]) if isinstance(part, Choice) else part
-
-
 def _part(part: str | Field | Choice, values: Mapping[str, object]) -> str:
     if isinstance(part, Field):
         return part.value_in_words(values[part.name])

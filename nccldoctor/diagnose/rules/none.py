@@ -1,9 +1,7 @@
 """The job is shown to be well.
 
-What it means: it ended well or is still running, and no log or dump says otherwise.
 How we know: every rank with a log or dump ended well, or steps, finished calls or moved stacks follow every open call. Every failure, and
 every line that looks like one, is resolved by a later line.
-What would refute it: a log or dump of this job that we didn't get.
 """
 
 from __future__ import annotations

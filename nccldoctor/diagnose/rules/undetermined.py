@@ -1,9 +1,6 @@
 """Something is wrong and the input does not show what, or there is not enough to judge.
 
-What it means: a rank timed out or failed, but the input doesn't show which rank is missing or what differs. Or no file shows a failure,
-and none shows that the job ended well or is still running. The coverage table lists the files that would help.
 How we know: a timeout or a failure without the evidence that any other class needs, or no proof that the job is well.
-What would refute it: the dumps or logs that the coverage table lists as missing.
 """
 
 from __future__ import annotations

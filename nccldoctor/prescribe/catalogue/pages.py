@@ -29,22 +29,28 @@ _SPAN = re.compile(r"`+[^`]*`+|<([a-z]+(?: [a-z]+)?)>")
 
 
 def remedy_page(entry: Entry) -> str:
-    """A remedy as CommonMark: its conditions, what to do, what to avoid, and its sources."""
+    """A remedy as CommonMark: what to do, what to avoid, its conditions, and its sources."""
     remedy = entry.remedy
-    whose = "" if entry.origin == BUILT_IN_NAME else f" · {as_text(entry.origin)}"
-    lines = [f"# {remedy.title}", "", f"`{remedy.id}` · {entry.topic} · {remedy.status}{whose}", "", remedy.summary, ""]
-    lines += ["## Offered when", ""]
+    lines = [*advice_lines(entry), "## Offered when", ""]
     for block, label in BLOCKS.items():
         if clauses := remedy.clauses(block):
             lines += [f"{capitalized(label)}:", ""]
             lines += [*(f"- {_shown_plain(condition_sentence(clause))}" for clause in clauses), ""]
+    lines += ["## Sources", "", *(f"- <{s.url}> (seen {s.seen.isoformat()})" for s in remedy.sources), ""]
+    return "\n".join(lines)
+
+
+def advice_lines(entry: Entry) -> list[str]:
+    """What a remedy is about, what to do and what to avoid, as lines of CommonMark."""
+    remedy = entry.remedy
+    whose = "" if entry.origin == BUILT_IN_NAME else f" · {as_text(entry.origin)}"
+    lines = [f"# {remedy.title}", "", f"`{remedy.id}` · {entry.topic} · {remedy.status}{whose}", "", remedy.summary, ""]
     for heading, steps in (("Confirm", remedy.confirm), ("Fix", remedy.fix), ("Prevent", remedy.prevent)):
         if steps:
             lines += [f"## {heading}", "", *(f"{n}. {_line_of(step)}" for n, step in enumerate(steps, 1)), ""]
     if remedy.avoid:
         lines += ["## Avoid", "", *(f"- {w.what}. {w.why}" for w in remedy.avoid), ""]
-    lines += ["## Sources", "", *(f"- <{s.url}> (seen {s.seen.isoformat()})" for s in remedy.sources), ""]
-    return "\n".join(lines)
+    return lines
 
 
 def _shown_plain(text: str) -> str:

@@ -258,10 +258,10 @@ def test_explain(name: str) -> None:
     assert name in result.stdout
 
 
-def test_explain_suggests() -> None:
-    result = run("explain", "dataloader-stal")
-    assert result.exit_code == 2
-    assert "dataloader-stall" in result.stderr
+def test_explain_takes_several_words_and_negative_numbers() -> None:
+    assert run("explain", "xid", "79").stdout.startswith("Xid 79\n")
+    assert run("explain", "-11").stdout.startswith("SIGSEGV\n")
+    assert run("explain").exit_code == 2
 
 
 @pytest.mark.parametrize("name", ["frozen", "dataloader-stall", "NCCL_TIMEOUT"])
@@ -276,27 +276,22 @@ def test_explain_is_plain_in_a_pipe_and_rendered_in_colour(name: str) -> None:
     assert all(len(re.sub("\x1b\\[[0-9;]*m", "", row)) <= 80 for row in coloured.splitlines())
 
 
-def test_explain_says_conditions_and_signs_in_words() -> None:
-    remedy = run("explain", "dataloader-stall").stdout
+def test_a_remedy_shows_its_conditions_in_words() -> None:
+    remedy = run("catalogue", "show", "dataloader-stall").stdout
     assert "All of:" in remedy and "One of:" in remedy
     assert "A stack of the rank at fault shows _try_get_data" in remedy
     assert "stack-frame" not in remedy
-    cause = run("explain", "frozen").stdout
-    assert "- It left no sign of life after the stall began." in cause
-    assert "What speaks against it:" in cause
 
 
-@pytest.mark.parametrize(
-    ("wrong", "meant"), [("NCCL_TIMOUT", "NCCL_TIMEOUT"), ("Frozn", "frozen"), ("checkpoint", "checkpoint-save-slow")]
-)
+@pytest.mark.parametrize(("wrong", "meant"), [("NCCL_TIMOUT", "NCCL_TIMEOUT"), ("Frozn", "frozen")])
 def test_explain_suggests_what_is_spelled_or_named_like_it(wrong: str, meant: str) -> None:
     assert meant in run("explain", wrong).stderr
 
 
-def test_explain_of_nothing_lists_the_classes_and_suggests_no_stranger() -> None:
+def test_explain_of_nothing_suggests_no_stranger() -> None:
     told = run("explain", "nosuchthing").stderr
     assert "did you mean" not in told
-    assert "not-arrived" in told
+    assert "give a whole line of a log" in told
 
 
 def test_no_help_text_is_cut() -> None:
@@ -306,7 +301,7 @@ def test_no_help_text_is_cut() -> None:
 
 def test_catalogue() -> None:
     assert "dataloader-stall" in run("catalogue", "list").stdout
-    found = run("catalogue", "list", "checkpoint").stdout
+    found = run("catalogue", "search", "checkpoint").stdout
     assert "checkpoint-save-slow" in found
     assert "gpu-ecc" not in found
     assert "Confirm" in run("catalogue", "show", "checkpoint-save-slow").stdout

@@ -98,6 +98,12 @@ export NCCL_SOCKET_IFNAMES=eth0
 export NCCL_DEBUG=INFO
 export GLOO_SOCKET_IFNAM=eth0
 export NCCL_ASYNC_ERROR_HANDLING=1
+export NCLL_IB_HCA=mlx5
+export NCCL_IB_HCA2=mlx5
+export NCCL_ACME_TUNER=1
+export TORCH_NCCL_ENABLE_MONITORING=false
+export TORCH_NCCL_DUMP_ON_TIMEOUT=0
+export NCCL_IB_RETRY_CNT=7
 srun python train.py
 """
 TRAIN = """import torch.distributed as dist
@@ -123,8 +129,14 @@ def judged(tmp_path) -> dict[str, dict]:
         ("TORCH_NCCL_BLOCKING_WAIT", "fix", "watchdog"),
         ("TORCH_NCCL_TRACE_BUFFER_SIZE", "fix", "turns the watchdog off"),
         ("NCCL_IB_TIMEOUT", "fix", "exponent"),
-        ("NCCL_SOCKET_IFNAMES", "note", "NCCL_SOCKET_IFNAME"),
-        ("GLOO_SOCKET_IFNAM", "note", "GLOO_SOCKET_IFNAME"),
+        ("NCCL_SOCKET_IFNAMES", "fix", "NCCL_SOCKET_IFNAME keeps its default"),
+        ("GLOO_SOCKET_IFNAM", "fix", "GLOO_SOCKET_IFNAME keeps its default"),
+        ("NCLL_IB_HCA", "fix", "NCCL_IB_HCA keeps its default"),
+        ("NCCL_IB_HCA2", "note", "NCCL_IB_HCA"),
+        ("NCCL_ACME_TUNER", "note", "a plugin or your program may read it"),
+        ("TORCH_NCCL_ENABLE_MONITORING", "fix", "hangs forever"),
+        ("TORCH_NCCL_DUMP_ON_TIMEOUT", "fix", "no flight recorder dump"),
+        ("NCCL_IB_RETRY_CNT", "fine", ""),
         ("NCCL_DEBUG", "fine", "logs"),
         ("NCCL_ASYNC_ERROR_HANDLING", "fix", "watchdog"),
     ],
@@ -141,7 +153,9 @@ def test_timeouts_in_code_are_judged(judged):
 
 
 def test_an_unknown_name_is_never_called_useless(judged):
-    assert not any("no effect" in says for says in judged["NCCL_SOCKET_IFNAMES"]["says"])
+    assert not any(
+        "no effect" in says for name in ("NCCL_SOCKET_IFNAMES", "NCCL_ACME_TUNER") for says in judged[name]["says"]
+    )
 
 
 def test_a_version_given_is_judged_by(tmp_path):

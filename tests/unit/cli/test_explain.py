@@ -1,30 +1,84 @@
-"""What ``explain`` says of a class, and what ``catalogue search`` finds."""
+"""What ``explain`` says of what people type, and what ``catalogue search`` finds."""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
-from nccldoctor.cli.explain import OBSERVATIONS, explanation
-from nccldoctor.diagnose.why import cause_table
+from nccldoctor.cli.explain import UnknownNameError, answers, explanation, remedy
 from nccldoctor.model import CauseClass
 from nccldoctor.prescribe.catalogue.load import load_catalogue
 from nccldoctor.prescribe.catalogue.pages import condition_sentence
 from nccldoctor.prescribe.catalogue.remedy import BLOCKS
 from nccldoctor.reports.terminal.document import unmarked
 
+DOCS = Path(__file__).resolve().parents[3] / "docs"
+
 
 @pytest.mark.parametrize(
-    ("cause", "first"),
+    ("typed", "title"),
     [
-        ("none", "The job is shown to be well."),
-        ("not-arrived", "A rank is alive and never issued the call that the others wait in."),
-        ("straggler", "A rank is late but alive"),
+        ("not-arrived", "not-arrived"),
+        ("Not Arrived", "not-arrived"),
+        ("high", "high"),
+        ("ALLREDUCE", "ALLREDUCE"),
+        ("all_reduce", "ALLREDUCE"),
+        ("79", "Xid 79"),
+        ("xid-79", "Xid 79"),
+        ("Xid 31", "Xid 31"),
+        ("-11", "SIGSEGV"),
+        ("exit code 137", "SIGKILL"),
+        ("watchdog timeout", "Watchdog caught collective operation timeout"),
+        ("[rank1]:[E] [PG 0 Rank 1] Watchdog caught collective operation timeout: WorkNCCL(", "Watchdog caught"),
+        ("NET/IB: Got completion from peer 10.0.0.3<41234> with status=12 opcode=0", "NET/IB: Got completion"),
+        ("NCCL_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"),
+        ("nccl_timeout", "NCCL_TIMEOUT"),
+        ("dataloader-stall", "Data loader stall"),
+        ("NVRM: Xid (PCI:0000:18:00): 79, pid=1, GPU has fallen off the bus.", "As a line of a log: GPU 0000:18:00"),
+        ("tokenizers fork", "Remedies that mention tokenizers fork"),
     ],
 )
-def test_the_rule_of_its_own_name_explains_a_class_first(cause: str, first: str) -> None:
-    assert explanation(cause).split("\n\n")[1].startswith(first)
+def test_what_people_type_is_explained(typed: str, title: str) -> None:
+    assert explanation(typed).startswith(f"# {title}")
+
+
+def test_a_number_of_two_meanings_has_both() -> None:
+    assert re.findall("^# (.*)", explanation("137"), re.MULTILINE) == ["SIGKILL", "Xid 137"]
+
+
+def test_the_weight_of_an_xid_decides_what_to_do() -> None:
+    assert "Drain the host" in explanation("79")
+    assert "nccldoctor explain gpu-fell-off-bus" in explanation("79")
+    assert "Drain the host" not in explanation("31")
+
+
+def test_a_line_that_no_answer_holds_is_analysed() -> None:
+    told = explanation("[rank3]: RuntimeError: CUDA error: an illegal memory access was encountered")
+    assert "Rank 3" in told
+    assert "nccldoctor explain illegal-access" in told
+
+
+@pytest.mark.parametrize("typed", ["straggeler", "NCLL_SOCKET_IFNAME", "foo", "", "12345678901234567890"])
+def test_what_nothing_knows_is_said_with_what_is_near(typed: str) -> None:
+    with pytest.raises(UnknownNameError, match="nothing is known") as raised:
+        explanation(typed)
+    near = {"straggeler": "did you mean straggler", "NCLL_SOCKET_IFNAME": "did you mean NCCL_SOCKET_IFNAME"}
+    assert raised.value.hint.startswith(near.get(typed, "give a whole line"))
+
+
+def test_each_answer_names_remedies_and_pages_that_exist() -> None:
+    known = {entry.remedy.id for entry in load_catalogue().entries}
+    named = [name for answer in answers().values() for name in answer.read]
+    assert [name for name in named if name not in known and not (DOCS / name).is_file()] == []
+    pages = {name.removeprefix("symptoms/") for name in named if name.startswith("symptoms/")}
+    assert pages == {path.name for path in (DOCS / "symptoms").glob("*.md")} - {"index.md"}
+
+
+def test_each_class_has_an_answer() -> None:
+    assert set(CauseClass) <= set(answers())
+    assert "## What else it could be\n\n- `frozen`: Check" in explanation("not-arrived")
 
 
 def test_stars_of_a_command_are_no_marks() -> None:
@@ -32,28 +86,15 @@ def test_stars_of_a_command_are_no_marks() -> None:
     assert unmarked(page) == "A\n\nRun grep . /sys/*/ports/*/x, not *, and then wait*."
 
 
-@pytest.mark.parametrize("cause", list(CauseClass))
-def test_no_page_of_a_class_shows_a_placeholder(cause: CauseClass) -> None:
-    assert "{" not in explanation(cause)
-
-
-def test_a_health_page_does_not_describe_a_hang() -> None:
-    assert "stands outside the call" not in explanation("none")
-
-
 def test_a_search_finds_words_of_the_steps() -> None:
     assert "left-in-debugger" in [entry.remedy.id for entry in load_catalogue().search("pdb")]
 
 
-def test_every_weighed_observation_is_told_in_words() -> None:
-    weighed = {name for row in cause_table().values() for name in row.weights}
-    assert weighed == set(OBSERVATIONS)
-
-
 def test_a_condition_reads_like_the_question_that_a_report_shows() -> None:
-    page = explanation("dataloader-stall")
+    page = remedy("dataloader-stall")
     assert "- The rank at fault waits for the data loader or reads data." in page
     assert "(only if the input holds no stacks of the rank at fault)" in page
+    assert "Offered when" not in explanation("dataloader-stall")
 
 
 def test_conditions_are_told_without_the_syntax_of_the_catalogue() -> None:

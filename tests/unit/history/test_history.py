@@ -15,7 +15,7 @@ from nccldoctor.history import returning
 from nccldoctor.history.page import history_page
 from nccldoctor.history.saved_report import SavedReport, from_document, load
 from nccldoctor.history.store import History
-from nccldoctor.model.errors import OutputError
+from nccldoctor.model.errors import InputError, OutputError
 
 NOW = datetime(2026, 11, 23, tzinfo=UTC)
 HOSTS = [f"n{number}" for number in range(16)]
@@ -149,6 +149,50 @@ def test_incidents_of_one_site_are_one_defect_where_only_some_name_the_group(tmp
     assert sorted((one.fingerprint.group_role, one.count) for one in found) == [("dp", 1), ("tp", 3)]
 
 
+def test_an_outcome_decides_what_counts(tmp_path: Path) -> None:
+    history = kept(tmp_path, *(incident(n, "n3", rank=n, confidence="low" if n == 1 else "high") for n in range(3)))
+    by_report = {one.report: one.id for one in history.incidents()}
+
+    history.note_outcome(by_report["r0.json"][:8], "wrong")
+    history.note_outcome(by_report["r1.json"], "confirmed")
+    history.note_outcome(by_report["r2.json"], "forgotten")
+    left = history.incidents()
+
+    assert {one.report: one.outcome for one in left} == {"r0.json": "wrong", "r1.json": "confirmed"}
+    assert [one.report for one in returning.accusations(left)] == ["r1.json"], "at low confidence, but confirmed"
+    assert [mark.count for mark in returning.returning_defects(left)] == [1]
+    history.remember(reports(incident(0, "n3", rank=0, headline="Again.")), NOW)
+    assert {one.headline: one.outcome for one in history.incidents()}["Again."] == "wrong", "a later report keeps it"
+    for start in ("", "no-such-id"):
+        with pytest.raises(InputError, match="an id that begins with"):
+            history.note_outcome(start, "wrong")
+
+
+def test_outcomes_are_given_and_shown_by_the_commands(tmp_path: Path) -> None:
+    db, path = ("--db", tmp_path / "h.db"), tmp_path / "r.json"
+    path.write_text(json.dumps(incident(1)))
+    run("add", path, *db)
+    (listed,) = json.loads(run("list", "--format", "json", *db).stdout)
+
+    assert "confirmed" in run("confirm", listed["id"][:8], *db).stderr
+    assert "confirmed" in run("list", *db).stdout
+    assert [one["name"] for one in json.loads(run("hosts", "--format", "json", *db).stdout)] == ["n3"]
+    assert run("forget", listed["id"], *db).exit_code == 0
+    assert "holds no incident" in run("list", *db).stderr
+
+
+def test_marks_of_one_time_are_drawn_once_with_their_number(tmp_path: Path) -> None:
+    made = [incident(n, "n3", rank=n) for n in (0, 0, 0, 40)]
+    for number, one in enumerate(made):
+        one["input"] = {"files": number, "bytes": number}
+
+    text = history_page(kept(tmp_path, *made).incidents())
+
+    assert text.count("<circle") == 2
+    assert text.count(">\u00d73</text>") == 1
+    assert "url(#" not in text.partition("<svg")[2], "the page has no patterns"
+
+
 def test_the_page_escapes_what_reports_say_and_loads_nothing(tmp_path: Path) -> None:
     made = [incident(n, "<b>n3", rank=n, headline="<script>alert(1)</script>") for n in range(6)]
 
@@ -184,7 +228,8 @@ def test_the_commands_add_list_and_name(tmp_path: Path) -> None:
     assert "x.json" in added.stderr
     assert hosts.exit_code == 1, "a host stands out"
     assert re.search(r"^\* +n3 +6 +6 +0\.38", hosts.stdout, re.MULTILINE)
-    assert hosts.stdout.endswith("\n* more often at fault than by chance\n")
+    assert "\n* more often at fault than by chance: drain it" in hosts.stdout
+    assert "128 ranks on 16 hosts" in listed.stdout
     assert "seen  defect\n   6  not-arrived · step (train.py) · dp" in listed.stdout
     assert paged.exit_code == 0
     assert (tmp_path / "h.html").read_text().startswith("<!DOCTYPE html>")
@@ -221,9 +266,14 @@ def test_diff_says_the_same_another_or_not_enough_to_tell(tmp_path: Path) -> Non
 
     assert (diff("a.json", "b.json").exit_code, diff("a.json", "c.json").exit_code) == (0, 1)
     assert "- hosts at fault       n3\n+ hosts at fault       n9\n" in diff("a.json", "b.json").stdout
-    assert diff("a.json", "b.json").stdout.endswith("the same defect\n")
-    assert diff("a.json", "d.json").exit_code == 3
-    assert "not enough to tell" in diff("a.json", "d.json").stdout
+    assert diff("a.json", "b.json").stdout.startswith("Same defect: not-arrived in step (train.py).\n")
+    assert diff("a.json", "c.json").stdout.startswith(
+        "Different defects: another line of the program. At fault in both: n3."
+    )
+    assert diff("a.json", "d.json").exit_code == diff("d.json", "d.json").exit_code == 3
+    assert diff("d.json", "d.json").stdout.startswith(
+        "Not enough to tell if it is the same defect: no call site in both"
+    )
 
 
 def test_the_made_up_fleet_has_one_host_that_returns_and_no_old_name(tmp_path: Path) -> None:

@@ -236,7 +236,13 @@ def test_two_incidents_are_laid_side_by_side(incident: Incident) -> None:
     assert [row.what for row in same.rows if row.is_different] == ["headline"]
     assert different.is_same_defect is False
     assert [row.what for row in different.rows if row.is_different] == ["class"]
-    assert str(same).splitlines()[-1] == "the same defect; at fault in both: n1"
+    assert (
+        str(same).splitlines()[0]
+        == same.answer
+        == "Same defect: not-arrived in forward (model.py). At fault in both: n1."
+    )
+    assert str(different).startswith("Different defects: another class.")
+    assert repr(same) == f"<Comparison: {same.answer}>"
     assert "- class                not-arrived\n+ class                died" in str(different)
     assert nd.compare(incident, incident).rows[0].left == incident.verdict.headline
 
@@ -257,6 +263,8 @@ def test_a_class_alone_does_not_tell_whether_the_defect_is_the_same() -> None:
         (Fingerprint("died", "f (a.py)", "DP"), Fingerprint("died", "f (a.py)", ""), True),
         (Fingerprint("undetermined", "", "DP"), Fingerprint("died", "", "DP"), None),
         (Fingerprint("undetermined", "", "DP"), Fingerprint("died", "", "TP"), False),
+        (Fingerprint("died", "", "default_pg"), Fingerprint("died", "", "default_pg"), None),
+        (Fingerprint("undetermined", "f (a.py)", ""), Fingerprint("undetermined", "f (a.py)", ""), None),
     ],
 )
 def test_defects_differ_only_in_what_both_reports_know(

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.prescribe.setting_table import describe_setting, known, look_up, nearest
-from nccldoctor.prescribe.settings import Kind, is_on, judge, number
+from nccldoctor.prescribe.setting_table import known, look_up, nearest
+from nccldoctor.prescribe.settings import Kind, describe_setting, is_on, judge, number
 
 
 def judged(*settings, torch=None, nccl=None, readers=None):
@@ -50,13 +50,34 @@ def test_a_private_name_is_left_to_its_program():
 
 
 def test_an_unknown_name_is_unknown_and_never_useless():
-    found = judged(one("NCCL_SOCKET_IFNAMES", "eth0"))["NCCL_SOCKET_IFNAMES", Kind.UNKNOWN]
+    found = judged(one("NCCL_SOCKET_IFNAME_OLD", "eth0"))["NCCL_SOCKET_IFNAME_OLD", Kind.UNKNOWN]
     assert not found.avoid
     assert "NCCL_SOCKET_IFNAME" in found.says
     assert "effect" not in found.says
     assert nearest("XYZZY_PLUGH") is None
     assert judged(one("MY_OWN_SETTING")) == {}
     assert judged(one("TORCH_HOME", "/data")) == {}
+
+
+@pytest.mark.parametrize("name", ["NCLL_DEBUG", "NCCL_DEBGU", "NCCL_DEBU", "NCCL_DEBUGS", "NCCL_DEBUK"])
+def test_one_wrong_letter_is_misspelt_and_two_are_not(name):
+    found = judged(one(name, "INFO"))[name, Kind.MISSPELT]
+    assert "NCCL_DEBUG keeps its default" in found.says
+    assert not found.avoid
+    assert (f"{name}XY", Kind.MISSPELT) not in judged(one(f"{name}XY"))
+
+
+@pytest.mark.parametrize("value", ["0", "false", "no"])
+def test_what_makes_a_hang_eternal_harms(value):
+    for name in ("TORCH_NCCL_ASYNC_ERROR_HANDLING", "TORCH_NCCL_ENABLE_MONITORING"):
+        harm = judged(one(name, value))[name, Kind.HARMFUL]
+        assert harm.avoid
+        assert "hangs forever" in harm.says
+        assert (name, Kind.HARMFUL) not in judged(one(name, "1"))
+
+
+def test_what_older_releases_print_unasked_is_no_advice_against():
+    assert not judged(one("TORCH_NCCL_DUMP_ON_TIMEOUT", "0"))["TORCH_NCCL_DUMP_ON_TIMEOUT", Kind.HARMFUL].avoid
 
 
 def test_a_plug_ins_name_is_known_by_its_pattern():

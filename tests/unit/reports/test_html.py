@@ -158,6 +158,10 @@ def test_the_card_of_a_notebook_is_scoped_and_has_no_script():
     assert "<script" not in card
     for rule in re.findall(r"(?:^|[}\n])\s*([^{}@]+)\{", re.search(r"<style>(.*?)</style>", card, re.DOTALL)[1]):
         assert ".nccldoctor-card" in rule
+        for selector in rule.split(","):
+            if selector.split()[-1] in ("td", "th", "tr"):
+                jupyter = ":not(.jp-RenderedMarkdown).jp-RenderedHTMLCommon td"
+                assert selector.count(".") > jupyter.count("."), selector
 
 
 @pytest.mark.parametrize("make", [*fixtures_diagnoses.EVERY, lambda: fixtures_diagnoses.large(1024)])

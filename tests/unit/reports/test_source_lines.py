@@ -74,7 +74,6 @@ def test_evidence_is_named_by_its_finding(incident: Incident) -> None:
         ("F1.1", "no exhibit"),
         ("E", "no exhibit"),
         ("D", "no exhibit"),
-        ("A", "has no lines"),
     ],
 )
 def test_what_has_no_lines_is_a_clear_error(incident: Incident, name: str, message: str) -> None:

@@ -3,7 +3,6 @@
 What it means: the ranks in the call wait for those outside it. Ranks 0-2 stand in ``all_reduce``, rank 3 in ``next_batch``.
 How we know: ranks are grouped by where their main threads stand. One look is a snapshot of a job that may go on; two looks at which the
 same ranks wait and the same ones are elsewhere say more, and so do logs whose steps stopped long before the look.
-What would refute it: a step that was logged after the looks, or a later look with other ranks outside.
 """
 
 from __future__ import annotations

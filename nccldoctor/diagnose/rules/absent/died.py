@@ -1,9 +1,7 @@
 """A rank ended: a signal, the out-of-memory killer, a lost node, or an early exit.
 
-What it means: the process is gone, and its peers wait for it or see their connections to it break.
 How we know: an exit record, a kernel or scheduler line, that the tear-down did not cause; or that connections to the
 rank broke while it was silent itself. A whole host without a sign of life is one lost node.
-What would refute it: lines, a dump or a stack of that rank from after the supposed end.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """A rank shows no sign of life at all, yet no exit is recorded.
 
-What it means: its process is stopped, stuck in native code with the interpreter lock held, or its host hangs.
 How we know: the others dumped, complained or answered after the stall began and this rank did not, and where exits are recorded
 there is none of it (or the launcher had to kill it because it did not obey the closing signal).
-What would refute it: any line, dump or stack of that rank from after the stall began, or an exit record.
 """
 
 from __future__ import annotations

@@ -4,7 +4,6 @@ What it means: it is busy or blocked elsewhere: data, a checkpoint, evaluation, 
 rank 7 last enqueued #17 and its stack is in ``save_checkpoint``.
 How we know: its dump or its counters stop before the call, or it is the only member not in it; and it shows life after the stall
 began: a dump, an answer to the dump signal, a line, a stack, death by the closing SIGTERM.
-What would refute it: a record of the call on that rank, or an earlier end of it.
 """
 
 from __future__ import annotations

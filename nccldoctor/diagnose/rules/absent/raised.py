@@ -1,10 +1,7 @@
 """A rank ended with an exception of its own.
 
-What it means: user code or a library raised on this rank, before anybody timed out; the others wait for a rank that has left its
-loop, even if its process lingers in clean-up.
 How we know: a traceback whose exception is not an echo of a failed collective, store or connection, or an error that CUDA returns to a
 faulty program, of a rank that is not waiting in a call itself; the launcher's exit record where there is one.
-What would refute it: steps of that rank after the exception, or the same exception on ranks that went on.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 What it means: the calls meet under one number by accident. Seven ranks agree on the next batch, rank 5 is still in a layer of the model.
 How we know: the stack that a watchdog prints of the call that failed, or that the recorder keeps of it, shows the place of each rank.
-What would refute it: a program in which both places make one call on purpose.
 """
 
 from __future__ import annotations

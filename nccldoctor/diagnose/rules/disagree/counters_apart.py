@@ -4,7 +4,6 @@ What it means: no rank can complete such a call alone. The two made different ca
 added some before, or the GPU of the waiting rank stopped.
 How we know: by the counters of two watchdogs. Rank 3 waits in ALLREDUCE #18, and ranks 0-2 count #18 as completed and wait in #20:
 rank 3 is out of step. Of two ranks either may be.
-What would refute it: dumps in which both ranks recorded the same calls up to that number.
 """
 
 from __future__ import annotations

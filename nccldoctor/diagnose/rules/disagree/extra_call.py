@@ -1,8 +1,6 @@
 """A rank made one call more than its peers, so that it is out of step with them.
 
-What it means: a branch on local data adds a collective on this rank alone; everything after it is off by one.
 How we know: its calls in the group match its peers' when shifted by one, the other way than for a skipped call.
-What would refute it: an entry for the same call on its peers.
 """
 
 from __future__ import annotations

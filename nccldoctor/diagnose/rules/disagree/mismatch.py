@@ -4,7 +4,6 @@ What it means: one call differs and the calls around it match, or the history is
 How we know: flight recorder entries of the members with one sequence number. Ranks 0-6 recorded ALLREDUCE #18 of 1,024 elements and rank 7
 one of 512: rank 7 differs; a tie names no rank. Without dumps, the lines of watchdogs or of a wrapper that compared both ends; for
 operations also tracebacks, where one rank waits at a different line from all its peers.
-What would refute it: the same entry on every member, or calls that match after shifting one rank's calls by one.
 """
 
 from __future__ import annotations

@@ -4,7 +4,6 @@ What it means: a branch, an exception that was swallowed, a loop that ended earl
 its peers still wait for it.
 How we know: its calls match its peers' when shifted by one; or it is missing from the call, and in its own earlier steps this call
 always came at that point; or its step counter is ahead of all its peers'.
-What would refute it: an entry for the call on that rank, or the same order of calls on its peers.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """A rank makes two groups' collectives in a different order from its peers: a deadlock.
 
-What it means: two calls on different groups, in opposite order on different ranks; each side waits for the other.
 How we know: the cycle in the wait-for graph, and one rank that made them against its own earlier order, or against most ranks.
-What would refute it: the same order on all ranks that are in both groups.
 """
 
 from __future__ import annotations

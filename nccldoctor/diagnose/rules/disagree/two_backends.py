@@ -2,7 +2,6 @@
 
 What it means: some ranks ask all others over gloo whether a value is finite, and the others reduce gradients over NCCL.
 How we know: counters show that the rank never issued the call of its peers, and its own traceback ends in a gloo call.
-What would refute it: a record of the gloo call that began after the peers had timed out.
 """
 
 from __future__ import annotations

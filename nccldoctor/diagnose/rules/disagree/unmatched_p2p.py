@@ -1,9 +1,7 @@
 """A rank did not send, or receive, what its peer waits for.
 
-What it means: one end of a send and receive is missing, and its owner has moved on.
 How we know: the peer's entry waits; the owner recorded none for it, and in its own earlier steps one always came at that point. We name no
 rank if either end could be it.
-What would refute it: the other end's entry, or an owner that hasn't reached that point yet.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """A rank queued the call, but its GPU stopped: no more of its calls finish while its process keeps running.
 
-What it means: the GPU of this rank hangs or works without end; peers finished the same call, so no rank is missing from it.
 How we know: in one group the rank's last finished call is below its peers', it is in no call that lacks a member, and its process
 queued further calls.
-What would refute it: a later dump in which more of its calls have finished.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """All members may be in the call, and a GPU of one of them reports an error.
 
-What it means: a GPU, its memory, its bus or its NVLink failed; the process hangs in the driver or aborts.
 How we know: an error of the driver, or of CUDA, that no faulty program causes, on a rank's own GPU and shortly before the first
 timeout. Not: out-of-memory, illegal access, device assert, Xid 13, 31, 43.
-What would refute it: the same error on GPUs of ranks that kept running, or an error only after the first timeout.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """All members are in the call, and the transport reports errors.
 
-What it means: a link, a port, a NIC or the fabric between two hosts failed.
 How we know: completion errors or port events that are no echo of a dead peer (status 5 only follows another error, *closed by remote peer*
 follows an exit). We name the end with the port error, else both ends.
-What would refute it: an exit of the peer's process before the first error.
 """
 
 from __future__ import annotations

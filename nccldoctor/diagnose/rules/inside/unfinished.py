@@ -1,9 +1,7 @@
 """All members entered the call and it did not finish, and no more is known.
 
-What it means: the program did its part on every rank; the hang is in the transport, a GPU, or NCCL itself.
 How we know: every member recorded the call, or timed out in it, with the same operation and sizes; no rank's calls are out of
 step and no GPU or transport reports an error. We name no rank.
-What would refute it: a member that never made the call, or made a different one; an error of a link or a GPU.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """A communicator, a store or a rendezvous never came up.
 
-What it means: the job hangs before its first collective: a rank did not start, cannot be reached, or waits for another key.
 How we know: store and rendezvous errors, or communicators that some ranks started and nobody completed, and no call of that group on
 record. Named is who did not join, if the evidence says who did.
-What would refute it: a completed call of the same group.
 """
 
 from __future__ import annotations

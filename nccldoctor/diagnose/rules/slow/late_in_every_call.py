@@ -1,9 +1,7 @@
 """A rank comes late to call after call; the others wait for it and go on.
 
-What it means: a slow device or host, or work that only this rank does: the job is as fast as its slowest rank. Nothing is stuck.
 How we know: over all recorded calls, up to the newest, the rank is measurably behind its peers, at a noticeable share of the time; no
 rank gave up. Example: rank 2 issues every second ALLREDUCE 0.8 s after ranks 0, 1 and 3, of 0.86 s that a step takes.
-What would refute it: a later look at the job in which the same call is still open, or clocks that drift.
 """
 
 from __future__ import annotations

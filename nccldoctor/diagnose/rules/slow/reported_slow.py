@@ -1,10 +1,8 @@
 """A tool that times all ranks says which are slower than the others.
 
-What it means: a slow device or host; the job is as fast as its slowest rank. Nothing is stuck.
 How we know: the straggler detection of NVRx or Megatron-LM, or DLRover's check of the nodes, compared ranks; nobody complains of a call.
 Or NCCL's Inspector, or torch.profiler, timed the kernels of each GPU: who comes last to a call has the shortest one.
 Example: NVRx finds the kernels of rank 5 slower than those of ranks 0-4, 6 and 7.
-What would refute it: a later report of that tool without the rank.
 """
 
 from __future__ import annotations

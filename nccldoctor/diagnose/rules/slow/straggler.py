@@ -1,9 +1,7 @@
 """A rank is late but alive; the job went on, or the limit is shorter than the work.
 
-What it means: the rank arrived, or finished what it was doing, after the others had given up; or it is measurably slow.
 How we know: its own record of the call is later than its peers' by as much as the limit; or its lines go on with its work after
 the first complaint.
-What would refute it: a rank that would not have come at all.
 """
 
 from __future__ import annotations

@@ -63,6 +63,7 @@ def test_the_timeline_shows_the_culprit_and_for_whom_others_wait() -> None:
     assert list(bars["culprit"].y) == ["rank 5"]
     assert "waits for rank 5" in bars["waiting"].hovertext[0]
     assert "ALLREDUCE #18723" in bars["waiting"].hovertext[0]
+    assert bars["waiting"].text[0] == "dp_1 · ALLREDUCE #18723", "the label that the bar has on the page"
     assert any(at.startswith("2026-11-11 03:35:02") for at in bars["timed out"].x)
 
 
