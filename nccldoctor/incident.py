@@ -48,7 +48,7 @@ class Incident(Struct, frozen=True, dict=True):
     >>> import nccldoctor as nd
     >>> incident = nd.analyze(nd.demo("died"))
     >>> incident.verdict.headline
-    'Rank 3 (node0, pid 17558) was killed by SIGKILL before ALLREDUCE #9 of DP 10.'
+    'Rank 3 (node0) was killed by SIGKILL before ALLREDUCE #9 of DP 10.'
     >>> incident.verdict.ranks, incident.verdict.confidence.value
     (Ranks('3'), 'high')
     >>> incident.ranks.set_index("global_rank").role.to_dict()[3]
@@ -110,11 +110,11 @@ class Incident(Struct, frozen=True, dict=True):
         return junit.to_junit(self.diagnosis)
 
     def to_markdown(self) -> str:
-        """The ticket text: Markdown of at most 1,500 characters."""
+        """The ticket text: Markdown of at most 2,000 characters."""
         return self.to_ticket("md")
 
     def to_ticket(self, dialect: str = "github") -> str:
-        """The ticket text for ``github``, ``jira``, ``slack`` or ``md``: at most 1,500 characters.
+        """The ticket text for ``github``, ``jira``, ``slack`` or ``md``: at most 2,000 characters.
 
         Raises :class:`~nccldoctor.model.errors.NccldoctorError` for any other word.
         """
@@ -173,11 +173,18 @@ class Incident(Struct, frozen=True, dict=True):
         return Plots(self.unquoted)
 
     def to_text(self, *, width: int = WIDTH, color: bool = False, ascii_only: bool = False) -> str:
-        """The terminal summary: lines of at most ``width`` characters, with ANSI colours where ``color`` is set."""
+        """The terminal summary in brief: lines of at most ``width`` characters, with ANSI colours where ``color`` is set."""
         from nccldoctor.reports import text
 
         shown = text.colored if color else text.plain
-        return shown(self.diagnosis, width=width, ascii_only=ascii_only)
+        return shown(self.diagnosis, width=width, ascii_only=ascii_only, blocks=text.BRIEF)
+
+    def to_full_text(self, *, width: int = WIDTH, color: bool = False, ascii_only: bool = False) -> str:
+        """The terminal summary with its proof, the ranks and the doubts, as ``analyze -v`` prints it."""
+        from nccldoctor.reports import text
+
+        shown = text.colored if color else text.plain
+        return shown(self.diagnosis, width=width, ascii_only=ascii_only, blocks=text.WHOLE)
 
     def _repr_html_(self) -> str:
         from nccldoctor.reports import html

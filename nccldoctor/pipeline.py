@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from nccldoctor.attempts import Attempts
-from nccldoctor.diagnose.headlines import with_last_activity, with_lone_lines
+from nccldoctor.diagnose.headlines import with_lone_lines
 from nccldoctor.discover.discover import Discovered, discover
 from nccldoctor.ingest import excerpts
 from nccldoctor.ingest.excerpts import LineReader
@@ -20,6 +20,7 @@ from nccldoctor.ingest.read_before import ReadBefore
 from nccldoctor.judging import Judged, identify_all, judge
 from nccldoctor.model import Diagnosis
 from nccldoctor.model.errors import InputError
+from nccldoctor.questions.last_activity import last_activity
 from nccldoctor.questions.lone_lines import last_lines_of_ranks
 from nccldoctor.summarise.broken_link import broken_link
 from nccldoctor.summarise.call_diff import call_diff
@@ -170,7 +171,7 @@ def incident_of(read: Ingested, lines: LineReader, known: Collected) -> Incident
 def _told_by_logs(judged: Judged, lines: LineReader) -> Judged:
     """The verdict with what the last lines of the logs tell; some files are opened a second time for it."""
     facts, verdict = judged.facts, judged.findings[0]
-    told = with_last_activity(facts, verdict)
+    told = replace(verdict, last_activity=last_activity(facts, verdict))
     last = last_lines_of_ranks(facts, verdict)
     if last.wanted:
         told = with_lone_lines(facts, told, last.lone(lines(last.wanted)))

@@ -8,7 +8,7 @@ from nccldoctor.model import Diagnosis, EventRole, IncidentEvent
 from nccldoctor.reports import ticket
 from nccldoctor.reports.dialects import MD
 from nccldoctor.reports.parts import advice, prose, standing_titles, wording
-from nccldoctor.reports.parts.quoted_proof import all_quoted, decisive_lines
+from nccldoctor.reports.parts.quoted_proof import TEXT, all_quoted, decisive_lines
 from nccldoctor.words import names, times
 from nccldoctor.words.sanitize import line
 
@@ -24,7 +24,6 @@ ROLES = {
 """The word for each role, in the order in which rows are kept."""
 
 ROWS = 24
-QUOTED = 300
 
 
 def full(diagnosis: Diagnosis) -> str:
@@ -94,7 +93,7 @@ def _proof(diagnosis: Diagnosis) -> str:
     for proof in all_quoted(diagnosis):
         note = " (formatted)" if proof.is_formatted else ""
         rows.append(f"- {proof.id}: {MD.words(proof.claim, 240)} {MD.code(proof.place, 200)}{note}")
-        rows.append(MD.block("\n".join(decisive_lines(proof, QUOTED)), 3 * QUOTED))
+        rows.append(MD.block("\n".join(decisive_lines(proof)), 3 * TEXT))
     return _section("Proof", rows)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from msgspec import Struct
@@ -11,15 +12,16 @@ from nccldoctor.model.steps import Step
 from nccldoctor.reports.dialects import Dialect
 from nccldoctor.reports.parts import advice, incident_facts, prose
 from nccldoctor.reports.parts.incident_facts import FactLine
-from nccldoctor.reports.parts.quoted_proof import QuotedProof, all_quoted, decisive_lines
+from nccldoctor.reports.parts.quoted_proof import TEXT, QuotedProof, all_quoted, decisive_lines
+from nccldoctor.version import __version__
 from nccldoctor.words.sanitize import line
 from nccldoctor.words.sentences import capitalized, sentence
 
-LIMIT = 1_500
+LIMIT = 2_000
 """Characters of the ticket; Slack cuts text blocks off at 3,000."""
 
-QUOTED = 110
-"""Characters of one quoted line."""
+ROOTS = 3
+"""Files and folders that the command of the last line names; for more it stands for the folder around them."""
 
 EVIDENCE, DONTS = 3, 2
 
@@ -33,6 +35,7 @@ class Ticket(Struct, frozen=True):
     evidence: tuple[QuotedProof, ...]
     donts: tuple[str, ...]
     remedy: str
+    again: str
 
 
 class Block(Struct, frozen=True):
@@ -60,7 +63,15 @@ def ticket_of(diagnosis: Diagnosis) -> Ticket:
         evidence=all_quoted(diagnosis)[:EVIDENCE],
         donts=tuple(advice.warning_of(item) for item in donts),
         remedy=diagnosis.remedies[0].id if diagnosis.remedies else "",
+        again=_command(diagnosis),
     )
+
+
+def _command(diagnosis: Diagnosis) -> str:
+    """The command that makes the report again, from the folder that holds the input."""
+    roots = list(dict.fromkeys(source.path.partition("/")[0] for source in diagnosis.sources))
+    named = shlex.join(line(root, 80) for root in roots) if 0 < len(roots) <= ROOTS else "."
+    return f"nccldoctor analyze {named} -o report.html"
 
 
 def in_dialect(diagnosis: Diagnosis, dialect: Dialect) -> str:
@@ -68,11 +79,13 @@ def in_dialect(diagnosis: Diagnosis, dialect: Dialect) -> str:
     made = ticket_of(diagnosis)
     before, after = dialect.heading
     head = f"{before}{dialect.words(made.headline, 360)}{after}\n"
+    foot = f"\nnccldoctor {__version__} · report.html attached · reproduce: {dialect.code(made.again, 300)}\n"
     blocks = [*_fields(made, dialect), *_steps(made, dialect), *_proof(made, dialect), *_last(made, dialect)]
-    while len(text := head + _assembled(blocks, dialect)) > LIMIT and (goes := max(block.goes for block in blocks)):
+    room = LIMIT - len(foot)
+    while len(text := head + _assembled(blocks, dialect)) > room and (goes := max(block.goes for block in blocks)):
         kept = (block if block.goes < goes else block.left for block in blocks)
         blocks = [block for block in kept if block is not None]
-    return text[:LIMIT]
+    return text[:room] + foot
 
 
 def _assembled(blocks: list[Block], dialect: Dialect) -> str:
@@ -122,7 +135,7 @@ def _proof(made: Ticket, dialect: Dialect) -> Iterator[Block]:
     kept = [*of_culprit, *of_peers]
     for proof in made.evidence:
         claim = dialect.bullet + dialect.words(proof.claim, 120)
-        lines = dialect.block("\n".join(decisive_lines(proof, QUOTED)), 3 * QUOTED)
+        lines = dialect.block("\n".join(decisive_lines(proof)), 3 * TEXT)
         claim_goes = 2 if proof is kept[0] else 4 if proof in of_peers[:1] else 9
         left = Block("Evidence", claim, claim_goes)  # of the peers the sentence that says where they waited stays
         goes = _QUOTE_GOES[kept.index(proof)]

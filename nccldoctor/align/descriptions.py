@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from operator import itemgetter
 
 from msgspec.structs import replace
 
@@ -19,6 +20,7 @@ from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.align.wait_times import complaints, wait_times
 from nccldoctor.events import CallTimeout, WorkStatus
 from nccldoctor.identify.clock_skew import clock_offsets
+from nccldoctor.identify.event_times import with_year
 from nccldoctor.model import Stalled
 from nccldoctor.model.operations import op_type
 from nccldoctor.model.recorded_calls import COMPLETED, STATES, Calls
@@ -73,16 +75,15 @@ def _duration(facts: Facts, call: StuckCall) -> tuple[datetime | None, datetime 
         ends = [at for e in lines if not math.isnan(at := facts.liveness.time(e))] or _timed_out(facts, call, began)
         return datetime.fromtimestamp(began, UTC), datetime.fromtimestamp(min(ends), UTC) if ends else None
     ahead = clock_offsets(lines, facts.case.skews).tolist()
-    printed = (
+    printed = [
         (facts.liveness.time(e), e.time - timedelta(seconds=by), e.ran_ms)
         for e, by in zip(lines, ahead, strict=True)
         if e.time is not None
-    )
-    timed = sorted((p for p in printed if not math.isnan(p[0])), key=lambda p: p[0])
-    if not timed:
-        return None, None
+    ]
+    timed = [(at, with_year(when, at), ms) for at, when, ms in printed if not math.isnan(at)]
     starts = [(at - ms / 1e3, when - timedelta(milliseconds=ms)) for at, when, ms in timed if ms is not None]
-    return min(starts, key=lambda start: start[0])[1] if starts else None, timed[0][1]
+    first, last = (min(pairs, key=itemgetter(0), default=(0.0, None))[1] for pairs in (starts, [t[:2] for t in timed]))
+    return first, last
 
 
 def _timed_out(facts: Facts, call: StuckCall, began: float) -> list[float]:

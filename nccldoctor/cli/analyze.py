@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -24,9 +23,6 @@ DOCUMENTS = {"json": Incident.to_json, "sarif": Incident.to_sarif, "junit": Inci
 
 WHOLE = 2_000
 """Characters of a headline at most, where it stands alone."""
-
-SHOWN = 12
-"""At most so many findings, and quotes of each, are printed by --verbose."""
 
 
 class Options(Struct, frozen=True):
@@ -63,10 +59,11 @@ def analyze_paths(paths: tuple[str, ...], options: Options) -> int:
         if options.output is not None:  # before anything is printed: stdout may be closed or full
             size = report_file.write_report(incident, options.output, force=options.force)
     finally:
-        _print(incident, options)
+        code = exit_codes.exit_code(incident.unquoted)
+        if code != exit_codes.NOTHING_READABLE or options.form != "text":
+            _print(incident, options)
     if size:
         click.echo(f"wrote {options.output} ({max(1, size // 1000):,} kB)", err=True)
-    code = exit_codes.exit_code(incident.unquoted)
     if code == exit_codes.NOTHING_READABLE:
         terminal.tell(exit_codes.unreadable(paths, incident.case.gaps))
     return 0 if options.exit_zero and code in (exit_codes.DIAGNOSED, exit_codes.CANNOT_TELL) else code
@@ -95,15 +92,5 @@ def _print(incident: Incident, options: Options) -> None:
         terminal.out(f"{line(verdict.headline, WHOLE)} [{verdict.cause}, confidence {verdict.confidence}]\n")
     else:
         color, ascii_only = terminal.has_color(options.color), not terminal.has_unicode()
-        terminal.out(incident.to_text(width=terminal.width(), color=color, ascii_only=ascii_only))
-        if options.verbose:
-            terminal.out("".join(_quoted_evidence(incident)))
-
-
-def _quoted_evidence(incident: Incident) -> Iterator[str]:
-    yield "\nEvidence\n"
-    for finding in incident.unquoted.findings[:SHOWN]:
-        for number, item in enumerate(finding.evidence[:SHOWN], 1):
-            yield f"  {finding.id}.E{number} {'+' if item.supports else '-'} {line(item.says)}\n"
-            if item.where is not None:
-                yield f"       {line(str(item.where))}: {line(item.quote)}\n"
+        told = incident.to_full_text if options.verbose else incident.to_text
+        terminal.out(told(width=terminal.width(), color=color, ascii_only=ascii_only))

@@ -72,7 +72,7 @@ report_options = all_of(
     ),
     click.option("--exit-zero", is_flag=True, help="End with 0 where the exit code would be 1 or 3."),
     click.option("-q", "--quiet", is_flag=True, help="Print only the verdict line."),
-    click.option("-v", "--verbose", is_flag=True, help="Print all evidence too."),
+    click.option("-v", "--verbose", is_flag=True, help="Print the proof, the ranks and the doubts too."),
     choice_option("--color", "auto", "always", "never", help="Colours on stdout."),
 )
 """The options of every command that diagnoses a job and reports it."""

@@ -1,7 +1,6 @@
 """What a headline says beside its rule: that nothing is readable, and what the last lines of the logs tell.
 
-The line that only a blamed rank printed, and the last activity before the wait, say why and never who: a verdict names the same ranks at
-the same confidence with them and without.
+The line that only a blamed rank printed says why and never who: a verdict names the same ranks at the same confidence with it and without.
 """
 
 from __future__ import annotations
@@ -11,15 +10,15 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from nccldoctor.align.facts import Facts
+from nccldoctor.diagnose.phrases.headline import with_sentence
 from nccldoctor.diagnose.phrases.say import say
 from nccldoctor.events import Note, Phase
 from nccldoctor.identify.case import Case
 from nccldoctor.model import CauseClass, Evidence, Family, Finding, Gap, OnlyHere, SourceKind
-from nccldoctor.questions.last_activity import last_activity
 from nccldoctor.words.sanitize import line
 
 LONGEST = 90
-"""Characters of a line that a headline repeats."""
+"""Characters of a line that a claim repeats."""
 
 
 def with_headline(findings: tuple[Finding, ...], case: Case) -> tuple[Finding, ...]:
@@ -47,35 +46,16 @@ def describe_no_data(kinds: Sequence[SourceKind], gaps: Sequence[Gap] = ()) -> s
     return say("trouble.no-job", count=len(kinds))
 
 
-def with_last_activity(facts: Facts, finding: Finding) -> Finding:
-    """The finding with the last activity before the wait; its headline tells it where it names no rank."""
-    last = last_activity(facts, finding)
-    if last is None:
-        return finding
-    told = replace(finding, last_activity=last)
-    if last.is_step or not _is_open(finding) or any(e.where == last.where for e in finding.evidence):
-        return told
-    text, waited = line(last.text, LONGEST), facts.liveness.first_alarm is not None
-    at = f"{last.time:%H:%M:%S}" if last.time is not None else ""
-    return _with_part(told, say("undetermined.last-line", text=text, rank=last.rank, at=at, waited=waited))
-
-
-def _is_open(finding: Finding) -> bool:
-    """True where nobody is named; of a set-up only where ranks wait in it."""
-    is_set_up = finding.family is Family.SETUP and bool(finding.victims)
-    is_of_nobody = finding.family in (Family.UNDETERMINED, Family.ABSENT) or finding.cause is CauseClass.UNFINISHED
-    return not finding.ranks and (is_set_up or is_of_nobody)
-
-
 def with_lone_lines(facts: Facts, finding: Finding, found: tuple[OnlyHere, ...]) -> Finding:
-    """The finding with the lines that only its ranks printed: as evidence, and the most telling one in the headline."""
+    """The finding with the lines that only its ranks printed: as evidence, and what fits in the headline."""
     cited = {item.where for item in finding.evidence}
     new = [one for one in found if one.where not in cited]
     told = replace(finding, only_here=found, evidence=(*finding.evidence, *map(_evidence, new)))
     if not found or finding.family is Family.SLOW or _is_worded(facts, finding, found[0]):
         return told
-    rank, text, token = found[0].rank, line(found[0].quote, LONGEST), line(found[0].token, 40) or None
-    return _with_part(told, say("absent.only-here-last", rank=rank, token=token, text=text))
+    part = say("absent.only-here", rank=found[0].rank, token=line(found[0].word, 40) or None, text=found[0].quote)
+    heads = {name: getattr(finding, name) for name in ("headline", "if_unsure", "if_class_unsure")}
+    return replace(told, **{name: with_sentence(head, part) for name, head in heads.items() if head})
 
 
 def _is_worded(facts: Facts, finding: Finding, one: OnlyHere) -> bool:
@@ -91,9 +71,3 @@ def _evidence(one: OnlyHere) -> Evidence:
     token = line(one.token, 40) or None
     says = say("absent.only-here-evidence", rank=one.rank, token=token, peer=peer, others=others)
     return Evidence(one.where, one.quote, says, True, f"log:{one.rank}")
-
-
-def _with_part(finding: Finding, part: str) -> Finding:
-    """The finding with one more sentence in its headline, at every confidence."""
-    heads = {name: getattr(finding, name) for name in ("headline", "if_unsure", "if_class_unsure")}
-    return replace(finding, **{name: f"{head} {part}" for name, head in heads.items() if head})

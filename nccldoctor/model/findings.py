@@ -139,6 +139,15 @@ class OnlyHere(Struct, frozen=True):
     peers: tuple[Printed, ...]
     compared: Ranks
 
+    @property
+    def word(self) -> str:
+        """What deviates, with the name that it has in the line: ``loss=nan``."""
+        return (
+            next((word.strip(",;") for word in self.quote.split() if self.token in word), self.token)
+            if self.token
+            else ""
+        )
+
 
 class LastActivity(Struct, frozen=True):
     """The last thing that anybody printed before the wait began; ``is_step`` where that is a step of the training."""

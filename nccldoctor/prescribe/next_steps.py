@@ -34,7 +34,7 @@ from nccldoctor.prescribe.values import placeholder_values
 from nccldoctor.questions.answers import Answer
 from nccldoctor.questions.process import at_prompt, kernel_wait, moving
 from nccldoctor.words.lists import and_list
-from nccldoctor.words.names import ranks_phrase
+from nccldoctor.words.names import ranks_phrase, verb
 from nccldoctor.words.sentences import capitalized, sentence, uncapitalized
 from nccldoctor.words.times import instant
 
@@ -144,7 +144,9 @@ def _chosen(scene: _Scene) -> tuple[Step, ...]:
             continue
         names, most = ((part,), None) if isinstance(part, str) else (part, 1)
         steps = islice(chain.from_iterable(_PARTS[name](scene) for name in names), most)
-        found += [step for step in steps if step not in found]
+        for step in steps:
+            if step not in found and (step.command is None or step.command not in {other.command for other in found}):
+                found.append(step)
     return tuple(found[:MOST])
 
 
@@ -195,7 +197,7 @@ def _open(scene: _Scene) -> Step | None:
             f"{ranks_phrase(ranks, 4)} called from line {frame.place.rpartition(':')[2]}" for ranks, frame in shown
         ]
         return Step(
-            StepKind.OPEN, f"Open {lines}.", f"{capitalized(and_list(whose))}. Look for the branch that parts them."
+            StepKind.OPEN, f"Open {lines}.", f"{capitalized(and_list(whose))}. Look for the branch where they diverge."
         )
     frame = culprit_frame(scene.finding, scene.survey)
     if frame is None:
@@ -214,7 +216,7 @@ def _open(scene: _Scene) -> Step | None:
     elif cause is CauseClass.RAISED:
         detail = f"{capitalized(who)} crashed there."
     elif scene.finding.family is Family.DISAGREE:
-        detail = f"{capitalized(who)} made the call there. Look for a branch or a shape that only some ranks have."
+        detail = f"{capitalized(who)} made the call there. Look for {_WHAT_DIFFERS.get(cause, 'a branch')} that only some ranks have."
     else:
         ranks = scene.finding.blamed
         is_one = len(ranks) == 1 or frame.worker is not None
@@ -231,6 +233,9 @@ def _in_kernel(scene: _Scene) -> str:
     what, function = found
     return f"{capitalized(ranks_phrase(scene.finding.blamed))} waits there for {what} ({code_span(function)} in the kernel)."
 
+
+_WHAT_DIFFERS = {CauseClass.SIZE_MISMATCH: "a shape", CauseClass.DTYPE_MISMATCH: "a cast"}
+"""What else than a branch makes one call differ from its peers'."""
 
 _LINES = 3
 """Lines that one step opens at most."""
@@ -285,7 +290,9 @@ def _looks_now(scene: _Scene) -> Iterator[Step]:
 
 def _checks(scene: _Scene) -> Iterator[Step]:
     """What still tells after the end, and is not in the input."""
-    offered = (r for r in scene.best.confirm if not (r.while_ == "ended" and scene.is_running))
+    offered = (
+        r for r in scene.best.confirm if not (r.while_ == "ended" and scene.is_running) and _has_scheduler(scene, r)
+    )
     fitting = [recipe for recipe in offered if recipe.command and not _needs_process(recipe)]
 
     def blanks(recipe: Recipe) -> int:  # the number of values that a reader would have to fill in
@@ -294,6 +301,12 @@ def _checks(scene: _Scene) -> Iterator[Step]:
     for recipe in sorted(fitting, key=blanks):
         if not _is_held(scene, recipe.command or ""):
             yield _from_recipe(scene, recipe, StepKind.CHECK)
+
+
+def _has_scheduler(scene: _Scene, recipe: Recipe) -> bool:
+    """False of a question to Slurm about a job that no line shows it to run."""
+    is_of_slurm = "sacct" in _programs(recipe.command or "")
+    return not is_of_slurm or "job" in scene.values or scene.survey.launcher == "slurm"
 
 
 def _if_again(scene: _Scene) -> Iterator[Step]:
@@ -320,7 +333,8 @@ def _if_again(scene: _Scene) -> Iterator[Step]:
         who = ranks_phrase(scene.finding.blamed, 4)
         if not is_read:
             command, where = _on_host(scene, "py-spy dump --pid {{ pid }}")
-            text = f"{when}: dump the stack of {who} before it's killed."
+            is_killed = verb(scene.finding.blamed, "it's killed", "they're killed")
+            text = f"{when}: dump the stack of {who} before {is_killed}."
             unseen = f"No stack of {who} was read."
             by_itself = "A job started with `-m nccldoctor.capture` dumps the stacks by itself."
             yield Step(StepKind.IF_AGAIN, text, f"{unseen} {by_itself}", command, where)
@@ -366,7 +380,7 @@ def _from_recipe(scene: _Scene, recipe: Recipe, kind: StepKind) -> Step:
     command, in_words = recipe.command or "", recipe.where or ""
     reads = "Read the kernel log." if _is_reader_of(command, SourceKind.KERNEL_LOG) else "Run this check."
     text, rest = _lead_and_rest(fill_in_words(recipe.text or reads, known))
-    expected = sentence(f"This confirms it: {fill_in_words(recipe.expect, known)}") if recipe.expect else ""
+    expected = sentence(f"What confirms it: {fill_in_words(recipe.expect, known)}") if recipe.expect else ""
     detail = f"{rest} {expected}".strip()
     place = "waiting_host" if "waiting_host" in in_words else "host" if "{{ host" in in_words else ""
     if not place:

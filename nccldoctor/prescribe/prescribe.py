@@ -272,6 +272,8 @@ def _step_lines(steps: Iterable[Step], context: Context, known: Mapping[str, str
     inside = values_inside(known, finding, survey)
     lines = []
     for step in _steps_for(steps, context):
+        if "{{ frame" in (step.text or "") and "frame_at" not in known:
+            continue  # no stack shows the line that it is about
         values = inside if "{{ pid }}" in (step.command or "") or "container" in (step.where or "") else known
         if "{{ pid }}" in (step.command or "") and not known.get("pid") and finding.blamed:
             step = replace(step, command=on_spot(step.command or "", finding, survey, values))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from nccldoctor.align.world.hosts import find_hosts
-from nccldoctor.events import GpuError, IbError, SchedulerEvent, Setting, SocketError, StoreError
+from nccldoctor.events import GpuError, IbError, ProcessExit, SchedulerEvent, Setting, SocketError, StoreError
 from nccldoctor.model import Family, Finding
 from nccldoctor.prescribe.catalogue.words import PLACEHOLDERS, as_text, node_of_pod
 from nccldoctor.prescribe.conditions.survey import Survey
@@ -13,7 +13,7 @@ from nccldoctor.prescribe.conditions.work import work_of
 from nccldoctor.prescribe.culprit_frame import culprit_frame
 from nccldoctor.questions.answers import quoted
 from nccldoctor.words.names import group_title, op_name, ranks_phrase
-from nccldoctor.words.times import duration
+from nccldoctor.words.times import duration, instant
 
 
 def fault_hosts(finding: Finding, survey: Survey) -> tuple[str, ...]:
@@ -70,6 +70,12 @@ def _machines(finding: Finding, ranks: Iterable[int], survey: Survey) -> tuple[s
     return tuple(host for host in fault_hosts(finding, survey) if not survey.case.pods.is_pod(host))
 
 
+def _ended_at(finding: Finding, survey: Survey) -> str | None:
+    """When the first culprit ended, by its record; of a process without a rank the first record."""
+    ends = (e for e in survey.events_of(ProcessExit) if e.rank in finding.blamed or not finding.blamed)
+    return next((instant(end.time) for end in ends if end.time is not None), None)
+
+
 def _one_rank(finding: Finding) -> int:
     """The first of the ranks that remedies are for; -1 where they are many, or not known."""
     return next(iter(finding.blamed), -1) if len(finding.blamed) <= 8 else -1
@@ -104,6 +110,7 @@ def placeholder_values(finding: Finding, survey: Survey) -> dict[str, str]:
         **_unreached(survey),
         **({"frame": frame.function, "frame_at": frame.place} if frame is not None else {}),
         "job": job_id(survey),
+        "ended_at": _ended_at(finding, survey),
         "port": first.hca if first is not None else None,
         **_work(finding, survey),
         "waiting_rank": waiting if waiting >= 0 else None,

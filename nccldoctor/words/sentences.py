@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 _ENDS = (".", "!", "?", "…", ":")
 
 
@@ -24,3 +26,13 @@ def sentence(text: str) -> str:
     """
     shown = text.rstrip()
     return capitalized(shown) + ("" if not shown or shown.endswith(_ENDS) else ".")
+
+
+def essentials(message: str) -> tuple[str, str]:
+    """A message of a program in short: its first sentence, and the cause that this names.
+
+    ``unable to open shared memory object </torch_1>: Too many open files (24)`` has the cause ``Too many open files (24)``.
+    """
+    first = re.sub(r"^\[Errno \d+\] ", "", message).partition(". ")[0].removesuffix(".")
+    parts = re.split(r"\s?: ", first.partition(", ")[0])
+    return first, parts[-1] if parts[-1][:1].isalpha() else parts[0]

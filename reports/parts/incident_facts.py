@@ -30,6 +30,7 @@ def facts(diagnosis: Diagnosis) -> tuple[FactLine, ...]:
     family = diagnosis.verdict.family
     rows = (
         ("when", incident_time.when(diagnosis)),
+        ("log", wording.only_here(diagnosis)),
         ("where", where(diagnosis)),
         ("call", stalled_call(diagnosis)),
         ("blocked", blocked(diagnosis)),

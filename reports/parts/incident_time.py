@@ -18,23 +18,30 @@ def when(diagnosis: Diagnosis) -> str:
     """``2026-11-20 11:32:50 UTC for 11.8 s (timeout 8 s)``; "" for a job that is well, and without times."""
     if diagnosis.verdict.family is Family.NONE:
         return ""
+    told = began_and_lasted(diagnosis)
+    zone = zone_of_logs(diagnosis) if " UTC" in told else ""
+    is_bare = ":" in told and " UTC" not in told
+    note = f"the logs print {zone}" if zone else "the logs name no zone" if is_bare else ""
+    return "; ".join(filter(None, (told, note, activity_before(diagnosis))))
+
+
+def began_and_lasted(diagnosis: Diagnosis) -> str:
+    """``since 2026-11-20 11:32:50 UTC for 11.8 s (timeout 8 s)``; "" without times."""
     call = diagnosis.verdict.stalled
     timeout = (call.timeout_ms if call is not None else limit_of_waits(diagnosis)) or 0
     limit = f"timeout {times.duration(timeout)}" if timeout > 0 else ""
     began = _began(diagnosis)
     lasted = f" for {times.duration(span)}" if call is not None and (span := lasting(call)) is not None else ""
-    told = f"{began}{lasted} ({limit})" if began and limit else f"{began}{lasted}" or limit
-    zone = zone_of_logs(diagnosis) if began.endswith(" UTC") else ""
-    return "; ".join(filter(None, (told, f"the logs print {zone}" if zone else "", _activity_before(diagnosis))))
+    return f"{began}{lasted} ({limit})" if began and limit else f"{began}{lasted}" or limit
 
 
-def _activity_before(diagnosis: Diagnosis) -> str:
-    """The last work that was logged before; "" for a step, and where the headline tells it."""
+def activity_before(diagnosis: Diagnosis) -> str:
+    """The last work that was logged before the wait; "" for a step."""
     last = diagnosis.verdict.last_activity
     text = line(last.text, 90) if last is not None and not last.is_step else ""
-    if last is None or not text or text in diagnosis.verdict.headline:
+    if last is None or not text:
         return ""
-    return f'before that {"the log says" if last.rank is None else f"rank {last.rank} logged"} "{text}"'
+    return f'last activity {"in the log" if last.rank is None else f"of rank {last.rank}"}: "{text}"'
 
 
 def zone_of_logs(diagnosis: Diagnosis) -> str:
@@ -57,7 +64,7 @@ def _began(diagnosis: Diagnosis) -> str:
         return f"since {times.instant(call.since)}"
     cause = next((row for row in diagnosis.story if row.cause and row.time is not None), None)
     if cause is not None and cause.time is not None:
-        return times.instant(cause.time)
+        return f"at {times.instant(cause.time)}"
     if call is None and (waiting := first_wait(diagnosis)) is not None:
         latest = " at the latest" if waiting.start is WaitStart.AT_LATEST else ""
         return f"since {clock_of(diagnosis, waiting)}{latest}"

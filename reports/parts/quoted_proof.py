@@ -20,16 +20,35 @@ LINES = 2
 
 TEXT = 400
 
+Stretch = tuple[int, int]
+"""Where a part of a text begins, and where it ends."""
+
 _SOURCE_FOLDERS = lazy(r"(?<![\w.-])/(?:[\w.+-]{1,80}/){2,40}(?=[\w.+-]{1,80}\.(?:cc|cpp|cu|cuh|c|h|hpp):\d)")
 """Two folders or more before a C++ file and its line; Python quotes its files in lines of their own."""
 
 
+_RANK = lazy(r"\[?(?i:rank)[ _]?\d+\]?")
+
+
 class ProofLine(Struct, frozen=True):
-    """One line: its number or rank, its text, and the stretch of the text that decides (empty where none does)."""
+    """One line: its number or rank, its text, and the stretches of the text that decide, in order."""
 
     gutter: str
     text: str
-    mark: tuple[int, int] = (0, 0)
+    marks: tuple[Stretch, ...] = ()
+
+    def cropped(self, room: int) -> ProofLine:
+        """The line in ``room`` characters around what decides, with the rank that it names."""
+        first = max(self.marks, key=lambda mark: mark[1] - mark[0])[0] if self.marks else 0
+        if len(self.text) <= room or not self.marks or self.marks[-1][1] < room:
+            return replace(self, text=shortened(self.text, room))
+        named = _RANK.search(self.text)
+        head = named.group() if named is not None and named.start() < first - room // 3 else ""
+        start = max(min(first - (room - len(head)) // 3, len(self.text) - room + len(head)), len(head))
+        text = f"{head}…{shortened(self.text[start + 1 :], room - len(head) - 1)}"
+        shift = start - len(head)
+        marks = ((a - shift, min(b - shift, len(text))) for a, b in self.marks if len(head) < b - shift)
+        return ProofLine(self.gutter, text, tuple((max(a, len(head)), b) for a, b in marks if a < b))
 
 
 class QuotedProof(Struct, frozen=True):
@@ -53,22 +72,16 @@ def all_quoted(diagnosis: Diagnosis) -> tuple[QuotedProof, ...]:
     return shown[:1] if diagnosis.verdict.family is Family.UNDETERMINED else shown
 
 
-def marked_part(row: ProofLine, room: int) -> tuple[str, int]:
-    """The part of a long line that holds its mark, and how many characters were cut before it."""
-    if row.mark[1] <= room - 1 or len(row.text) <= room:
-        return shortened(row.text, room), 0
-    start = max(min(row.mark[0] - room // 3, len(row.text) - room), 0)
-    return "…" + shortened(row.text[start + 1 :], room - 1), start
-
-
-def decisive_lines(proof: QuotedProof, room: int) -> tuple[str, ...]:
-    """The lines that decide, for a place without gutter: of a dump those of both ranks."""
+def decisive_lines(proof: QuotedProof) -> tuple[str, ...]:
+    """The lines that decide, whole, for a place without gutter: of a dump those of both ranks."""
     if proof.is_formatted:
-        return tuple(
-            (f"{row.gutter}: " if row.gutter else "") + marked_part(row, room)[0] for row in proof.lines if row.text
-        )
-    marked = [row for row in proof.lines if row.mark[1]] or list(proof.lines)
-    return (marked[-1].text if len(marked[-1].text) <= room else marked_part(marked[-1], room)[0],)
+        return tuple((f"{row.gutter}: " if row.gutter else "") + row.text for row in proof.lines if row.text)
+    return (decisive_line(proof).text,)
+
+
+def decisive_line(proof: QuotedProof) -> ProofLine:
+    """The last line with a mark, else the last one."""
+    return next((row for row in reversed(proof.lines) if row.marks), proof.lines[-1])
 
 
 def quoted(exhibit: Exhibit) -> QuotedProof:
@@ -97,19 +110,20 @@ def _text_lines(found: QuotedLines, cites: tuple[str, ...]) -> tuple[ProofLine, 
     at = found.shown.index(deciding[0])
     rows = deciding[:LINES] if len(deciding) >= LINES else found.shown[max(at - 1, 0) : at + 1]
     return tuple(
-        ProofLine(str(row.number), text, _found(text, cites) if row in deciding else (0, 0))
+        ProofLine(str(row.number), text, _found(text, cites) if row in deciding else ())
         for row in rows
         for text in (_SOURCE_FOLDERS.sub("…/", sanitize(row.text.expandtabs(4).strip(), TEXT)),)
     )
 
 
-def _found(text: str, values: tuple[str, ...]) -> tuple[int, int]:
-    """The stretch of the longest value in the text; a single digit is too little to point at."""
+def _found(text: str, values: tuple[str, ...]) -> tuple[Stretch, ...]:
+    """Where the values stand in the text, the longest first; a single digit is too little to point at."""
+    found: list[Stretch] = []
     for value in sorted(values, key=len, reverse=True):
         match = re.search(rf"(?<!\w){re.escape(value)}(?!\w)", text) if len(value) > 1 else None
-        if match:
-            return match.span()
-    return 0, 0
+        if match and all(match.end() <= a or b <= match.start() for a, b in found):
+            found.append(match.span())
+    return tuple(sorted(found))
 
 
 def _table_place(table: CallsTable) -> str:
@@ -138,17 +152,19 @@ def _table_lines(table: CallsTable) -> tuple[ProofLine, ...]:
     for side, cell in zip(table.sides, row.cells, strict=True):
         start = f"{group} #{row.seq}: ".lstrip()
         if cell is None:
-            out.append(ProofLine(f"rank {side.rank}", f"{start}no entry", (len(start), len(start) + len("no entry"))))
+            out.append(
+                ProofLine(f"rank {side.rank}", f"{start}no entry", ((len(start), len(start) + len("no entry")),))
+            )
             continue
         fields = {"op": names.op_name(cell.op), "sizes": cell.sizes, "dtype": cell.dtype, "state": cell.state}
-        text, mark = start, (0, 0)
+        text, marks = start, list[Stretch]()
         for name, value in fields.items():
             if value:
                 text += value + (", " if name == "dtype" else " ")
                 stretch = (len(text.rstrip(", ")) - len(value), len(text.rstrip(", ")))
-                mark = stretch if name in row.differs and not mark[1] else mark
+                marks += [stretch] if name in row.differs else []
         shown = f"{text.rstrip(', ')}{f' at {cell.site}' if cell.site else ''}"
-        out.append(ProofLine(f"rank {side.rank}", line(shown, TEXT), mark))
+        out.append(ProofLine(f"rank {side.rank}", line(shown, TEXT), tuple(marks)))
     return tuple(out)
 
 
@@ -171,7 +187,7 @@ def _count_line(table: CountsTable, row: CountsRow) -> ProofLine:
         f"{head} {cell}" if cell else f"{head}: no record" for head, cell in zip(table.heads, row.cells, strict=True)
     )
     text = line(", ".join(told), TEXT)
-    return ProofLine(names.ranks_phrase(row.ranks, 4), text, (0, len(text)) if row.lags else (0, 0))
+    return ProofLine(names.ranks_phrase(row.ranks, 4), text, ((0, len(text)),) if row.lags else ())
 
 
 def _dumps(exhibit: Exhibit) -> str:

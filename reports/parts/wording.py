@@ -155,12 +155,18 @@ def _call_key(finding: Finding) -> tuple[object, ...] | None:
     return (finding.stalled.group, finding.stalled.kind, finding.stalled.seq) if finding.stalled else None
 
 
+def only_here(diagnosis: Diagnosis) -> str:
+    """What a rank at fault alone printed before the wait: ``Only rank 5 printed "loss=nan".``"""
+    found = diagnosis.verdict.only_here[:1]
+    return f'Only rank {found[0].rank} printed "{line(found[0].quote, 90)}".' if found else ""
+
+
 def summary(diagnosis: Diagnosis) -> str:
     """At most 60 words in two or three sentences: the effect, the first alarm, the hypotheses that are ruled out.
 
     What is ruled out only adds to another sentence: alone it says nothing of the incident.
     """
-    told = [part for part in (_effect(diagnosis), _first_alarm(diagnosis)) if part]
+    told = [part for part in (only_here(diagnosis), _effect(diagnosis), _first_alarm(diagnosis)) if part]
     text = ""
     causes = [line(c.text, 60).rstrip(".") for c in diagnosis.ruled_out if c.met is False]
     for part in (*told, (f"Ruled out: {lists.and_list(causes[:3])}." if causes else "") if told else ""):

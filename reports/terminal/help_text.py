@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from nccldoctor.model import Confidence, Diagnosis, Family
-from nccldoctor.model.steps import StepKind
+from nccldoctor.model.steps import Step, StepKind
 from nccldoctor.reports.parts import advice, prose
 from nccldoctor.reports.terminal.layout import COMMAND, DIM, KEY, Line, Span, paragraph
 from nccldoctor.words.sanitize import line
 
-DONTS = 2
+DONTS, INDENT = 2, 9
 _HELP = "bold cyan"
 
 
 def steps(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
+    """The numbered steps with their reasons."""
+    yield from _steps_saying(
+        diagnosis, width, lambda step: step.text if step.kind is StepKind.SEND else advice.sentence_of(step)
+    )
+
+
+def brief_steps(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
+    """The numbered steps, with as many sentences of their reasons as fit beside them."""
+    yield from _steps_saying(diagnosis, width, lambda step: _in_a_line(step, width - INDENT))
+
+
+def _in_a_line(step: Step, room: int) -> str:
+    told, *reasons = step.text, *(f"{part}." for part in step.detail.removesuffix(".").split(". ") if part)
+    for reason in reasons:
+        if len(told) + len(reason) >= room:
+            break
+        told = f"{told} {reason}"
+    return told
+
+
+def _steps_saying(diagnosis: Diagnosis, width: int, told: Callable[[Step], str]) -> Iterator[Line]:
     """The numbered steps; each command on a line of its own, whole, to be copied."""
     chosen = diagnosis.action.steps
     if diagnosis.verdict.family is Family.NONE and not chosen:
@@ -23,8 +44,7 @@ def steps(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
         count = f"{number}. " if len(chosen) > 1 else ""
         head: Line = (Span("help: ", _HELP) if number == 1 else Span("      "), Span(count, KEY))
         indent = sum(len(span.text) for span in head)
-        says = step.text if step.kind is StepKind.SEND else advice.sentence_of(step)
-        yield from paragraph(prose.plain(says), width, head=head, indent=indent)
+        yield from paragraph(prose.plain(told(step)), width, head=head, indent=indent)
         if step.command:
             yield (Span(" " * indent + "$ ", DIM), Span(line(step.command, 600), COMMAND))
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from nccldoctor.model import Confidence, Diagnosis, Family, Finding
 from nccldoctor.model.steps import StepKind
 from nccldoctor.reports.parts import incident_facts, missing_inputs, wording
-from nccldoctor.reports.parts.quoted_proof import QuotedProof, all_quoted, marked_part
+from nccldoctor.reports.parts.quoted_proof import QuotedProof, all_quoted
 from nccldoctor.reports.terminal.layout import DIM, KEY, POINTER, Line, Span, paragraph
 from nccldoctor.words.sanitize import line
 from nccldoctor.words.sentences import sentence
@@ -47,11 +47,11 @@ def _source(exhibit: QuotedProof, gutter: int, width: int, *, has_marks: bool) -
     yield from paragraph(f"{exhibit.place}{note}".strip(), width, head=arrow, indent=gutter + 3)
     room = max(width - gutter - 3, 16)
     for row in exhibit.lines:
-        text, start = marked_part(row, room)
-        yield Span(f"{row.gutter:>{gutter - 1}} ", POINTER), Span("| ", POINTER), Span(text)
-        begin, end = row.mark[0] - start, min(row.mark[1] - start, len(text))
-        if end > begin and has_marks:
-            yield Span(" " * gutter, POINTER), Span("| ", POINTER), Span(" " * begin + "^" * (end - begin), CARET)
+        shown = row.cropped(room)
+        yield Span(f"{row.gutter:>{gutter - 1}} ", POINTER), Span("| ", POINTER), Span(shown.text)
+        if shown.marks and has_marks:
+            carets = "".join("^" if any(a <= n < b for a, b in shown.marks) else " " for n in range(shown.marks[-1][1]))
+            yield Span(" " * gutter, POINTER), Span("| ", POINTER), Span(carets, CARET)
 
 
 def facts(diagnosis: Diagnosis, width: int) -> Iterator[Line]:

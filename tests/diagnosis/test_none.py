@@ -162,7 +162,7 @@ def test_nothing_is_called_clean_where_a_file_is_cut(name: str, data: bytes, say
     ruling = read(healthy | {name: data})
     verdict = ruling.verdict
     assert (ruling.cause, verdict["confidence"]) == ("none", "low"), str(ruling)
-    assert "Part of the input is unreadable" in verdict["headline"]
+    assert "part of the input is unreadable" in verdict["headline"]
     assert says in verdict["headline"]
 
 
@@ -223,7 +223,7 @@ def test_only_the_ranks_that_were_read_are_known_to_be_well(told: str, sure: int
 def test_a_loss_that_is_no_number_is_no_clean_run() -> None:
     ruling = read(ended(6, "[rank0]: loss is nan, checking the weights"))
     assert (ruling.cause, ruling.verdict["confidence"]) == ("none", "low"), str(ruling)
-    assert ruling.verdict["headline"].endswith("But the loss is no longer a number.")
+    assert ruling.verdict["headline"].endswith("but the loss is no longer a number.")
     assert read(ended(6, "[rank0]: loss is nano-scaled")).verdict["confidence"] != "low"
 
 

@@ -70,7 +70,7 @@ def stopped(folder: Path, last_words: list[str], rank: int = 4) -> Incident:
 def test_the_last_warning_of_the_missing_rank_is_told(tmp_path: Path, origin: str, text: str, remedy: str) -> None:
     found = stopped(tmp_path, [warning(4, text, "14:05:02", origin)])
 
-    report = " ".join(found.to_text(width=200).split())
+    report = " ".join(found.to_full_text(width=200).split())
     assert text in report
     assert "No file shows" not in report
     assert found.diagnosis.remedies[0].id == remedy
@@ -78,7 +78,7 @@ def test_the_last_warning_of_the_missing_rank_is_told(tmp_path: Path, origin: st
 
 
 def test_without_a_warning_a_stack_is_asked_for(tmp_path: Path) -> None:
-    assert "No stack of rank 4 was read." in " ".join(stopped(tmp_path, []).to_text().split())
+    assert "No stack of rank 4 was read." in " ".join(stopped(tmp_path, []).to_full_text().split())
 
 
 def test_a_warning_proves_nothing(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_an_echo_that_ended_the_missing_rank_is_told_with_its_place(tmp_path: Pa
 
     assert str(found.verdict.ranks) == "4"
     assert found.verdict.headline.endswith("it ended with RuntimeError in run (fit.py:51).")
-    report = " ".join(found.to_text().split())
+    report = " ".join(found.to_full_text().split())
     assert "No exit code, stack or dump" not in report
     assert "Its exception only reports another failure" in report
 
@@ -194,7 +194,7 @@ def test_a_process_in_uninterruptible_sleep_is_told_by_the_agent(tmp_path: Path)
     )
     found = analyze(tmp_path, {r: [*lines, *([] if r == 4 else [timeout(r)])] for r, lines in logs.items()})
     assert str(found.verdict.ranks) == "4"
-    assert "uninterruptible sleep" in found.to_text(width=200)
+    assert "uninterruptible sleep" in found.to_full_text(width=200)
 
 
 DEFINITE = [

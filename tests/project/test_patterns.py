@@ -62,6 +62,8 @@ ALLOWED = {
     "reports/html.py": "addresses in the sources of remedies",
     "reports/json_document.py": "characters that move others about",
     "reports/dialects.py": "characters that a markup gives a meaning",
+    "nccldoctor/words/sentences.py": "the clauses of a message that a headline repeats",
+    "nccldoctor/diagnose/phrases/headline.py": "what stands in brackets in our own sentences",
     "nccldoctor/words/names.py": "names of operations and groups",
     "reports/parts/prose.py": "Markdown of remedies",
     "reports/parts/redact.py": "names of users, hosts and folders in all that is printed",

@@ -16,7 +16,7 @@ from nccldoctor.diagnose.phrases.say import Choice, Field, Text, compiled
 
 DIAGNOSE = Path(__file__).resolve().parents[2] / "nccldoctor" / "diagnose"
 GROUPS = {"headlines", "parts", "claims", "doubts"}
-PARTS = {"who", "be", "did", "detail", "hedge", "basis"}
+PARTS = {"who", "be", "did", "detail", "brief", "hedge", "basis"}
 SAY = {"say", "headline_of", "doubt_of"}
 LEVEL = re.compile(r"(?:high|medium|low|cannot-tell|[\[\]|]|\{\?\w+\})+")
 

@@ -31,9 +31,7 @@ from nccldoctor.parsers.event_details import (
 )
 from nccldoctor.words.names import ranks_phrase
 from nccldoctor.words.sanitize import line
-
-BRIEF = 120
-"""Characters of a scheduler's message in a headline."""
+from nccldoctor.words.sentences import essentials
 
 _TAKEN = {
     "cancelled": "ends.cancelled",
@@ -78,7 +76,8 @@ def ended(who: str, ranks: Ranks, events: Sequence[Event]) -> Headline:
         return headline_of("ends.out-of-memory", who=who, many=many, what=event.process or event.scope)
     if isinstance(event, SchedulerEvent):
         key, how = _TAKEN.get(event.what, "ends.ended-otherwise"), event.what.replace("-", " ")
-        return headline_of(key, who=who, many=many, how=how, detail=_brief(event.detail))
+        detail = " ".join(event.detail.split())
+        return replace(headline_of(key, who=who, many=many, how=how, detail=detail), briefs=(*essentials(detail), ""))
     if isinstance(event, RasStatus):
         return headline_of("ends.dead-by-ras", who=who, many=many)
     if isinstance(event, ProcessExit):
@@ -95,15 +94,6 @@ def ended(who: str, ranks: Ranks, events: Sequence[Event]) -> Headline:
             return headline_of("ends.heartbeats-stopped", who=who, many=many)
         return headline_of("ends.exited", who=who)
     return headline_of("ends.ended", who=who, text=line(event.text, 80))
-
-
-def _brief(text: str) -> str:
-    """The first sentences of a scheduler's message that fit; a longer first one is cut at a word."""
-    flat = " ".join(text.split())
-    if len(flat) <= BRIEF:
-        return flat
-    whole = flat[: BRIEF + 1].rpartition(". ")[0]
-    return whole or flat[:BRIEF].rpartition(" ")[0] + "…"
 
 
 def host_lost(events: Sequence[Event], ranks: Ranks, call: str) -> Headline | None:
@@ -146,8 +136,12 @@ def crashed(who: str, event: Event, *, is_only_logged: bool) -> Headline:
         where = (f"{at[0]} ({at[1]})" if at[1] else at[0]) if at else ""
         return headline_of("ends.ran-out", who=who, memory=memory, requested=requested, at=where)
     where = f" ({', '.join(filter(None, at))})" if at else ""
-    what = f"{exception_words(event)}{where}"
-    return headline_of("ends.crashed", who=who, is_only_logged=is_only_logged, what=what)
+    what = exception_words(event)
+    name, _, message = what.partition(": ")
+    briefs = [f"{name}: {said}" for said in essentials(message)] if message else []
+    briefs += [f"{name} at {at[1]}"] if at and at[1] else []
+    headline = headline_of("ends.crashed", who=who, is_only_logged=is_only_logged, what=f"{what}{where}")
+    return replace(headline, briefs=(*briefs, name))
 
 
 def _place(frame: str) -> tuple[str, str]:

@@ -1,20 +1,28 @@
 """A headline as a value: who did what, and a detail.
 
-*Probably* joins the verb where what the sentence states is not sure.
+*Probably* joins the verb where what the sentence states is not sure. A sentence that is too long says less: the reports show hosts,
+places in the program and whole messages right below it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from enum import StrEnum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from nccldoctor.model import Confidence, ConfidenceIn
 from nccldoctor.words.lists import and_list
 from nccldoctor.words.sentences import sentence
 
+ROOM = 90
+"""Characters of a headline where it can be said in so many: two lines of the page."""
+
 _MANY = {"is": "are", "was": "were", "has": "have"}
+_HOST = re.compile(r"(?<!local )(\b[Rr]anks? \d[\d, -]*) \([^()]{1,300}\)")
+_PLACE = re.compile(r"(?:, (?:called )?in [^\s()]{1,100})? \([^()]{1,300}:\d+\)")
 
 
 class Basis(StrEnum):
@@ -32,7 +40,7 @@ class Headline(Struct, frozen=True):
     """Who did what, with a detail: ``rank 5 (node2)``, ``was``, ``killed by SIGKILL before ALLREDUCE #18``.
 
     ``be`` is the auxiliary before which nothing may stand; ``hedge`` is what says that the verdict may be wrong, and "" where the
-    sentence holds at every confidence. ``basis`` is what the sentence states.
+    sentence holds at every confidence. ``basis`` is what the sentence states. ``briefs`` are shorter details, the fullest first.
     """
 
     who: str
@@ -41,6 +49,7 @@ class Headline(Struct, frozen=True):
     be: str = ""
     hedge: str = "probably"
     basis: Basis = Basis.RANKS_AND_CLASS
+    briefs: tuple[str, ...] = ()
 
     @property
     def sure(self) -> str:
@@ -63,8 +72,33 @@ class Headline(Struct, frozen=True):
         return self.sure if stated is Confidence.HIGH else self.unsure
 
     def _sentence(self, hedge: str) -> str:
+        """The fullest sentence that fits: first the hosts go, then places in the program, then the detail gets shorter."""
         words = " ".join(filter(None, (self.who, self.be, hedge, self.did)))
-        return sentence(f"{words}: {self.detail}" if self.detail else words)
+        bare = _HOST.sub(r"\1", words)
+        short = _PLACE.sub("", bare)
+        detail = self.detail if _are_places_alone_apart(self.detail) else _PLACE.sub("", self.detail)
+        forms = [(words, self.detail), (bare, _HOST.sub(r"\1", self.detail)), (short, self.detail)]
+        forms += [(short, shorter) for shorter in (detail, *self.briefs) if self.detail]
+        told = [sentence(f"{start}: {detail}" if detail else start) for start, detail in forms]
+        return next((text for text in told if len(text) <= ROOM), _first_sentences(min(told, key=len)))
+
+
+def _are_places_alone_apart(text: str) -> bool:
+    """True where only lines of code tell sides apart: ``rank 0 at main (a.py:3) and rank 1 at main (a.py:9)``."""
+    functions = re.findall(r"(\S+) \([^()]+:\d+\)", text)
+    return len(set(functions)) < len(functions)
+
+
+def _first_sentences(text: str) -> str:
+    """As many sentences as fit, one at least."""
+    end = text.rfind(". ", 0, ROOM) + 1 or text.find(". ") + 1
+    return text[:end] if end else text
+
+
+def with_sentence(text: str, more: str) -> str:
+    """A headline with one more sentence behind it, where both fit; the hosts make room."""
+    both = [f"{start} {more}" for start in (text, _HOST.sub(r"\1", text))]
+    return next((told for told in both if len(told) <= ROOM), text)
 
 
 def whole(text: str) -> Headline:
@@ -82,8 +116,9 @@ def joined(headlines: Sequence[Headline], who: str) -> Headline | None:
         return None
     if not first.did:
         return None
-    detail = first.detail if all(h.detail == first.detail for h in headlines) else ""
-    return Headline(who, first.did, detail, _MANY.get(first.be, first.be), first.hedge, first.basis)
+    is_alike = all(h.detail == first.detail for h in headlines)
+    told = replace(first, who=who, be=_MANY.get(first.be, first.be))
+    return told if is_alike else replace(told, detail="", briefs=())
 
 
 def several(headlines: Sequence[Headline], most: int = 3) -> Headline:

@@ -72,7 +72,8 @@ def headline_of(key: str, /, **values: object) -> Headline:
         return whole(fill_in(row[""], values))
     texts = {part: fill_in(text, values) for part, text in row.items()}
     basis = Basis(texts.pop("basis", Basis.RANKS_AND_CLASS))
-    return Headline(**texts, basis=basis)
+    briefs = (texts.pop("brief"),) if "brief" in texts else ()
+    return Headline(**texts, basis=basis, briefs=briefs)
 
 
 def doubt_of(key: str, /, **values: object) -> Doubt:

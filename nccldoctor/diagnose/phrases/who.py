@@ -1,4 +1,4 @@
-"""Who a sentence is about, and what they were doing: ``rank 1 (node0, pid 17081)``, ``in load_batch (data.py:34)``."""
+"""Who a sentence is about, and what they were doing: ``rank 1 (node0)``, ``in load_batch (data.py:34)``."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ from nccldoctor.words.sanitize import line
 
 
 def who(case: Case, ranks: Ranks) -> str:
-    """The ranks, with the host that runs them all and the process of a single one, where these are known."""
+    """The ranks, with the host that runs them all where it is known."""
     hosts = {case.rank_host.get(rank) for rank in ranks}
     host = hosts.pop() if len(hosts) == 1 else None
-    pid = case.rank_pid.get(min(ranks)) if len(ranks) == 1 else None
-    known = ", ".join(filter(None, (line(host, 60) if host else "", f"pid {pid}" if pid is not None else "")))
-    return ranks_phrase(ranks) + (f" ({known})" if known else "")
+    return ranks_phrase(ranks) + (f" ({line(host, 60)})" if host else "")
 
 
 def rank_or_process(rank: int | None) -> str:

@@ -57,10 +57,10 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     diverged = [e for e in facts.case.of(Note) if e.has_lost_loss][:1]
     if diverged:
         doubts.append(doubt_of("loss-is-nan"))
-        head = headline_of("undetermined.but-loss-is-nan", found=head.sure)
+        head = headline_of("undetermined.but-loss-is-nan", found=head.sure.removesuffix("."))
         evidence = [Line(diverged[0], say("undetermined.loss-is-nan")), *evidence]
     return Hypothesis(
-        headline_of("undetermined.but-unreadable", found=head.sure, lost=lost) if lost else head,
+        headline_of("undetermined.but-unreadable", found=head.short, lost=lost) if lost else head,
         evidence,
         doubts,
         refuted_by=say("refuted.lost-part-showed-failure", lost=lost) if lost else "",

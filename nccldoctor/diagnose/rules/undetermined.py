@@ -194,9 +194,9 @@ def _headline_of_call(facts: Facts, stall: ObservedStall, call: StuckCall) -> He
         return headline_of("undetermined.others-folded", first=waiting)
     suspects = _suspects(facts, stall)
     if stall.kind is StallKind.ABSENT and 0 < len(suspects) <= MOST_SUSPECTS:
-        return headline_of("undetermined.may-be-missing", first=waiting, suspects=[f"rank {rank}" for rank in suspects])
+        return headline_of("undetermined.may-be-missing", first=waiting, suspects=[*map(str, suspects)])
     if apart := _timed_out_elsewhere(facts, call):
-        other = stall.texts(apart.key)
+        other = stall.texts(apart.key).partition(" of ")[0]  # it is of the same group
         told = say(
             "undetermined.timed-out-apart", inside=call.inside, call=stall.what, others=apart.inside, other=other
         )
@@ -282,7 +282,8 @@ def _first_errors(troubles: Sequence[Event]) -> Headline:
         named = ranks_phrase(ranks) if ranks else _whose_line(events[0])
         errors.append(say("undetermined.first-error", who=named, what=phrase))
     more = [say("undetermined.more", count=len(errors[MOST:]))] if errors[MOST:] else []
-    return headline_of("undetermined.first-errors", errors=[*errors[:MOST], *more])
+    rest = f" and {len(errors) - 1} more" if len(errors) > 1 else ""
+    return headline_of("undetermined.first-errors", errors=[*errors[:MOST], *more], first=f"{errors[0]}{rest}")
 
 
 def _whose_line(event: Event) -> str:

@@ -32,7 +32,7 @@ from nccldoctor.events import (
 )
 from nccldoctor.model.hosts import host_key, is_loopback
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.words.sentences import sentence
+from nccldoctor.words.sentences import essentials, sentence
 
 _E = TypeVar("_E", bound=Event)
 
@@ -137,7 +137,13 @@ def _broken_connection(facts: Facts) -> str:
         end = ends.pop() if len(ends) == 1 else (None, None)
         return say("trouble.connection-broke", local=end[0], host=end[1], failed=all(e.how == "other" for e in errors))
     never = first.how in ("unreachable", "refused", "setup")
-    return say("trouble.connection-met", never=never, host=first.host, pid=first.pid, message=repr(first.message[:80]))
+    return say(
+        "trouble.connection-met",
+        never=never,
+        host=first.host,
+        pid=first.pid,
+        message=repr(essentials(first.message)[1][:80]),
+    )
 
 
 def is_end_of_log(facts: Facts, event: Event) -> bool:

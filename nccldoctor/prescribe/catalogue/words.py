@@ -32,6 +32,7 @@ PLACEHOLDERS = {
     "waiting_rank": "a waiting rank",
     "waiting_host": "the host of a waiting rank",
     "job": "the job",
+    "ended_at": "the time of its end",
     "port": "the port",
     "work_at": "that of rank 0",
     "took": "longer than the timeout",

@@ -197,7 +197,7 @@ def undetermined() -> Diagnosis:
         coverage=(Coverage("watchdog logs", Ranks(range(4)), Ranks([0]), ("ranks 1-3: no log",)),),
         action=Action(
             "unknown",
-            "We don't know the cause. The missing logs and dumps would decide it.",
+            "We don't know the cause. The missing logs and dumps would show.",
             (),
             (
                 Step(

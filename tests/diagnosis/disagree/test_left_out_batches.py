@@ -39,7 +39,7 @@ def said(ruling: Ruling) -> list[str]:
 def test_where_every_step_is_logged_one_more_is_one_step_ahead() -> None:
     ruling = job(1)
     assert (ruling.cause, ruling.ranks) == ("missed-call", "3"), str(ruling)
-    assert ruling.verdict["headline"].endswith("is one step ahead of its peers.")
+    assert ruling.verdict["headline"].endswith("is one step ahead.")
     assert "Rank 0 had only finished step 3." in said(ruling)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import pytest
@@ -17,7 +18,7 @@ from nccldoctor.model import CauseClass
 from nccldoctor.model.ranks import Ranks
 
 CALL = "ALLREDUCE #9 of TP 1"
-ONE, ONE_RANK = "rank 1 (node0, pid 17081)", Ranks([1])
+ONE, ONE_RANK = "rank 1 (node0)", Ranks([1])
 MANY, MANY_RANKS = "ranks 1, 4", Ranks([1, 4])
 REST = Ranks([0, 2, 3])
 KILLED = ProcessExit(place=fixtures_conditions.at(), text="exitcode: -9", signal="SIGKILL", exitcode=-9)
@@ -116,13 +117,14 @@ HEADLINES: Mapping[CauseClass, tuple[Headline, ...]] = {
     ),
     CauseClass.NETWORK: (
         headline_of("inside.own-end-failed", part="the network port", who=ONE, call=CALL, error="port error on mlx5_2"),
-        headline_of("inside.connection-failed", who=MANY, many=True, call=CALL, error="connection reset"),
+        headline_of("inside.connection-failed", who=MANY, many=True, call=CALL, error="connection reset", reason=""),
         headline_of(
             "inside.link-failed",
             one="dgx-a1",
             other="dgx-a3",
             call=CALL,
             error="transport retry counter exceeded",
+            reason="transport retry counter exceeded",
         ),
     ),
     CauseClass.HARDWARE: (
@@ -138,6 +140,7 @@ HEADLINES: Mapping[CauseClass, tuple[Headline, ...]] = {
             library=setup.library_of(REFUSED),
             who="a process",
             error="Connection refused",
+            reason="Connection refused",
             why="",
         ),
     ),
@@ -170,7 +173,7 @@ HEADLINES: Mapping[CauseClass, tuple[Headline, ...]] = {
         headline_of(
             "undetermined.may-be-missing",
             first=f"Ranks 1, 4 timed out in {CALL}",
-            suspects=["rank 2", "rank 5"],
+            suspects=["2", "5"],
         ),
         headline_of("undetermined.failed-unexplained", what="A process aborted."),
     ),
@@ -179,20 +182,20 @@ HEADLINES: Mapping[CauseClass, tuple[Headline, ...]] = {
 
 PINNED: Mapping[CauseClass, tuple[str, ...]] = {
     CauseClass.NOT_ARRIVED: (
-        "Rank 1 (node0, pid 17081) never reached ALLREDUCE #9 of TP 1: it was in load (train.py:121).",
+        "Rank 1 (node0) never reached ALLREDUCE #9 of TP 1: it was in load (train.py:121).",
         "Ranks 1, 4 never reached ALLREDUCE #9 of TP 1.",
     ),
     CauseClass.FROZEN: (
-        "Rank 1 (node0, pid 17081) went silent before ALLREDUCE #9 of TP 1 and never exited.",
+        "Rank 1 (node0) went silent before ALLREDUCE #9 of TP 1 and never exited.",
         "Ranks 1, 4 show no sign of life while their peers wait in ALLREDUCE #9 of TP 1, and no exit is on record.",
     ),
     CauseClass.DIED: (
-        "Rank 1 (node0, pid 17081) was killed by SIGKILL before ALLREDUCE #9 of TP 1.",
+        "Rank 1 (node0) was killed by SIGKILL before ALLREDUCE #9 of TP 1.",
         "Ranks 1, 4 were killed by SIGKILL before ALLREDUCE #9 of TP 1.",
         "A process was killed by SIGKILL.",
     ),
     CauseClass.RAISED: (
-        "Rank 1 (node0, pid 17081) crashed before ALLREDUCE #9 of TP 1: KeyError: 'labels' (step, train.py:40).",
+        "Rank 1 crashed before ALLREDUCE #9 of TP 1: KeyError: 'labels' (step, train.py:40).",
         "Ranks 1, 4 logged an exception: KeyError: 'labels' (step, train.py:40).",
         "A process crashed: KeyError: 'labels' (step, train.py:40).",
     ),
@@ -211,54 +214,51 @@ PINNED: Mapping[CauseClass, tuple[str, ...]] = {
         "Dtype mismatch in ALLREDUCE #9 of TP 1: ranks 1, 4 sent float16, ranks 0, 2-3 sent float32.",
     ),
     CauseClass.MISSED_CALL: (
-        "Rank 1 (node0, pid 17081) skipped ALLREDUCE #9 of TP 1, so its later calls are off by one.",
+        "Rank 1 (node0) skipped ALLREDUCE #9 of TP 1, so its later calls are off by one.",
         "Ranks 1, 4 skipped ALLREDUCE #9 of TP 1, so their later calls are off by one.",
-        "Rank 1 is still in ALLREDUCE #9 of TP 1, which rank 0 counts as finished: one of them skipped or added a call.",
+        "Rank 1 is in ALLREDUCE #9 of TP 1, which rank 0 finished: one of them skipped or added a call.",
     ),
     CauseClass.EXTRA_CALL: (
-        "Rank 1 (node0, pid 17081) called an extra collective, ALLREDUCE #9 of TP 1, that no peer called.",
+        "Rank 1 (node0) called an extra collective, ALLREDUCE #9 of TP 1, that no peer called.",
         "Ranks 1, 4 called 2 extra collectives from ALLREDUCE #9 of TP 1 on that no peer called.",
     ),
     CauseClass.ORDER_INVERSION: (
-        "Deadlock: rank 1 called ALLREDUCE #9 of TP 1 before ALLGATHER #128; its peers did the reverse.",
-        "Deadlock: ranks 1, 4 called ALLREDUCE #9 of TP 1 before ALLGATHER #128; their peers did the reverse.",
+        "Deadlock: rank 1 called ALLREDUCE #9 of TP 1 before ALLGATHER #128.",
+        "Deadlock: ranks 1, 4 called ALLREDUCE #9 of TP 1 before ALLGATHER #128.",
         "Deadlock: ranks called ALLREDUCE #9 of TP 1 and ALLGATHER #128 in different orders.",
     ),
     CauseClass.UNMATCHED_P2P: (
-        "Rank 1 (node0, pid 17081) never posted the SEND that rank 6 is waiting for.",
+        "Rank 1 (node0) never posted the SEND that rank 6 is waiting for.",
         "Every wait ends at ranks 1, 4, which are in a send or receive that the flight recorder doesn't record.",
         "The transfer from rank 2 to rank 6 has only one end: rank 2 or rank 6 is out of step.",
     ),
     CauseClass.DEVICE_STALLED: (
-        "The GPU of rank 1 (node0, pid 17081) stopped in ALLREDUCE #9 of TP 1 while its process kept queuing work.",
-        "The GPUs of ranks 1, 4 stopped in ALLREDUCE #9 of TP 1 while their processes kept queuing work.",
+        "The GPU of rank 1 (node0) stopped in ALLREDUCE #9 of TP 1: its process kept queuing work.",
+        "The GPUs of ranks 1, 4 stopped in ALLREDUCE #9 of TP 1: their processes kept queuing work.",
     ),
     CauseClass.UNFINISHED: (
-        "All 4 ranks entered ALLREDUCE #9 of TP 1 and none finished; the rank at fault is unknown.",
+        "All 4 ranks entered ALLREDUCE #9 of TP 1 and none finished. The rank at fault is unknown.",
         "Ranks 1, 4 are stuck in ALLREDUCE #9 of TP 1; no log or dump shows a missing rank.",
     ),
     CauseClass.NETWORK: (
-        "The network port of rank 1 (node0, pid 17081) failed in ALLREDUCE #9 of TP 1: port error on mlx5_2.",
+        "The network port of rank 1 (node0) failed in ALLREDUCE #9 of TP 1: port error on mlx5_2.",
         "Ranks 1, 4 lost network connections in ALLREDUCE #9 of TP 1: connection reset.",
         "The link between dgx-a1 and dgx-a3 failed in ALLREDUCE #9 of TP 1: transport retry counter exceeded.",
     ),
     CauseClass.HARDWARE: (
-        "The GPU of rank 1 (node0, pid 17081) failed: Xid 79, GPU has fallen off the bus.",
+        "The GPU of rank 1 (node0) failed: Xid 79, GPU has fallen off the bus.",
         "The GPUs of ranks 1, 4 failed: Xid 48, double-bit ECC error.",
         "A GPU on gpu-7 failed: Xid 79, GPU has fallen off the bus.",
     ),
     CauseClass.INIT: (
-        "Rank 1 (node0, pid 17081) never joined the 8-rank communicator; the other 7 are stuck in init.",
+        "Rank 1 (node0) never joined the 8-rank communicator; the other 7 are stuck in init.",
         "Ranks 0, 2-3 are waiting for a new process group that ranks 1, 4 did not call to create.",
-        "NCCL could not create a communicator (a process): Connection refused.",
+        "NCCL init failed (a process): Connection refused.",
     ),
     CauseClass.STRAGGLER: (
-        "Rank 1 (node0, pid 17081) was late to ALLREDUCE #9 of TP 1, not stuck: it was still writing a "
-        "checkpoint when its peers timed out.",
-        "Ranks 1, 4 are stragglers: they are late by 800 ms in 10 of 40 calls of the default group, and "
-        "peers spend 90% of the time waiting.",
-        "One process was still preparing data (Running tokenizer) after 30 minutes, a default timeout, when "
-        "another process raised an error that is cut off.",
+        "Rank 1 was late to ALLREDUCE #9 of TP 1, not stuck: it was still writing a checkpoint.",
+        "Ranks 1, 4 are stragglers: 800 ms late in 10 of 40 calls, so peers wait 90% of the time.",
+        "One process still prepared data after 30 min (Running tokenizer).",
     ),
     CauseClass.NONE: (
         "No hang or failure found: the rank finished 6 steps and exited cleanly.",
@@ -267,7 +267,7 @@ PINNED: Mapping[CauseClass, tuple[str, ...]] = {
     ),
     CauseClass.UNDETERMINED: (
         "Rank 1 timed out in ALLREDUCE #9 of TP 1. The log doesn't show which rank it waited for.",
-        "Ranks 1, 4 timed out in ALLREDUCE #9 of TP 1. Rank 2 or rank 5 may never have reached it.",
+        "Ranks 1, 4 timed out in ALLREDUCE #9 of TP 1. Rank 2 or 5 may never have reached it.",
         "A process aborted. These files don't show why.",
     ),
 }
@@ -285,7 +285,9 @@ def test_the_headline_of_a_class_is_pinned(cause: CauseClass) -> None:
 def test_a_hedge_joins_the_verb_of_a_sentence_that_may_be_wrong(cause: CauseClass) -> None:
     for headline in HEADLINES[cause]:
         if headline.hedge:
-            assert headline.unsure.lower().replace(f"{headline.hedge} ", "", 1) == headline.sure.lower()
+            unsure, sure = (re.sub(r" \([^()]*\)", "", text.lower()) for text in (headline.unsure, headline.sure))
+            said = unsure.replace(f"{headline.hedge} ", "", 1).removesuffix(".")
+            assert sure.startswith(said), "a hedge may take the room of a host, a place or a detail"
         else:
             assert headline.unsure == headline.sure
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from nccldoctor.diagnose.diagnose import diagnose
 from nccldoctor.diagnose.headlines import describe_no_data, with_headline
-from nccldoctor.diagnose.phrases.headline import Headline, joined, several, together, whole
+from nccldoctor.diagnose.phrases.headline import Headline, joined, several, together, whole, with_sentence
 from nccldoctor.diagnose.phrases.say import headline_of
 from nccldoctor.events import Heartbeat
 from nccldoctor.model import CauseClass, Confidence, ConfidenceIn, Diagnosis, Finding, Gap, SourceKind
@@ -17,6 +17,7 @@ from nccldoctor.model.findings import stalls_of
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.reports import html
 from nccldoctor.reports.parts import wording
+from nccldoctor.words.sentences import essentials
 
 
 def verdict_of(*recorded_ranks: RecordedRank, logs: tuple[Log, ...] = ()) -> Finding:
@@ -59,10 +60,71 @@ def never(rank: int, call: str, detail: str = "") -> Headline:
     return Headline(f"Rank {rank} (node{rank})", f"never reached {call}", detail)
 
 
+LONG = "ALLREDUCE #90112 of DATA_PARALLEL_GROUP 7"
+
+
+LOAD, BATCH = "it was in load (data.py:3)", "it was in load_batch (data.py:3)"
+
+
+@pytest.mark.parametrize(
+    ("who", "call", "detail", "told"),
+    [
+        ("rank 1 (node0)", "ALLREDUCE #9", LOAD, f"Rank 1 (node0) never reached ALLREDUCE #9: {LOAD}."),
+        (
+            "rank 1 (a-host.of-a-long.name)",
+            "ALLREDUCE #9 of TP 1",
+            LOAD,
+            f"Rank 1 never reached ALLREDUCE #9 of TP 1: {LOAD}.",
+        ),
+        ("rank 1 (node0)", LONG, BATCH, f"Rank 1 never reached {LONG}: it was in load_batch."),
+        ("local rank 1 (node0, pid 7)", LONG, BATCH, f"Local rank 1 (node0, pid 7) never reached {LONG}."),
+    ],
+)
+def test_a_headline_that_is_too_long_leaves_hosts_out_first_and_then_places(who, call, detail, told) -> None:
+    assert Headline(who, f"never reached {call}", detail, briefs=("",)).sure == told
+
+
+def test_lines_of_code_stay_where_nothing_else_tells_two_sides_apart() -> None:
+    sides = "rank 0 at main (train_the_model.py:33), ranks 1-7 at main (train_the_model.py:41)"
+    assert sides in Headline("ranks", "made different calls at the same time", sides).sure
+
+
+def test_the_shorter_detail_is_told_where_the_whole_one_has_no_room() -> None:
+    briefs = ("OSError: disk quota exceeded", "OSError at train.py:9")
+    whole_message = "OSError: could not write a shard of the checkpoint to the file system: disk quota exceeded"
+    headline = Headline("rank 3", "crashed", whole_message, briefs=briefs)
+    assert headline.sure == "Rank 3 crashed: OSError: disk quota exceeded."
+    assert (
+        replace(headline, did=f"crashed before {LONG}").sure == f"Rank 3 crashed before {LONG}: OSError at train.py:9."
+    )
+
+
+def test_a_sentence_without_room_is_left_out() -> None:
+    first = f"Ranks 0-3, 5-7 timed out in {LONG}"
+    assert whole(f"{first}. The log doesn't show which rank they waited for.").sure == f"{first}."
+    assert with_sentence("Rank 5 (node1) skipped ALLREDUCE #7.", "Only rank 5 printed loss=nan.").endswith("loss=nan.")
+    assert (
+        with_sentence(f"Rank 5 skipped {LONG}.", "Only rank 5 printed loss=nan in step 4.") == f"Rank 5 skipped {LONG}."
+    )
+
+
+@pytest.mark.parametrize(
+    ("message", "first", "cause"),
+    [
+        ("unable to open shared memory object </torch_1> in read-write mode: Too many open files (24)", None, "Too many open files (24)"),
+        ("[Errno 2] No such file or directory: 'shard_4.idx'", "No such file or directory: 'shard_4.idx'", "No such file or directory"),
+        ("connect returned Connection refused, retrying (3/34)", None, "connect returned Connection refused"),
+        ("It broke. This error indicates a bug", "It broke", "It broke"),
+    ],
+)  # fmt: skip
+def test_the_essentials_of_a_message_are_its_first_sentence_and_its_cause(message, first, cause) -> None:
+    assert essentials(message) == (first or message, cause)
+
+
 def test_several_stalls_are_counted_and_named() -> None:
     apart = [never(0, "ALLREDUCE #7 of TP 0", "it was in load (data.py:3)"), never(4, "ALLREDUCE #9 of TP 1")]
     assert several(apart).sure == (
-        "2 independent hangs: Rank 0 (node0) never reached ALLREDUCE #7 of TP 0; Rank 4 (node4) never reached ALLREDUCE #9 of TP 1."
+        "2 independent hangs: Rank 0 never reached ALLREDUCE #7 of TP 0; Rank 4 never reached ALLREDUCE #9 of TP 1."
     )
     assert several(apart).unsure.startswith("Probably 2 independent hangs: ")
     assert several([never(rank, f"ALLREDUCE #{rank}") for rank in range(9)]).sure.endswith("; 6 more.")

@@ -76,7 +76,7 @@ def test_a_row_without_a_value_that_it_needs_is_an_error() -> None:
 
 def test_a_headline_has_its_parts_hedge_and_basis() -> None:
     assert headline_of("inside.gpu-stopped", who="rank 3 (node1)", ranks=ONE, call="ALLREDUCE #7") == Headline(
-        "the GPU of rank 3 (node1)", "stopped in ALLREDUCE #7 while its process kept queuing work"
+        "the GPU of rank 3 (node1)", "stopped in ALLREDUCE #7", "its process kept queuing work", briefs=("",)
     )
     never = headline_of("absent.never-reached", who="rank 1", call="ALLREDUCE #9", doing="it was in load")
     assert never == Headline("rank 1", "never reached ALLREDUCE #9", "it was in load", basis=Basis.RANKS)

@@ -84,7 +84,7 @@ def test_a_remedy_of_the_site_is_used_and_named(hung, tmp_path):
     assert diagnosis.remedies[0].origin == "ours"
     assert diagnosis.remedies[0].title.endswith("(remedy of ours)"), "every report shows whose it is"
     assert {r.origin for r in diagnosis.remedies[1:]} <= {"built-in"}
-    result = run("analyze", hung, "--catalogue", ours, "-o", tmp_path / "report.md")
+    result = run("analyze", hung, "-v", "--catalogue", ours, "-o", tmp_path / "report.md")
     assert "remedy of ours: nccldoctor explain our-loader" in result.stdout
     assert "remedy of ours" in (tmp_path / "report.md").read_text(encoding="utf-8")
 

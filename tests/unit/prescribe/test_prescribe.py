@@ -400,7 +400,7 @@ def test_placeholders_are_filled_from_the_culprit():
     answer = ask(fixtures_conditions.case([fixtures_conditions.stack(5, BUSY)]))
     assert "py-spy dump --pid 1005" in answer.remedies[0].confirm[0]
     assert "node1" in answer.remedies[0].confirm[0]
-    assert answer.remedies[0].fix[0].startswith("Unblock or speed up /app/train.py:121.")
+    assert answer.remedies[0].fix[0].startswith("See what /app/train.py:121 waits for.")
 
 
 @pytest.mark.parametrize(("ranks", "said"), [([3], "rank 3"), ([1, 2, 3, 6], "ranks 1-3, 6")])

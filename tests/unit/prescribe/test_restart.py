@@ -98,7 +98,7 @@ def test_want_of_memory_comes_back():
 def test_an_undetermined_job_is_not_restarted_blindly():
     got = action("undetermined")
     assert (got.restart, got.cordon) == ("unknown", ())
-    assert "would decide it" in got.why
+    assert "would show" in got.why
 
 
 HEARD = event(Progress, text="step 7", step=7)
@@ -263,7 +263,7 @@ def test_every_answer_is_a_sentence_and_an_open_one_says_what_would_decide(row):
     assert row.why.endswith(".")
     assert row.restart in ("now", "after-fix", "after-replacing-node", "unknown")
     if row.restart == "unknown" and row.class_ != ("none",):
-        assert "would decide it" in row.why
+        assert "would show" in row.why
 
 
 def test_the_most_restrictive_finding_decides():

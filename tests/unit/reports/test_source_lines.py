@@ -53,7 +53,7 @@ def test_an_id_of_evidence_means_the_same_in_json_frame_and_source(incident: Inc
 
 
 def test_an_exhibit_has_one_id_in_json_page_terminal_and_report(incident: Incident) -> None:
-    page, text, report = incident.to_html(), incident.to_text(width=400), incident.to_full_markdown()
+    page, text, report = incident.to_html(), incident.to_full_text(width=400), incident.to_full_markdown()
     for exhibit in json.loads(incident.to_json())["proof"]:
         shown = re.search(rf'id="exhibit-{exhibit["id"]}".*?<h3>.*?</h3>', page, re.DOTALL)
         assert shown is not None

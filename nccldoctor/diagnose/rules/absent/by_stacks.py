@@ -18,7 +18,7 @@ from nccldoctor.diagnose.hypothesis import Citation, Hypothesis, Line
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.phrases.headline import Headline
 from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
-from nccldoctor.diagnose.phrases.who import who
+from nccldoctor.diagnose.phrases.who import ongoing, who
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs import where_ranks_stand as where
 from nccldoctor.events import ProcessState
@@ -114,7 +114,10 @@ def _words_of_places(facts: Facts, standing: Standing, culprits: Sequence[Stance
         return headline_of(key, who=name, many=many, doing=does, waiting=held, are_many=are_many, transfer=transfer)
     moved = not many and any(facts.looks.has_moved(s.process) for s in culprits)
     key = "stacks.outside-then" if has_ended else "stacks.outside"
-    return headline_of(key, who=name, many=many, doing=does, moved=moved, waiting=peers, are_many=are_many, wait=wait)
+    briefly = ongoing(culprits[0].shown) or does
+    return headline_of(
+        key, who=name, many=many, doing=does, briefly=briefly, moved=moved, waiting=peers, are_many=are_many, wait=wait
+    )
 
 
 def _cause(standing: Standing, culprits: Sequence[Stance]) -> CauseClass:

@@ -87,10 +87,15 @@ def _failed_end(facts: Facts, stall: ObservedStall, failure: Failure, ports: Seq
     are_of_peers = all(isinstance(e, IbError | SocketError) and e.peer is not None for e in failure.events)
     if len(hosts) == 2 and all(hosts) and are_of_peers:
         error = _error_alone(failure.events[0])
-        return headline_of("inside.link-failed", one=hosts[0], other=hosts[1], call=call, error=error)
+        return headline_of(
+            "inside.link-failed", one=hosts[0], other=hosts[1], call=call, error=error, reason=error.partition(" (")[0]
+        )
     never = all(isinstance(e, IbError) and e.what == "setup" for e in failure.events)
     many, error = len(ranks) > 1, "" if never else what
-    return headline_of("inside.connection-failed", who=named, many=many, never=never, call=call, error=error)
+    reason = error.partition(" (")[0]
+    return headline_of(
+        "inside.connection-failed", who=named, many=many, never=never, call=call, error=error, reason=reason
+    )
 
 
 def _part(event: Event, ranks: int) -> str:

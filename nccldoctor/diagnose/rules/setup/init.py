@@ -58,6 +58,7 @@ from nccldoctor.parsers.event_details import (
     ranks_on_one_gpu,
 )
 from nccldoctor.words.names import op_name
+from nccldoctor.words.sentences import essentials
 
 _WAY = ("init.cc:", "bootstrap.cc:", "init.cu:", "bootstrap.cu:")
 """Where a result code passes when the making of a communicator fails."""
@@ -142,6 +143,7 @@ def _communicator_failed(facts: Facts) -> Hypothesis | None:
             library=words.library_of(first),
             who=clash or words.writers(first, reporters),
             error=words.error_words(first),
+            reason=essentials(words.error_words(first))[1],
             why=why,
         ),
         evidence,
@@ -468,7 +470,7 @@ def _not_joined(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     waiting = Ranks(e.rank for e in reports if e.rank is not None) | (r for e in reports for r in e.reached)
     by = reports[0].by
     named_or_not = who(facts.case, absent) if absent else "at least one process"
-    why = say("setup.framework-waits", who=named_or_not, by=by, began_late=bool(late), many=len(absent) > 1)
+    why = say("setup.framework-waits", who=named_or_not, by=by, began_late=bool(late))
     return Hypothesis(
         headline_of("setup.job-never-started", why=why),
         [*cite(reports), *(Line(e, say("setup.connects-late", rank=r)) for r, e in late.items())],

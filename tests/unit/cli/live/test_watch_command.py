@@ -60,10 +60,11 @@ def test_the_command_gets_the_verdict_as_variables(tmp_path: Path) -> None:
     assert told.read_text() == f"not-arrived|1|1|{tmp_path / 'logs'}"
 
 
-def test_the_text_of_a_log_is_never_part_of_a_shell_line(tmp_path: Path) -> None:
+def test_the_text_of_a_log_is_never_part_of_a_shell_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The exception of a rank is in the headline, and is data."""
     (tmp_path / "logs").mkdir()
-    trap = tmp_path / "trap"
+    monkeypatch.chdir(tmp_path)
+    trap = Path("trap")
     for rank in range(2):
         (tmp_path / "logs" / f"rank_{rank}.log").write_text(
             f"[rank {rank}] step 1 loss=2\n"

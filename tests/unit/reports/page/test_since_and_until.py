@@ -80,7 +80,9 @@ def test_a_hang_in_calls_that_no_file_numbers_has_a_call_and_a_length() -> None:
 
     assert (call.label, call.value) == ("Stalled call", "ALLREDUCE, SEND and RECV")
     assert (length.value, length.detail) == ("8 s", "since 2026-11-20 11:32:30 at the latest (timeout 8 s)")
-    assert incident_time.when(diagnosis) == "since 2026-11-20 11:32:30 at the latest (timeout 8 s)"
+    assert incident_time.when(diagnosis) == (
+        "since 2026-11-20 11:32:30 at the latest (timeout 8 s); the logs name no zone"
+    )
 
 
 def test_a_crash_without_waiting_ranks_has_no_stalled_call(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def test_terminal_ticket_and_report_tell_the_same_time(name: str) -> None:
     told = {fact.label: fact.text for fact in incident_facts.facts(found.diagnosis)}
 
     assert told.get("when", "") == when
-    assert when in found.to_text(width=400)
+    assert when in found.to_full_text(width=400)
     assert MD.words(when, 400) in found.to_ticket("md")
     assert MD.words(when, 400) in found.to_full_markdown()
 
