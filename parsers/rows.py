@@ -186,7 +186,7 @@ class Table:
         return tuple(Row(**({"literal": ""} | row)) for row in self.data.get(name, ()))
 
     def pattern(self, pieces: str | list[str]) -> lazy[str]:
-        """A pattern, whole or in pieces, with the ``parts`` of the file that it names: ``{levels}``, for what several patterns share."""
+        """A pattern, or its pieces, with the ``parts`` of the file that it names: ``{levels}``, which several patterns share."""
         text = "".join(pieces)
         while (whole := re.sub(r"\{([a-z_]+)\}", lambda hit: str(self.data["parts"][hit[1]]), text)) != text:
             text = whole

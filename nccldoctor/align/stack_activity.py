@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from msgspec import Struct
@@ -64,6 +64,7 @@ def as_any_tool_prints(frame: str) -> str:
     return f"{function} ({file.rpartition('/')[2]}:{line})"
 
 
+@lru_cache(maxsize=1 << 14)
 def _match(table: str, function: str, file: str) -> _Row | None:
     return next((row for row in _rows(table) if row.function.fullmatch(function) and row.file.search(file)), None)
 

@@ -35,16 +35,19 @@ class Retention:
 
     def retain(self, events: Sequence[Event]) -> None:
         """Add the events of one line, which is not before the last one."""
-        self.counted += len(events)
+        self.pass_over(len(events), events[0].place.line or 0)
         self.kept.extend(events)
-        line = events[0].place.line or 0
-        if not self._lines or self._lines[-1] != line:
-            self._lines.append(line)
         if len(self.kept) > 2 * self.room:
             self._shares += map(shares_of, self.kept[len(self._shares) :])
             indices = kept_places(self._shares, self.room)
             self.kept = [self.kept[i] for i in indices]
             self._shares = [self._shares[i] for i in indices]
+
+    def pass_over(self, count: int, line: int) -> None:
+        """Count events of this line, which is not before the last one."""
+        self.counted += count
+        if count and (not self._lines or self._lines[-1] != line):
+            self._lines.append(line)
 
     def lines_with(self, others: Iterable[Event]) -> int:
         """The number of lines on which these or the added events stand, the dropped ones included."""

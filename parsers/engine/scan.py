@@ -25,6 +25,7 @@ from nccldoctor.parsers.engine.encodings import Reader, WithHead, as_utf8
 from nccldoctor.parsers.engine.forms import Forms
 from nccldoctor.parsers.engine.holes import RecordParts
 from nccldoctor.parsers.engine.literals import Held, Literals, literals_of
+from nccldoctor.parsers.engine.repetitions import Repetitions
 from nccldoctor.parsers.engine.retention import Retention
 from nccldoctor.parsers.engine.sampling import Sampler
 from nccldoctor.parsers.engine.unexplained import LAST_KEPT, first_marked, is_failure_like, is_no_message, unexplained
@@ -139,6 +140,7 @@ class _Scan:
         self.sampler = Sampler(others, self.offer, effort.sampled, one_writer=source.rank is not None)
         self.labels = Labels()
         self.forms = Forms(self.literals)
+        self.repetitions = Repetitions()
         self.buffer = Buffer(source, size)
         self.events = Retention(effort.room)
         self.gaps: dict[str, Gap] = {}
@@ -265,6 +267,7 @@ class _Scan:
         lines = self.buffer.hit_lines(hits, done, limit)
         # a literal in a line without end may have begun before
         resume = max(self.buffer.low, done - self.literals.longest)
+        around = self.repetitions.forms_in(bytes(self.buffer.data[done:limit]), lines, done)
         for first in range(0, len(lines.starts), _AT_ONCE):
             pieces = lines.pieces[first : first + _AT_ONCE]
             forms = self.forms.forms_of(pieces)
@@ -281,8 +284,16 @@ class _Scan:
                 elif (count := self.forms.outcome(forms[index])) is not None:
                     self.not_understood += count
                 else:
-                    end = start + len(pieces[index])
-                    self._scan_piece(start, end, self._line_number_at(start), held, place, forms[index])
+                    end, number, repeated = (
+                        start + len(pieces[index]),
+                        self._line_number_at(start),
+                        around.get(start),
+                    )
+                    if (passed := self.repetitions.passed_over(repeated)) is not None:
+                        self.events.pass_over(passed, number)
+                        continue
+                    events = self._scan_piece(start, end, number, held, place, forms[index])
+                    self.repetitions.note_outcome(repeated, events)
         self._line_number_at(limit)
 
     def _scan_long_line(self, hits: list[int], number: int, resume: int, limit: int) -> int:
@@ -301,8 +312,11 @@ class _Scan:
             resume = max(end, at + 1)
         return resume
 
-    def _scan_piece(self, start: int, end: int, number: int, held: Held, index: int = 0, form: bytes = b"") -> None:
-        """Scan ``[start, end)`` of the line with this number, which has this index among those that hold literals."""
+    def _scan_piece(
+        self, start: int, end: int, number: int, held: Held, index: int = 0, form: bytes = b""
+    ) -> list[Event]:
+        """The events in ``[start, end)`` of the line with this number; ``index`` is its place in ``held``."""
+        found = list[Event]()
         lines = self.buffer.lines(start, end, number)
         owners = held.owners(index, lines[0].raw, lines[0].raw) if lines else []
         for line in lines if owners else ():
@@ -315,6 +329,7 @@ class _Scan:
                     self.bounded += 1
                     self._note_line_above(start, number)
                 self._keep(events)
+                found += events
                 self.told_ahead.update([e.place.line for e in events if e.place.line != line.place.line])
                 self.sampler.note_events(self.buffer, start, number, events)
                 continue
@@ -325,6 +340,7 @@ class _Scan:
             count = self._count_fruitless(line)
             if form and len(lines) == 1:
                 self.forms.note_fruitless(line, form, count)
+        return found
 
     def _is_told(self, line: Line, owners: Sequence[LineParser]) -> bool:
         """True of a line without an event that belongs to the record of another."""

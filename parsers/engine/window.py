@@ -38,7 +38,7 @@ _BAR = lazy(
 )
 """A progress bar without a line end, which the line of another writer follows: ``40%|████      | 4/10 [00:01<00:02,  2.9it/s]0: error``."""
 
-_LABELLED = lazy(rb"\[[A-Za-z_]{1,40}\d{1,7}\]:")
+LABELLED = lazy(rb"\[[A-Za-z_]{1,40}\d{1,7}\]:")
 """What names a writer at the beginning of a line: ``[rank3]:``, ``[default3]:``."""
 
 _HIDING = lazy(rb"[^\x01-\x1a\x1c-\x7f]")
@@ -312,7 +312,7 @@ class Buffer:
 
     def _is_of_another(self, sign: _Sign | None, start: int, end: int) -> bool:
         """True of a line with the label of another writer; it is seen without decoding it."""
-        if sign is None or _LABELLED.match(self.data, start, end) is None:
+        if sign is None or LABELLED.match(self.data, start, end) is None:
             return False
         return sign.first_in(self.data, start, end) < 0 and _first_hiding(self.data, start, end) < 0
 

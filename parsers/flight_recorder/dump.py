@@ -182,15 +182,15 @@ def _config(value: Any) -> list[tuple[str, str, list[Run]]]:
 
 def _members(ranks: Any) -> list[Run]:
     """Runs of ranks out of ``"[0, 1, 2]"``, ``"0,1,2"`` or a list; empty where it is something else."""
-    if type(ranks) is str and ranks.count(",") < _MOST_MEMBERS:
+    if type(ranks) is str and ranks.count(",") < _MOST_RANKS:
         return list(_listed_members(_RankList(ranks)))
-    if type(ranks) in (list, tuple) and len(ranks) <= _MOST_MEMBERS and set(map(type, ranks)) <= {int}:
-        return _in_equal_steps(n for n in ranks if 0 <= n < 10**9)
+    if type(ranks) in (list, tuple) and len(ranks) <= _MOST_RANKS and set(map(type, ranks)) <= {int}:
+        return _in_equal_steps(ranks)
     return []
 
 
-_MOST_MEMBERS = 1 << 17
-"""Ranks of the largest job. A longer list is damaged or forged; it says nothing of the members."""
+_MOST_RANKS = 1 << 17
+"""Ranks of the largest job. A list that is longer or names a later rank is damaged or forged; it says nothing of the members."""
 
 
 class _RankList(str):
@@ -210,8 +210,10 @@ def _listed_members(ranks: _RankList) -> tuple[Run, ...]:
 
 
 def _in_equal_steps(numbers: Iterable[int]) -> list[Run]:
-    """The numbers, in their order, as runs of equal steps."""
+    """The numbers, in their order, as runs of equal steps; none where one is no rank."""
     numbers = list(numbers)
+    if not 0 <= min(numbers, default=0) <= max(numbers, default=0) < _MOST_RANKS:
+        return []
     if len(numbers) > 1 and (step := numbers[1] - numbers[0]) > 0:
         even = range(numbers[0], numbers[-1] + 1, step)
         if len(even) == len(numbers) and list(even) == numbers:

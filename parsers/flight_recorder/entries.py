@@ -41,6 +41,7 @@ KNOWN = (
 _OF_CALLS = (*("profiling_name", "is_p2p", "state", "retired"), *SIZE_KEYS, *DTYPE_KEYS, "frames")
 """Fields that differ little between the ranks of a job; numbers and groups differ in every dump."""
 
+_NAME = lazy(r"[A-Za-z_]")
 _BACKEND = lazy(r"([A-Za-z][\w-]{0,31}):")
 
 
@@ -108,6 +109,8 @@ def read_together(dumps: Sequence[list[Any]], budget: int) -> tuple[Entries, lis
 def _add_calls(table: dict[str, Sequence[Any]], out: Entries, budget: int) -> int:
     """Add what the ranks of a group have in common: columns of :data:`_OF_CALLS`; returns how many names tell their backend."""
     names = _texts(table.get("profiling_name") or ("",) * out.rows)
+    odd = {name for name in set(names) if not _NAME.match(name)}  # no operation has such a name
+    names = ["" if name in odd else name for name in names] if odd else names
     if unnamed := sum(not name for name in names):
         out.notes.append(f"{unnamed} entries without the name of their operation")
     codes = Codes(_without_backend, out.ops)
@@ -269,8 +272,6 @@ def _groups(
 
 
 def _pair(value: Any) -> tuple[str, str]:
-    if type(value) is str:
-        return value, ""
     if type(value) not in (list, tuple) or not 1 <= len(value) <= 2:
         return "", ""
     uid, desc = value[0], value[1] if len(value) == 2 else ""

@@ -7,6 +7,7 @@ every layer of a job may add its own. What is left is the message, with the inde
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from typing import Any
 
 from msgspec.structs import replace
@@ -227,7 +228,7 @@ def mark_inside(outer: Mark, inner: Mark) -> Mark:
 
 def records(raw: str) -> list[tuple[Mark, str]]:
     """Every record on one line: most lines hold one, but progress bars have no line end, and copies lose theirs."""
-    mark, body = read_mark(raw)
+    mark, body = _mark_of_short(raw) if len(raw) < _SHORT else read_mark(raw)
     may_be_unended = "%|" in body or "db" in body or "/n" in body or "/N]" in body  # a bar, a prompt or a question
     unended = _UNENDED.match(body) if may_be_unended else None
     if unended and STRONG.match(body, unended.end()):
@@ -241,6 +242,11 @@ def records(raw: str) -> list[tuple[Mark, str]]:
         inner, text = read_mark(body[begin:end])
         out.append((merged_mark(mark, inner), text))
     return out
+
+
+_SHORT = 200
+_mark_of_short = lru_cache(maxsize=1 << 12)(read_mark)
+"""Frames of tracebacks and stacks come again and again."""
 
 
 def _can_be_glued(body: str) -> bool:

@@ -74,6 +74,7 @@ def _is_of_torch_distributed(file: str) -> bool:
     return "torch/distributed/" in file
 
 
+@lru_cache(maxsize=1 << 8)
 def is_of_launcher(frames: tuple[Frame, ...]) -> bool:
     """True of a traceback that begins in a launcher: the exception is the launcher's own, and no rank's.
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import builtins
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from itertools import chain, islice, takewhile
 
 from msgspec import Struct
@@ -74,6 +75,7 @@ _FRAMES = (
 )
 
 
+@lru_cache(maxsize=1 << 10)
 def frame_in(text: str) -> Frame | None:
     """The frame that a line of a traceback names: (function, file, line)."""
     for pattern in _FRAMES:
@@ -106,6 +108,7 @@ _NOT_USER_CODE = (
 """What to pass over when looking for the user's code: every package, then torch and Python alone."""
 
 
+@lru_cache(maxsize=1 << 8)
 def user_frame(frames: tuple[Frame, ...]) -> Frame | None:
     """The innermost frame of the user's own code; else of a framework's; None where all is torch's or Python's."""
     for pattern in _NOT_USER_CODE:
@@ -182,6 +185,7 @@ def exception_in(text: str) -> re.Match[str] | None:
     return match
 
 
+@lru_cache(maxsize=1 << 10)
 def _unusual(text: str) -> re.Match[str] | None:
     """An exception whose name does not tell (``queue.Empty``, ``LossIsNaN: step 5``); believed below a frame alone."""
     match = _EXCEPTION.match(text)

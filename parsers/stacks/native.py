@@ -57,8 +57,12 @@ _PID = lazy(r"^PID (?P<pid>\d{1,10}) - (?:process|core)$")
 def eu_stack(line: Line, hit: re.Match[str]) -> Iterator[Event]:
     """``eu-stack -p PID``: *TID 7:* heads each thread. The main thread has the number of the process."""
     if frames := sf.collect(line, sf.eu_stack_frame):
-        above = (_PID.search(one.body) for one in line.preceding(FAR))
-        pid = next((int(found["pid"]) for found in above if found), line.mark.pid)
+        pid, noted = line.mark.pid, line.window.noted
+        for above in line.preceding(FAR):
+            if (found := _PID.search(above.body)) or ("TID", above.place) in noted:
+                pid = int(found["pid"]) if found else noted["TID", above.place]
+                break
+        noted["TID", line.place] = pid
         fields = owner_of(line, NEAR).stack_fields(line) | ({"pid": pid} if pid is not None else {})
         yield Stack(**fields, thread=None, frames=frames, main=pid == int(hit["tid"]), tool="eu-stack")
 

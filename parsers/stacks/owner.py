@@ -74,29 +74,41 @@ class Owner(Struct, frozen=True):
 
 
 def owner_of(line: Line, reach: int = FAR) -> Owner:
-    """The owner of the thread that begins on ``line``, from at most ``reach`` lines above it. Never raises."""
-    owner = Owner()
-    left = reach
-    for above in line.preceding(reach):
-        left -= 1
-        body = above.body
-        if "Rank " in body and (hit := RANK_HEAD.search(body)):
-            return replace(owner, rank=int(hit["rank"]), host=short_host((hit["host"] or "").strip("[]")) or None)
-        if (joined := _JOINED.search(body)) is not None:
-            return replace(owner, rank=int(joined["rank"]))
-        if owner.pid is None and (joined := _JOINED_PID.search(body)) is not None:
-            return replace(owner, pid=int(joined["pid"] or joined["asked"]))
-        if "Process " in body and (hit := _PROCESS.search(body)):
-            command = hit["command"].strip()
-            if hit["parent"]:
-                owner = replace(owner, parent=command)
-            elif owner.pid is None:
-                place = rank_in_engine(command) if command.startswith(_ENGINES) else None
-                owner = replace(owner, rank=place, pid=int(hit["pid"]), command=command)
-                left = min(left, _HEAD)
-        if left <= 0:
+    """The owner of the thread that begins on ``line``, from at most ``reach`` lines above it. Never raises.
+
+    What was found above another thread serves those below it: there may be thousands.
+    """
+    noted, owner, far, left = line.window.noted, Owner(), 0, reach
+    for far, above in enumerate(line.preceding(reach), 1):
+        known, its_far = noted.get(("owner", reach, above.place, above.body), (None, 0))
+        if known is not None and owner.pid is None:
+            far += its_far
+            owner = known if far <= reach else owner
             break
+        owner, is_last = _with_line(owner, above.body)
+        left = min(left - 1, _HEAD if owner.pid is not None else left)
+        if is_last or left <= 0:
+            break
+    noted["owner", reach, line.place, line.body] = owner, far
     return owner
+
+
+def _with_line(owner: Owner, body: str) -> tuple[Owner, bool]:
+    """What is known of an owner with a further line above it, and whether none above that adds to it."""
+    if "Rank " in body and (hit := RANK_HEAD.search(body)):
+        return replace(owner, rank=int(hit["rank"]), host=short_host((hit["host"] or "").strip("[]")) or None), True
+    if (joined := _JOINED.search(body)) is not None:
+        return replace(owner, rank=int(joined["rank"])), True
+    if owner.pid is None and (joined := _JOINED_PID.search(body)) is not None:
+        return replace(owner, pid=int(joined["pid"] or joined["asked"])), True
+    if "Process " in body and (hit := _PROCESS.search(body)):
+        command = hit["command"].strip()
+        if hit["parent"]:
+            return replace(owner, parent=command), False
+        if owner.pid is None:
+            place = rank_in_engine(command) if command.startswith(_ENGINES) else None
+            return replace(owner, rank=place, pid=int(hit["pid"]), command=command), False
+    return owner, False
 
 
 def stacks(

@@ -40,18 +40,24 @@ def standing_of(looks: Looks, world: Ranks) -> Standing:
         waiting = [s for s in waiting if s.shown] or waiting  # what an own function is called explains no stall
     guessed = [] if waiting else _crowd(now)
     waiting = waiting or guessed
-    others = [s for s in now if s not in waiting]
+    others = _others_than(now, waiting)
     outside = [s for s in others if s.posture.is_outside]
     quiet = [s for s in others if not s.posture.is_outside]
     known = [s for s in outside if not s.can_wait] if quiet else outside
     if not known:
         known, quiet = [*outside, *quiet], []
     steady = [s for s in known if s.posture.is_gone or not any(seen.posture.is_wait for seen in looks.seen(s.process))]
-    unclear = [s for s in others if s not in steady]
+    unclear = _others_than(others, steady)
     is_complete = all(s.rank is not None for s in now)  # else the process without a rank may be the silent one
     silent = Ranks(world - {s.rank for s in now if s.rank is not None}) if waiting and is_complete else Ranks()
     apart = [] if others else _apart(waiting)
     return Standing(tuple(waiting), tuple(apart), tuple(steady), tuple(unclear), silent, bool(guessed))
+
+
+def _others_than(stances: list[Stance], some: list[Stance]) -> list[Stance]:
+    """The others, told apart as objects: to compare each with each takes long for thousands."""
+    known = set(map(id, some))
+    return [s for s in stances if id(s) not in known]
 
 
 def _crowd(stances: Iterable[Stance]) -> list[Stance]:

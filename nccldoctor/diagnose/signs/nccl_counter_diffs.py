@@ -252,7 +252,8 @@ def _call_words(call: CollCall) -> str:
 def _odd_kinds(facts: Facts) -> Iterator[tuple[NcclCounters, Ranks, Ranks]]:
     """Communicators in which the members that came furthest launched unlike operations: the fewer, and the others."""
     for one in facts.case.nccl_counters:
-        furthest = [rank for rank in one.by_op if one.totals[rank] == max(one.totals.values())]
+        most = max(one.totals.values(), default=0)
+        furthest = [rank for rank in one.by_op if one.totals[rank] == most]
         sides = ranks_by((frozenset(one.by_op[rank].items()), rank) for rank in furthest)
         if len(sides) == 2 and not one.is_moving:
             odd, rest = sorted(sides.values(), key=lambda side: (len(side), min(side)))

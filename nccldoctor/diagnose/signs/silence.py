@@ -199,6 +199,14 @@ def ranks_with_damaged_dumps(facts: Facts) -> Ranks:
     return Ranks(rank for rank, dump in dumps if rank is not None and dump.problem)
 
 
+def doubts_of_odd_dumps(facts: Facts, ranks: Ranks) -> list[Doubt]:
+    """A doubt where entries of one of these ranks hold something odd."""
+    odd = (
+        rank for rank, dump in zip(facts.case.dump_rank, facts.case.dumps, strict=True) if dump.problem and dump.entries
+    )
+    return [doubt_of("odd-dumps")] if not ranks.isdisjoint(odd) else []
+
+
 def doubts_of_silence(facts: Facts, stall: Stall, ranks: Ranks) -> Iterator[Doubt]:
     """Doubts that the silence of the ranks means anything."""
     if is_cut_short(facts):

@@ -104,7 +104,7 @@ def _has_call(case: Case, rows: slice, event: CollectiveTimeout) -> bool | None:
 def _is_call_of_line(case: Case, row: int, op: str, numel_in: int | None) -> bool | None:
     """True when a recorded call is that of a line; None where names or sizes are not written alike everywhere."""
     recorded = op_type(case.vocabulary.ops[case.calls.op[row]])
-    if recorded in OTHER_NUMBERS:
+    if not recorded or recorded in OTHER_NUMBERS:
         return None
     if _stem(recorded) != _stem(op):
         return False

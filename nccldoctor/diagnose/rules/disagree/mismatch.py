@@ -27,6 +27,7 @@ from nccldoctor.diagnose.rules.disagree.missed_call import departure_doubts
 from nccldoctor.diagnose.signs import traceback_diffs
 from nccldoctor.diagnose.signs.framework_reports import find_branches
 from nccldoctor.diagnose.signs.recorded_diffs import size_complaints
+from nccldoctor.diagnose.signs.silence import doubts_of_odd_dumps
 from nccldoctor.diagnose.signs.where_ranks_stand import hooks_by_rank
 from nccldoctor.model import CauseClass, Stalled
 from nccldoctor.model.operations import has_varying_sizes, op_type, plain_op
@@ -57,7 +58,10 @@ def _register(cause: CauseClass, aspect: str) -> None:
     @rule(cause, refuted_by=say("refuted.records-matched", call="call"))
     def judge_aspect(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         found = judge(facts, stall, aspect)
-        return _with_hooks(facts, found) if found is not None else None
+        if found is None:
+            return None
+        doubts = (*found.doubts, *doubts_of_odd_dumps(facts, found.ranks))
+        return _with_hooks(facts, replace(found, doubts=doubts))
 
 
 _register(CauseClass.OP_MISMATCH, "op")

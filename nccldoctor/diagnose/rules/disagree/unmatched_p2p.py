@@ -19,6 +19,7 @@ from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.absence import show_inside_function
 from nccldoctor.diagnose.signs.call_order import OrderBreak, find_order_breaks, has_one_transfer_fewer, show_order_break
+from nccldoctor.diagnose.signs.silence import doubts_of_odd_dumps
 from nccldoctor.model import CauseClass
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.words.names import ranks_phrase
@@ -50,7 +51,9 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     culprit = ranks if len(ranks) == 1 else Ranks()
     first = breaks[0].call if breaks else short[min(short)] if short else one_ended[0]
     sender, receiver = first.pair or (-1, -1)
-    doubts = [] if culprit else [doubt_of("either-end", sender=sender, receiver=receiver)]
+    doubts = (
+        doubts_of_odd_dumps(facts, culprit) if culprit else [doubt_of("either-end", sender=sender, receiver=receiver)]
+    )
     if not breaks:
         doubts.append(doubt_of("only-transfer-count"))
     if facts.case.groups[first.group].learned == "assumed":

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from nccldoctor.events import GpuError, ProcessExit
+from nccldoctor.events import Event, GpuError, ProcessExit
 from nccldoctor.model import Source, SourceKind
 from nccldoctor.parsers import registry
 from nccldoctor.parsers.base import Line, LineParser, Parsed
@@ -64,9 +64,9 @@ def test_look_alikes_are_parsed_a_few_times_only(monkeypatch: pytest.MonkeyPatch
     pieces = []
     parse_piece = _Scan._scan_piece
 
-    def counted(self: _Scan, *args: Any) -> None:
+    def counted(self: _Scan, *args: Any) -> list[Event]:
         pieces.append(args)
-        parse_piece(self, *args)
+        return parse_piece(self, *args)
 
     monkeypatch.setattr(_Scan, "_scan_piece", counted)
     parsed = scanned(b"".join(look_alikes(20_000)))

@@ -177,6 +177,13 @@ def test_an_odd_value_costs_at_most_its_field(field: str, value: object):
     assert batch.calls.seq.tolist() == [1, 2, 3]
 
 
+@pytest.mark.parametrize("name", ["\ud800", "7", "-1", 5])
+def test_a_name_that_no_operation_has_is_unknown(name: object):
+    batch = of_entries(entry(1), entry(2, profiling_name=name))
+    assert batch.vocabulary.ops[batch.calls.op[1]] == ""
+    assert "1 entries without the name" in batch.dumps[0].problem
+
+
 def test_the_ring_had_wrapped_where_the_first_record_is_not_number_0():
     assert of_entries(entry(9), entry(10)).dumps[0].wrapped
     assert not of_entries(entry(1)).dumps[0].wrapped
@@ -194,6 +201,9 @@ def test_the_ring_had_wrapped_where_the_first_record_is_not_number_0():
         ([True, "x"], None),
         (None, None),
         ("[99999999999999999999]", None),
+        ("[0, 1, 131072]", None),
+        ([0, 1, 10**9], None),
+        ([0, -1], None),
     ],
 )
 def test_members_of_a_group(ranks: object, members: tuple[int, ...] | None):
