@@ -97,18 +97,6 @@ class Incident(Struct, frozen=True, dict=True):
 
         return dataframes.write_parquet({name: getattr(self, name) for name in FRAMES}, Path(folder))
 
-    def to_sarif(self) -> str:
-        """The findings as SARIF 2.1.0."""
-        from nccldoctor.reports import sarif
-
-        return sarif.to_sarif(self.unquoted)
-
-    def to_junit(self) -> str:
-        """The findings as a JUnit report, in which a job that hung is a failed test."""
-        from nccldoctor.reports import junit
-
-        return junit.to_junit(self.diagnosis)
-
     def to_markdown(self) -> str:
         """The ticket text: Markdown of at most 2,000 characters."""
         return self.to_ticket("md")

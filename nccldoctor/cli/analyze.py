@@ -17,9 +17,6 @@ from nccldoctor.words.sanitize import line
 TICKETS = ("md", "github", "jira", "slack")
 """The formats that print the ticket text."""
 
-DOCUMENTS = {"json": Incident.to_json, "sarif": Incident.to_sarif, "junit": Incident.to_junit}
-"""The formats for programs, which are UTF-8 whatever the terminal is."""
-
 
 WHOLE = 2_000
 """Characters of a headline at most, where it stands alone."""
@@ -84,8 +81,8 @@ def _diagnose(paths: tuple[str, ...], options: Options) -> Incident:
 
 def _print(incident: Incident, options: Options) -> None:
     verdict = incident.verdict
-    if options.form in DOCUMENTS:
-        terminal.out(DOCUMENTS[options.form](incident), encoding="utf-8")
+    if options.form == "json":  # for programs, which read UTF-8 whatever the terminal is
+        terminal.out(incident.to_json(), encoding="utf-8")
     elif options.form in TICKETS:
         terminal.out(incident.to_ticket(options.form))
     elif options.quiet:

@@ -47,7 +47,7 @@ workers_option = click.option(
 
 report_options = all_of(
     format_option(
-        *("text", "json", "github", "jira", "slack", "md", "sarif", "junit"),
+        *("text", "json", "github", "jira", "slack", "md"),
         help="What goes to stdout: the summary, JSON, a ticket text, or a report for CI.",
     ),
     click.option(

@@ -12,7 +12,6 @@ ROOT = Path(__file__).resolve().parents[2]
 
 ALLOWED = {
     "nccldoctor/patterns.py": "compiles the patterns of all others",
-    "reports/junit.py": "characters that XML cannot hold",
     "nccldoctor/history/fingerprint.py": "names of groups, lines of programs and rank sets in saved reports",
     "nccldoctor/history/saved_report.py": "where the document stands in a page",
     "nccldoctor/discover/unwrapping.py": "where a dump begins and ends inside another file, before a parser sees it",

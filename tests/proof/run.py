@@ -102,7 +102,7 @@ def report(results: Sequence[Result], origin: str) -> str:
         f"{origin}; don't edit it.",
         "",
         f"{len(results):,} inputs and surroundings were tried, and {sum(one.outputs for one in results):,} outputs searched: text, "
-        "JSON, tickets, SARIF, JUnit, the page, `inspect` and frames; of every sixth input also redacted reports, "
+        "JSON, tickets, the page, `inspect` and frames; of every sixth input also redacted reports, "
         f"a zip, and a part. Each input holds {len(ALL)} planted secrets, in messages and between lines of logs, in settings, in "
         "the name of a file, and in dumps that are not damaged by bytes. An audit hook in every process tells what code runs and "
         "what speaks with the network.",

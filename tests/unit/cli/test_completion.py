@@ -24,7 +24,7 @@ def offered(*words: str) -> set[str]:
         (("demo", "--live", "dead"), {"deadlock"}),
         (("analyze", "--redact", "h"), {"hosts"}),
         (("analyze", "--redact", "hosts,users,"), {"hosts,users,paths", "hosts,users,addresses"}),
-        (("analyze", "--format", "j"), {"json", "jira", "junit"}),
+        (("analyze", "--format", "j"), {"json", "jira"}),
         (("hist",), {"history"}),
     ],
 )

@@ -68,7 +68,7 @@ def dump_with(tokens: list[str]) -> bytes:
 @pytest.mark.parametrize("redact", [[], ["--redact", "hosts,users,paths,addresses"]])
 @pytest.mark.parametrize(
     "form",
-    ["text", "json", "md", "github", "jira", "slack", "sarif", "junit", "report.html", "report.md", "report.json"],
+    ["text", "json", "md", "github", "jira", "slack", "report.html", "report.md", "report.json"],
 )
 def test_analyze_shows_no_secret(logs: Path, tmp_path: Path, form: str, redact: list[str]) -> None:
     target = tmp_path / form
