@@ -20,6 +20,7 @@ from nccldoctor.ingest.read_before import ReadBefore
 from nccldoctor.judging import Judged, identify_all, judge
 from nccldoctor.model import Diagnosis
 from nccldoctor.model.errors import InputError
+from nccldoctor.model.findings import stalls_of
 from nccldoctor.questions.last_activity import last_activity
 from nccldoctor.questions.lone_lines import last_lines_of_ranks
 from nccldoctor.summarise.broken_link import broken_link
@@ -211,7 +212,9 @@ def _diagnosis(judged: Judged, known: Collected, attempts: Attempts) -> Diagnosi
         story=draw("the events in order", lambda: event_sequence(facts, findings), ()),
         notices=(*survived(facts, verdict), *notices(facts)),
         proposals=judged.proposals,
-        standings=draw("where ranks stand", lambda: standings(facts, rows), ()),
+        standings=draw(
+            "where ranks stand", lambda: standings(facts, rows, [one.ranks for one in stalls_of(findings)]), ()
+        ),
         proof=proof.exhibits,
         unshown=proof.unshown,
         fields=fields,

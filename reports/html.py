@@ -21,7 +21,7 @@ from msgspec import Struct
 from nccldoctor.model import Diagnosis
 from nccldoctor.model.figures import CallDiff, IssuedCall
 from nccldoctor.reports import json_document
-from nccldoctor.reports.charts import call_strip, crossed, link, stall
+from nccldoctor.reports.charts import call_strip, crossed, link
 from nccldoctor.reports.charts.text_width import fitting
 from nccldoctor.reports.page import proof, view
 from nccldoctor.reports.parts import prose
@@ -54,7 +54,6 @@ def page(diagnosis: Diagnosis) -> str:
             style=style,
             script=script,
             document=Markup(base64.b64encode(gzip.compress(content, 9, mtime=0)).decode("ascii")),
-            stall_width=stall.WIDTH,
             strip_width=call_strip.WIDTH,
         )
         .rstrip("\n")
@@ -115,9 +114,10 @@ def _line(value: object, limit: int = sanitize.QUOTE) -> str:
     return "" if value is None else sanitize.line(str(value), limit)
 
 
-def _own_orders(diff: CallDiff) -> list[tuple[str, str]]:
-    """The calls of both ranks, each in its own order, from the last equal one before the difference on."""
-    first = next((n for n, row in enumerate(diff.rows) if row.kind != "same"), 0)
+def _own_orders(diff: CallDiff, swapped: tuple[str, ...]) -> list[tuple[str, str]]:
+    """The calls of both ranks, each in its own order, from the one before the first swapped call on."""
+    calls = [row.left for row in diff.rows]
+    first = next((n for n, c in enumerate(calls) if c is not None and names.call_title(c.op, c.seq) in swapped), 0)
     rows = diff.rows[max(first - 1, 0) :][:6]
     sides = ([row.right for row in rows if row.right], [row.left for row in rows if row.left])
     texts = [[_issued_call(call) for call in side] for side in sides]

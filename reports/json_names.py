@@ -170,8 +170,7 @@ CHANGED: dict[tuple[type, str], Callable[[Any], Any]] = {
     (findings.Finding, "evidence"): _with_evidence_ids,
     (findings.Reason, "evidence"): _evidence_number,
     (findings.RemedyAdvice, "avoid"): _warned,
-    **dict.fromkeys(((figures.Stretch, "start"), (figures.Stretch, "end"), (figures.Mark, "at")), _microseconds),
-    **dict.fromkeys(((figures.Timeline, "start"), (figures.Timeline, "end")), _microseconds),
+    **dict.fromkeys(((figures.Mark, "at"), (figures.Timeline, "start"), (figures.Timeline, "end")), _microseconds),
 }
 """Fields that are published in another form; what the function returns is also their type in the schema."""
 

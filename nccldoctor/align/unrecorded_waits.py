@@ -67,7 +67,7 @@ def has_hidden_transfers(case: Case) -> bool:
 
 
 def ranks_in_lost_calls(case: Case) -> Ranks:
-    """The ranks whose counters tell of an open call in a group of which their ring holds no call any more.
+    """Ranks whose counters tell of an open call in a group of which their ring holds none.
 
     The counters of rank 7 say that #5134 of its pipeline group was issued and #5133 completed, and its ring begins behind both.
     """

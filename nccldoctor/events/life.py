@@ -75,8 +75,22 @@ class Phase(Event):
         """True where the rank says that it waits for the others at a barrier."""
         return self.detail.startswith("waits: ")
 
+    @property
+    def work(self) -> str:
+        """The work as the rest of a sentence after *was*; "" of a moment."""
+        return _WORK.get(self.what, "")
+
     def _phrase(self) -> str:
-        return f"phase: {self.what}" if self.what else "another phase"
+        return self.work or (f"phase: {self.what}" if self.what else "another phase")
+
+
+_WORK = {
+    "checkpoint": "writing a checkpoint",
+    "evaluation": "evaluating",
+    "sampling": "generating samples",
+    "data": "preparing data",
+    "compile": "compiling",
+}
 
 
 @kind("stack", symbol="stack")

@@ -117,7 +117,7 @@ class Exhibit(Struct, frozen=True):
     """One step of the proof, *Exhibit A*. ``cites`` are the values that the claim names and that the exhibit shows.
 
     ``parts`` are what it shows in the argument. ``evidence`` are the numbers, counted from 1, of the pieces of the finding's evidence
-    that it stands for, and ``alike`` further ranks of which the same is on record.
+    that it stands for, and ``alike`` further ranks of which the same is on record. ``rank`` is the one whose line is quoted.
     """
 
     id: str
@@ -130,6 +130,7 @@ class Exhibit(Struct, frozen=True):
     order: CallDiff | None = None
     counts: CountsTable | None = None
     alike: Ranks = Ranks()
+    rank: int | None = None
 
     @property
     def places(self) -> tuple[Place, ...]:

@@ -126,14 +126,6 @@ class CallDiff(Struct, frozen=True):
     after: int = 0
 
 
-class Stretch(Struct, frozen=True):
-    """A time during which a rank did one thing: ``kind`` is work, call, waiting or outside. Seconds on the job's clock."""
-
-    kind: str
-    start: float
-    end: float
-
-
 class Mark(Struct, frozen=True):
     """Something that happened at one moment: ``kind`` is timeout, exit, exception, dump, stack, life or trouble."""
 
@@ -147,7 +139,6 @@ class TimeRow(Struct, frozen=True):
     """One rank, or ranks that did the same, over time."""
 
     ranks: Ranks
-    stretches: tuple[Stretch, ...]
     marks: tuple[Mark, ...]
 
 

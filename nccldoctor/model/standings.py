@@ -115,7 +115,8 @@ class Standing(Struct, frozen=True):
 
     ``hosts`` is empty where that of one of them is not known.
     ``waits_for`` are the ranks that their calls miss; empty where no input shows it. ``frame`` is the function of the job's own code
-    that all their stacks stand in, ``frame_at`` its file and line. ``end`` says how the processes ended (``SIGTERM``, ``exit code 1 or
+    that all their stacks stand in, ``frame_at`` its file and line.
+    ``last`` is what they were last seen at outside a call. ``end`` says how the processes ended (``SIGTERM``, ``exit code 1 or
     SIGTERM``), "" where the end of one of them is not on record. ``distance`` counts the waits to a culprit: 0 for the culprit itself,
     None where no wait leads there. Times are seconds on the job's clock, None where unknown: ``since`` the first of them began to wait,
     or was last seen at work; ``until`` the last of them gave up, or ended without; ``ended`` the last of their processes ended.
@@ -129,6 +130,7 @@ class Standing(Struct, frozen=True):
     waits_for: Ranks = Ranks()
     frame: str = ""
     frame_at: str = ""
+    last: str = ""
     end: str = ""
     distance: int | None = None
     since: float | None = None

@@ -145,7 +145,7 @@ def _chosen(scene: _Scene) -> tuple[Step, ...]:
         names, most = ((part,), None) if isinstance(part, str) else (part, 1)
         steps = islice(chain.from_iterable(_PARTS[name](scene) for name in names), most)
         for step in steps:
-            if step not in found and (step.command is None or step.command not in {other.command for other in found}):
+            if (step.command or step.text) not in [one.command or one.text for one in found]:
                 found.append(step)
     return tuple(found[:MOST])
 

@@ -50,7 +50,7 @@ def rank_waits(
 def _with_own_operation(wait: RankWait, own: Disputed | None) -> RankWait:
     """The wait with what its rank called itself, where that is the call in which the ranks disagree."""
     call = wait.call
-    if own is None or (*call.groups, call.seq) != own[:2]:
+    if own is None or own[0] not in ("", *call.groups[:1]) or call.seq != own[1]:
         return wait
     return replace(wait, call=replace(call, op=own[2]))
 
@@ -66,9 +66,9 @@ def own_operations(facts: Facts, findings: tuple[Finding, ...]) -> Mapping[int, 
     groups = [index for index, group in enumerate(case.groups) if group.label == call.group]
     rows = rows_at(case, facts.progress, groups[0], call.seq) if groups else {}
     ops = case.vocabulary.ops
-    return {
-        rank: (call.group, call.seq, op_type(ops[int(case.calls.op[row])])) for rank, row in rows.items() if call.group
-    }
+    printed = {e.rank: e.op for e in case.timeouts(call.seq) if e.op and e.rank in call.members}
+    called = printed | {rank: op_type(ops[int(case.calls.op[row])]) for rank, row in rows.items()}
+    return {rank: (call.group or "", call.seq, op) for rank, op in called.items() if rank is not None}
 
 
 def _links(facts: Facts, finding: Finding) -> tuple[Link, ...]:

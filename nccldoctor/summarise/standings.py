@@ -43,8 +43,10 @@ class _RankStanding(Struct, frozen=True):
     call: WaitedCall | None
     wait: RankWait | None
     frame: str
+    last: str
     end: str
     distance: int | None
+    hangs: tuple[int, ...]
 
     @property
     def call_kind(self) -> tuple[str, str | None, int | None, str] | None:
@@ -52,8 +54,11 @@ class _RankStanding(Struct, frozen=True):
         return (self.call.kind, self.call.op, self.call.seq, self.call.site) if self.call is not None else None
 
 
-def standings(facts: Facts, states: Sequence[RankState]) -> tuple[Standing, ...]:
-    """The rows, culprits first, then by distance from them; ``states`` are the rows of the rank table."""
+def standings(facts: Facts, states: Sequence[RankState], apart: Sequence[Ranks] = ()) -> tuple[Standing, ...]:
+    """The rows, culprits first, then by distance from them; ``states`` are the rows of the rank table.
+
+    ``apart`` are the culprits of each of several hangs: ranks behind different ones share no row.
+    """
     culprits = Ranks(state.rank for state in states if state.role in (Role.CULPRIT, Role.SUSPECT))
     # some wait though no stuck call holds them: their stack stands in one, or others wait for them and what they raised follows
     waits_in = facts.wait_graph.waits_in
@@ -63,12 +68,13 @@ def standings(facts: Facts, states: Sequence[RankState]) -> tuple[Standing, ...]
     missed = Ranks(r for call in facts.wait_graph.calls.values() for r in call.blockers & without_call)
     unrecorded = standing | Ranks(r for r in missed if facts.liveness.activity(r).secondary_errors)
     distances = _distances(facts, culprits, unrecorded)
+    reached = [_distances(facts, culprits, Ranks()) for culprits in apart]
     known = {state.rank: state for state in states}
     ranks = [
-        _rank_standing(facts, known.get(rank) or RankState(rank, Role.UNKNOWN), distances, unrecorded)
+        _rank_standing(facts, known.get(rank) or RankState(rank, Role.UNKNOWN), distances, unrecorded, reached)
         for rank in facts.case.world
     ]
-    for likeness in (_by_all, attrgetter("involvement", "distance", "call_kind"), attrgetter("involvement")):
+    for likeness in (_by_all, attrgetter("involvement", "distance", "call_kind", "hangs"), attrgetter("involvement")):
         folded: dict[object, list[_RankStanding]] = {}
         for one in ranks:
             folded.setdefault(likeness(one), []).append(one)
@@ -99,6 +105,7 @@ def _by_all(one: _RankStanding) -> object:
         one.involvement,
         one.distance,
         one.call_kind,
+        one.hangs,
         "" if is_waiting else one.end,
         "" if is_waiting and one.call_kind is not None else one.frame,
         apart,
@@ -134,7 +141,13 @@ _NEAR = {Involvement.CULPRIT: 0, Involvement.SUSPECT: 0, Involvement.WAITING: 1}
 _PARTS = {Role.CULPRIT: Involvement.CULPRIT, Role.SUSPECT: Involvement.SUSPECT, Role.UNINVOLVED: Involvement.UNINVOLVED}
 
 
-def _rank_standing(facts: Facts, state: RankState, distances: Mapping[Key, int], unrecorded: Ranks) -> _RankStanding:
+def _rank_standing(
+    facts: Facts,
+    state: RankState,
+    distances: Mapping[Key, int],
+    unrecorded: Ranks,
+    reached: Sequence[Mapping[Key, int]],
+) -> _RankStanding:
     rank, role, wait = state.rank, state.role, state.wait
     keys = facts.wait_graph.waits_in.get(rank, ()) if role is not Role.UNINVOLVED else ()
     stack = _main_stack(facts, rank)
@@ -156,17 +169,34 @@ def _rank_standing(facts: Facts, state: RankState, distances: Mapping[Key, int],
         call=wait.call if wait is not None and is_in_call else None,
         wait=wait,
         frame=innermost(stack.frames) if stack is not None else "",
+        last=_last_seen_at(facts, state),
         end="" if known is None else known.signal or f"exit code {known.exitcode}",
         distance=distance,
+        hangs=tuple(number for number, behind in enumerate(reached) if keys and keys[0] in behind),
     )
 
 
-def _ends(ends: Sequence[str]) -> str:
-    """``SIGTERM``, ``SIGABRT or SIGTERM``; "" where no end is known, or several and one unknown."""
-    kinds = sorted(set(ends))
+def _last_seen_at(facts: Facts, state: RankState) -> str:
+    """What a rank did last outside a call: an exception, work, the last finished call, else its last sign."""
+    activity = facts.liveness.activity(state.rank)
+    if activity.own_exceptions or activity.stopped is not None:
+        return activity.own_exceptions[0].phrase() if activity.own_exceptions else "stopped by a signal"
+    work = [e for e in activity.phases if e.work and (e.is_over or not facts.liveness.is_after_alarm(e))]
+    steps = [e for e in activity.steps if not facts.liveness.is_after_alarm(e)]
+    newest = max((*work[-1:], *steps[-1:]), key=lambda e: (e.place.source, e.place.line or 0), default=None)
+    if newest is not None:
+        return newest.phrase()
+    if state.completed:
+        return f"last call: #{state.completed}, done"
+    return f"last sign: {state.last_sign}" if activity.last_event is not None else state.last_sign
+
+
+def _alternatives(said: Sequence[str], what: str) -> str:
+    """``SIGTERM``, ``SIGABRT or SIGTERM``, ``3 different ends``; "" where none is known, or several and one unknown."""
+    kinds = sorted(set(said))
     if "" in kinds:
         return ""
-    return or_list(kinds) if len(kinds) <= ENDS else f"{len(kinds)} different ends"
+    return or_list(kinds) if len(kinds) <= ENDS else f"{len(kinds)} different {what}"
 
 
 def _folded(facts: Facts, members: list[_RankStanding]) -> Standing:
@@ -191,7 +221,8 @@ def _folded(facts: Facts, members: list[_RankStanding]) -> Standing:
         waits_for=Ranks(r for needed in {wait.waits_for for wait in waits} for r in needed) - ranks,
         frame=function,
         frame_at=place.rstrip(")"),
-        end=_ends([one.end for one in members]),
+        last=_alternatives([one.last for one in members], "last lines"),
+        end=_alternatives([one.end for one in members], "ends"),
         distance=min((one.distance for one in members if one.distance is not None), default=None),
         since=min(since, default=None),
         until=max(until + known_times(timed_out_or_ended(facts, rank) for rank in others), default=None),

@@ -13,10 +13,10 @@ import numpy as np
 from msgspec import Struct
 
 from nccldoctor.align.facts import Facts
-from nccldoctor.events import CallTimeout, DumpNote, Event, Stack
+from nccldoctor.events import DumpNote, Event, Stack
 from nccldoctor.identify.event_times import QUARTER, YEARLESS
-from nccldoctor.model import Family, Finding
-from nccldoctor.model.figures import Mark, Stretch, Timeline, TimeRow
+from nccldoctor.model import Finding
+from nccldoctor.model.figures import Mark, Timeline, TimeRow
 from nccldoctor.model.ranks import Ranks
 
 ROWS = 16
@@ -25,7 +25,7 @@ ROWS = 16
 CALLS = 8
 """Calls before the stall that are in the picture."""
 
-STRETCHES, MARKS = 48, 8
+MARKS = 8
 """Of one row at most."""
 
 MARGIN = 30.0
@@ -58,11 +58,11 @@ def timeline(facts: Facts, findings: tuple[Finding, ...]) -> Timeline | None:
     frame = _time_frame(facts, findings, ranks)
     if frame is None:
         return None
-    rows = [_rank_row(facts, findings, rank, frame) for rank in ranks]
+    rows = [TimeRow(Ranks([rank]), _marks(facts, _events_of(facts, rank), frame)) for rank in ranks]
     blamed = Ranks(r for f in findings for r in (*f.ranks, *f.suspects))
-    rows = [row for row in rows if row.stretches or row.marks or row.ranks & blamed]
+    rows = [row for row in rows if row.marks or row.ranks & blamed]
     events = [e for e in facts.case.events if e.rank is None and e.symbol == "trouble"]
-    others = TimeRow(Ranks(), (), _marks(facts, events, frame))
+    others = TimeRow(Ranks(), _marks(facts, events, frame))
     if others.marks:
         rows.append(others)
     if not rows:
@@ -178,11 +178,6 @@ def _stall_began(facts: Facts, findings: tuple[Finding, ...]) -> float:
     return facts.liveness.began
 
 
-def _rank_row(facts: Facts, findings: tuple[Finding, ...], rank: int, frame: _Frame) -> TimeRow:
-    marks = _marks(facts, _events_of(facts, rank), frame)
-    return TimeRow(Ranks([rank]), tuple(_stretches(facts, findings, rank, frame, marks))[-STRETCHES:], marks)
-
-
 def _events_of(facts: Facts, rank: int) -> list[Event]:
     signs = facts.liveness.activity(rank)
     raised = (*signs.alarms, *signs.own_exceptions, *signs.secondary_errors, *signs.exits)
@@ -202,64 +197,3 @@ def _marks(facts: Facts, events: Iterable[Event], frame: _Frame) -> tuple[Mark, 
             about = "" if kind in ("timeout", "dump", "exception", "exit") else event.phrase()
             firsts.setdefault((kind, about), Mark(kind, at, event.phrase(), str(event.place)))
     return tuple(firsts.values())[:MARKS]
-
-
-def _stretches(
-    facts: Facts, findings: tuple[Finding, ...], rank: int, frame: _Frame, marks: Sequence[Mark]
-) -> list[Stretch]:
-    calls = facts.case.calls
-    rows = facts.sequences.rows(rank)
-    rows = rows[(calls.created_ns[rows] / 1e9 >= frame.start) & (calls.created_ns[rows] > 0)]
-    out: list[Stretch] = []
-    for row in rows.tolist():
-        begin = float(calls.created_ns[row]) / 1e9
-        finish = float(calls.completed_ns[row]) / 1e9
-        if facts.progress.completed[row] and finish > begin and finish <= frame.end:
-            out.append(Stretch("call", begin, finish))
-    stop = _known_until(facts, rank, frame, marks)
-    waiting = _waiting_since(facts, rank, frame)
-    if waiting is not None and waiting < stop:
-        out = [s for s in out if s.start < waiting]
-        out.append(Stretch("waiting", waiting, stop))
-        return [Stretch("work", frame.start, waiting), *out] if len(rows) else out
-    if not len(rows) and not marks:
-        return []
-    absent = any(rank in f.ranks and f.family in (Family.ABSENT, Family.DISAGREE, Family.SLOW) for f in findings)
-    last = max([float(calls.created_ns[r]) / 1e9 for r in rows.tolist()], default=frame.start)
-    step = facts.liveness.activity(rank).step_event
-    at = facts.liveness.time(step) if step is not None else math.nan
-    last = max([last, *(s.end for s in out), *([at] if at <= frame.stall else [])])
-    if absent and stop > max(last, frame.start):
-        work = [Stretch("work", frame.start, last)] if last > frame.start else []
-        return [*work, *out, Stretch("outside", last, stop)]
-    return [Stretch("work", frame.start, stop), *out] if len(rows) else out
-
-
-def _known_until(facts: Facts, rank: int, frame: _Frame, marks: Sequence[Mark]) -> float:
-    """Returns the time until which a rank's state is known.
-
-    Its first timeout, its exit, else its last line, or the end of the picture.
-    """
-    ended = [m.at for m in marks if m.kind == "exit"]
-    gave_up = [m.at for m in marks if m.kind in ("timeout", "exception")]
-    signs = facts.liveness.activity(rank)
-    if gave_up:
-        return min(gave_up)
-    if ended:
-        return min(ended)
-    return min(signs.last, frame.end) if not math.isnan(signs.last) and signs.last > frame.stall else frame.end
-
-
-def _waiting_since(facts: Facts, rank: int, frame: _Frame) -> float | None:
-    """When the rank issued the call that it waits in."""
-    for key in facts.wait_graph.waits_in.get(rank, ()):
-        front = facts.progress.by_group_rank.get((key[1], rank))
-        created = int(facts.case.calls.created_ns[front.row]) if front is not None and front.row >= 0 else 0
-        if key[0] == "collective" and created > 0:
-            return max(created / 1e9, frame.start)
-    for event in facts.liveness.activity(rank).alarms:
-        if isinstance(event, CallTimeout) and event.ran_ms is not None:
-            at = facts.liveness.time(event) - event.ran_ms / 1e3
-            if not math.isnan(at):
-                return max(at, frame.start)
-    return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import combinations
 
 from msgspec import Struct
 
@@ -131,12 +132,14 @@ def _details(standing: Standing) -> tuple[str, ...]:
 
 
 def _few_boxes(nodes: list[_Node]) -> list[_Node]:
-    """At most :data:`BOXES` boxes: the last two of the longest column share one, again and again."""
+    """At most :data:`BOXES` boxes: two of a long column share one, rather two that wait for the same."""
     while len(nodes) > BOXES:
         columns: dict[int, list[_Node]] = defaultdict(list)
         for node in nodes:
             columns[node.column].append(node)
-        last, before = max(columns.values(), key=lambda c: (len(c), c[0].column))[:-3:-1]
+        by_length = sorted(columns.values(), key=lambda c: (len(c), c[0].column), reverse=True)
+        pairs = [pair for column in by_length for pair in combinations(column[::-1], 2)]
+        last, before = next((pair for pair in pairs if pair[0].waits_for & pair[1].waits_for), pairs[0])
         same = before.details == last.details
         calls = before.details if same else (_common(before.details, last.details),)
         tone = worst([before.tone, last.tone])
@@ -169,8 +172,15 @@ def _arrow(here: Box, node: _Node, there: Box, other: _Node, width: int, height:
     """An arrow to the box that is waited for; along the lower edge where two wait for each other."""
     is_recorded = bool(node.waits_for)
     is_unnamed = not is_recorded and node.column == 1 and other.column == 0
-    if there.x == here.x or not (node.waits_for & other.ranks or is_unnamed):
+    if here is there or not (node.waits_for & other.ranks or is_unnamed):
         return None
+    if there.x == here.x:
+        x, start, tip, back = here.x + width // 2, here.y + height, there.y, -7
+        if there.y < here.y:
+            start, tip, back = here.y, there.y + height, 7
+        return Arrow(
+            f"M{x} {start}V{tip + back}", f"{x},{tip} {x - 4},{tip + back} {x + 4},{tip + back}", node.tone, is_recorded
+        )
     if there.x > here.x:
         y, turn = here.y + height - 8, there.x - ACROSS // 2 + 5
         tip = there.y + height - 8

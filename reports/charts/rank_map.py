@@ -24,6 +24,8 @@ FEWEST = 32
 
 WIDTH, LEFT, TOP = 1096, 72, 24
 LARGEST, SMALLEST = 20.0, 3.0
+DENSE, DENSEST = 1024, 6.0
+"""Cells above which cells are at most so large: the map of a large job is not to push the proof off the page."""
 PER_BAND = 64
 """Hosts side by side; more go into further bands."""
 
@@ -59,7 +61,10 @@ class Label(Struct, frozen=True):
 
 
 class RankMap(Struct, frozen=True):
-    """The drawing: cells of ``size`` pixels, labels, the legend in words, and the title of the layout."""
+    """The drawing: cells of ``size`` pixels, labels, the legend in words, and the title of the layout.
+
+    ``has_hosts``: a column is a host. ``is_dense``: it stands below the proof.
+    """
 
     cells: tuple[Cell, ...]
     labels: tuple[Label, ...]
@@ -67,6 +72,8 @@ class RankMap(Struct, frozen=True):
     size: float
     height: float
     title: str
+    has_hosts: bool
+    is_dense: bool
 
 
 class _Column(Struct, frozen=True):
@@ -86,7 +93,7 @@ def rank_map(diagnosis: Diagnosis) -> RankMap | None:
     hosts = sorted(by_host.items(), key=lambda item: min(item[1]))
     if len(hosts) < 2 or "" in by_host:
         ranks = sorted(state.rank for state in diagnosis.ranks)
-        columns = [_Column(f"rank {r[0]}", tuple((n,) for n in r)) for r in _runs(ranks)]
+        columns = [_Column(_named_column(r, diagnosis.verdict.blamed), tuple((n,) for n in r)) for r in _runs(ranks)]
         return _drawn(columns, diagnosis.standings, "", "")
     if len(diagnosis.ranks) > MOST_CELLS:
         columns = [_Column(run[0][0], tuple(tuple(ranks) for _, ranks in run)) for run in _runs(hosts)]
@@ -95,20 +102,27 @@ def rank_map(diagnosis: Diagnosis) -> RankMap | None:
     return _drawn(columns, diagnosis.standings, "One column a host, one row a local rank.", "local ")
 
 
+def _named_column(ranks: list[int], blamed: Ranks) -> str:
+    """``rank 392``: the first rank of a column, or the one in it that is at fault."""
+    return f"rank {min(blamed & ranks, default=ranks[0])}"
+
+
 def _runs(items: list[_T], size: int = 8) -> list[list[_T]]:
     return [items[at : at + size] for at in range(0, len(items), size)]
 
 
 def _drawn(columns: list[_Column], standings: tuple[Standing, ...], title: str, row_name: str) -> RankMap:
     tones = tones_of_ranks(standings)
-    across = min(len(columns), PER_BAND)
-    size = max(min((WIDTH - LEFT) / across, LARGEST), SMALLEST)
+    is_dense = sum(len(column.cells) for column in columns) > DENSE
+    per_band = int((WIDTH - LEFT) / DENSEST) if is_dense else PER_BAND
+    across = min(len(columns), per_band)
+    size = max(min((WIDTH - LEFT) / across, DENSEST if is_dense else LARGEST), SMALLEST)
     tallest = max(len(column.cells) for column in columns)
     band_height = TOP + tallest * size + 8
     cells: list[Cell] = []
     labels: list[Label] = []
     for number, column in enumerate(columns):
-        band, place = divmod(number, PER_BAND)
+        band, place = divmod(number, per_band)
         x, y = LEFT + place * size, band * band_height + TOP
         found = [worst([tones.get(rank, Tone.UNKNOWN) for rank in ranks]) for ranks in column.cells]
         blamed = any(tone.is_blamed for tone in found)
@@ -127,8 +141,9 @@ def _drawn(columns: list[_Column], standings: tuple[Standing, ...], title: str, 
         (tone, _legend_text(members))
         for tone, members in sorted(of_tone.items(), key=lambda item: list(Tone).index(item[0]))
     )
-    bands = (len(columns) + PER_BAND - 1) // PER_BAND
-    return RankMap(tuple(cells), _without_overlaps(labels), legend, size, bands * band_height, title)
+    bands = (len(columns) + per_band - 1) // per_band
+    height = bands * band_height
+    return RankMap(tuple(cells), _without_overlaps(labels), legend, size, height, title, bool(title), is_dense)
 
 
 def _legend_text(members: Sequence[Standing]) -> str:

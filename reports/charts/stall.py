@@ -22,9 +22,9 @@ from nccldoctor.reports.parts.tones import Tone, tone_of
 from nccldoctor.words import numbers, times
 from nccldoctor.words.sanitize import line
 
-LEFT, RIGHT, WIDTH = 170, 18, 1096
+RIGHT = 18
 TOP, ROW, BAR = 40, 26, 16
-ROWS = 10
+ROWS = 8
 SHORTEST = 0.02
 """Seconds of a stall that is worth a drawing: what is shorter is the noise of clocks."""
 
@@ -54,6 +54,17 @@ LEGEND = {
     Tone.BLOCKED: "waiting behind them",
     Tone.CROWD: "waiting crowd",
 }
+
+
+class Frame(Struct, frozen=True):
+    """The pixels of a drawing: where its bars begin, and its width."""
+
+    left: int
+    width: int
+
+
+PAGE, BESIDE = Frame(170, 1096), Frame(108, 612)
+"""Across the page with the hosts of the rows, and beside the steps."""
 
 
 class Bar(Struct, frozen=True):
@@ -107,6 +118,7 @@ class StallPicture(Struct, frozen=True):
     flags: tuple[Flag, ...]
     ticks: tuple[Tick, ...]
     left: TimeLeft | None
+    width: int
     height: int
     subtitle: str
     says: str
@@ -139,10 +151,11 @@ class _Scale(Struct, frozen=True):
     zero: float
     clock: datetime | None
     ahead: float
+    frame: Frame
 
     def x(self, at: float) -> float:
-        inside = min(max(at, self.start), self.end)
-        return LEFT + (inside - self.start) * (WIDTH - LEFT - RIGHT) / (self.end - self.start)
+        inside, left = min(max(at, self.start), self.end), self.frame.left
+        return left + (inside - self.start) * (self.frame.width - left - RIGHT) / (self.end - self.start)
 
     def time(self, at: float) -> str:
         """``11:32:52``: the time as the facts of the page count it, "" where the stall has none."""
@@ -152,7 +165,7 @@ class _Scale(Struct, frozen=True):
         return datetime.fromtimestamp(shown, UTC).strftime("%H:%M:%S")
 
 
-def stall_picture(diagnosis: Diagnosis) -> StallPicture | None:
+def stall_picture(diagnosis: Diagnosis, frame: Frame = PAGE) -> StallPicture | None:
     """The drawing; None where no time is known after the stall began, or a culprit would be missing."""
     # culprits come first: what is left over keeps out, and never a culprit
     rows = [s for s in diagnosis.standings if s.distance is not None][:ROWS]
@@ -166,12 +179,12 @@ def stall_picture(diagnosis: Diagnosis) -> StallPicture | None:
     last = max([zero, *known, *(at for at in (seen,) if at is not None)])
     if last - zero < SHORTEST:
         return None
-    scale, limit = _scale(diagnosis, rows, zero, last, fires)
+    scale, limit = _scale(diagnosis, rows, zero, last, fires, frame)
     first = min(waiting, key=lambda s: s.since or 0.0)
     is_left = fires is not None and fires > last
     # about six ticks from second 0 on
     seconds = scale.end - scale.zero
-    step = next((s for s in STEPS if seconds / s <= 7), 86400)
+    step = next((s for s in STEPS if seconds / s <= frame.width / 150), 86400)
     told = (
         f"{standing_titles.ranks_title(s.ranks)}: {standing_titles.place_title(s)}"
         + (f", until {times.duration((s.until - zero) * 1e3)}" if s.until is not None else "")
@@ -185,6 +198,7 @@ def stall_picture(diagnosis: Diagnosis) -> StallPicture | None:
             for n in range(int(seconds / step) + 1)
         ),
         _left(scale, last, fires, is_timed=seen == last) if fires is not None and is_left else None,
+        frame.width,
         TOP + len(rows) * ROW + 26,
         _subtitle(first, diagnosis.timeline, scale),
         "; ".join(told) + ".",
@@ -192,7 +206,7 @@ def stall_picture(diagnosis: Diagnosis) -> StallPicture | None:
 
 
 def _scale(
-    diagnosis: Diagnosis, rows: Sequence[Standing], zero: float, last: float, fires: float | None
+    diagnosis: Diagnosis, rows: Sequence[Standing], zero: float, last: float, fires: float | None, frame: Frame
 ) -> tuple[_Scale, float | None]:
     """The scale of the drawing, and when the timeout runs out; an unfinished stall is drawn up to there."""
     call, found = diagnosis.verdict.stalled, diagnosis.timeline
@@ -202,7 +216,7 @@ def _scale(
     end = last if is_over or limit is None else max(last, limit)
     start = min([zero, *(mark.at for mark in (found.flags if found is not None else ()))])
     ahead = found.ahead if found is not None else 0.0
-    return _Scale(start, end, zero, call.since if call is not None else None, ahead), limit
+    return _Scale(start, end, zero, call.since if call is not None else None, ahead, frame), limit
 
 
 def _running(diagnosis: Diagnosis, zero: float) -> tuple[float | None, float | None]:
@@ -243,19 +257,20 @@ def _bar(standing: Standing, number: int, scale: _Scale, last: float, blamed: Ra
     is_waiting = standing.involvement in (Involvement.WAITING, Involvement.BLOCKED)
     since = max(standing.since, scale.zero) if is_waiting and standing.since is not None else scale.zero
     until = max(standing.until if standing.until is not None else last, since)
-    x = scale.x(since)
+    x, end = scale.x(since), scale.frame.width - RIGHT
     width = max(scale.x(until) - x, 3.0)
-    text = fitting(_bar_text(standing, until - since, blamed), SMALL, WIDTH - RIGHT - x - 24)
+    text = fitting(_bar_text(standing, until - since, blamed), SMALL, end - x - 24)
     title = standing_titles.ranks_title(standing.ranks)
+    hosts = numbers.plural(len(standing.hosts), "host") if len(standing.hosts) > 1 else "".join(standing.hosts)
     return Bar(
         label=title if width_of(title, LABEL) <= LABEL_WIDTH else numbers.plural(len(standing.ranks), "rank"),
-        detail=numbers.plural(len(standing.hosts), "host") if len(standing.hosts) > 1 else "".join(standing.hosts),
+        detail=hosts if scale.frame is PAGE else "",
         tone=tone_of(standing),
         y=TOP + number * ROW,
         x=x,
         width=width,
         text=text,
-        text_width=min(width_of(text, SMALL), WIDTH - RIGHT - x - 16),
+        text_width=min(width_of(text, SMALL), end - x - 16),
         key=str(standing.ranks),
         exit_x=scale.x(standing.ended) if standing.ended is not None else None,
         is_calculated=standing.is_calculated or (is_waiting and standing.since is None),
@@ -289,10 +304,10 @@ def _flag_lines(marks: Sequence[Mark], scale: _Scale) -> tuple[Flag, ...]:
         else:
             moments.append([mark])
     out: list[Flag] = []
-    used = float(LEFT)
+    used = float(scale.frame.left)
     for number, moment in enumerate(moments):
         x = scale.x(moment[0].at)
-        following = scale.x(moments[number + 1][0].at) if number + 1 < len(moments) else float(WIDTH)
+        following = scale.x(moments[number + 1][0].at) if number + 1 < len(moments) else float(scale.frame.width)
         flag, used = _placed_flag(moment, x, used, following, scale)
         out.append(flag)
     return tuple(out)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from nccldoctor.model import CauseClass, Confidence, Diagnosis, Family, Finding, Job, RankState
+from nccldoctor.model import CauseClass, Confidence, Diagnosis, Family, Finding, Job
+from nccldoctor.model.findings import stalls_of
+from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.standings import Involvement, WaitStart
 from nccldoctor.reports.parts import incident_facts, incident_time, wording
 from nccldoctor.version import __version__
@@ -13,7 +15,7 @@ from nccldoctor.words.sanitize import line
 
 
 class Fact(Struct, frozen=True):
-    """One of the four facts: a label, the value, what belongs to it."""
+    """One of at most four facts: a label, the value, what belongs to it."""
 
     label: str
     value: str
@@ -37,37 +39,45 @@ def job_line(diagnosis: Diagnosis) -> tuple[str, ...]:
         phrases.append(incident_facts.hosts_of_job(diagnosis, named=1))
     phrases += [f"{name} {line(value, 20)}" for name, value in (("PyTorch", job.torch), ("NCCL", job.nccl)) if value]
     if call is not None and call.since is not None:
-        phrases.append(times.instant(call.since))
+        phrases.append(times.instant(call.since) + ("" if call.since.tzinfo is not None else " (time of the logs)"))
     return tuple(phrases)
 
 
 def four(diagnosis: Diagnosis) -> tuple[Fact, ...]:
-    """Always four: the culprits, the call, how long it stalls, and how many ranks wait."""
-    return _who(diagnosis), _call(diagnosis), _time(diagnosis), _reach(diagnosis)
+    """The culprits, the call or what ended a crashed rank, how long it stalls, and how many ranks wait."""
+    is_crash = diagnosis.verdict.cause in (CauseClass.RAISED, CauseClass.DIED)
+    what = (_end(diagnosis) if is_crash else None) or _call(diagnosis)
+    found = (_who(diagnosis), what, _time(diagnosis), _reach(diagnosis, "Took down" if is_crash else "Blocked"))
+    return tuple(fact for fact in found if fact is not None)
 
 
-def _who(diagnosis: Diagnosis) -> Fact:
-    finding = diagnosis.verdict
-    label = wording.culprit_label(finding)
-    named = finding.blamed
+def _end(diagnosis: Diagnosis) -> Fact | None:
+    """The exception of a crash with its place, else the signal or exit code; None where neither is on record."""
+    row = next((row for row in diagnosis.standings if row.involvement is Involvement.CULPRIT), None)
+    raised, _, place = row.last.partition(" in ") if row is not None else ("", "", "")
+    if row is not None and diagnosis.verdict.cause is CauseClass.RAISED and place:
+        return Fact("Exception", line(raised, 60), line(f"in {place}" + (f" · {row.end}" if row.end else ""), 120))
+    return Fact("Ended by", line(row.end, 60), line(row.last, 120)) if row is not None and row.end else None
+
+
+def _who(diagnosis: Diagnosis) -> Fact | None:
+    named, label = diagnosis.verdict.blamed, wording.culprit_label(diagnosis.verdict)
     if not named:
-        value = "nobody" if finding.family is Family.NONE else "unknown"
-        return Fact(label, value, "" if finding.family is Family.NONE else "no rank stands out")
-    states = [state for state in diagnosis.ranks if state.rank in named]
-    return Fact(label, names.ranks_phrase(named, 4) + wording.others_may_be(diagnosis), _where(states, len(named)))
+        return None
+    return Fact(label, names.ranks_phrase(named, 4) + wording.others_may_be(diagnosis), _where(diagnosis, named))
 
 
-def _where(states: list[RankState], named: int) -> str:
-    if named == 1 and states:
-        state = states[0]
-        parts = [line(text, 60) for text in (state.host, state.device) if text]
-        parts += [f"pid {state.pid}"] if state.pid is not None else []
-        return " · ".join(parts) or "host unknown"
-    hosts = list(dict.fromkeys(line(state.host, 60) for state in states if state.host))
-    return ", ".join(hosts[:3]) + (f" and {len(hosts) - 3} more hosts" if len(hosts) > 3 else "") or "host unknown"
+def _where(diagnosis: Diagnosis, named: Ranks) -> str:
+    """The hosts of the ranks, of a single one also its GPU and process; "" where none is known."""
+    hosts = [line(h, 60) for h in dict.fromkeys(h for s in diagnosis.standings if s.ranks & named for h in s.hosts)]
+    state = next((state for state in diagnosis.ranks if named == Ranks([state.rank])), None)
+    if state is None:
+        return ", ".join(hosts[:3]) + (f" and {len(hosts) - 3} more hosts" if len(hosts) > 3 else "")
+    parts = [*hosts[:1], line(state.device or "", 60), f"pid {state.pid}" if state.pid is not None else ""]
+    return " · ".join(part for part in parts if part)
 
 
-def _call(diagnosis: Diagnosis) -> Fact:
+def _call(diagnosis: Diagnosis) -> Fact | None:
     finding, call = diagnosis.verdict, diagnosis.verdict.stalled
     if call is None and finding.cause is CauseClass.INIT:
         return Fact("Stalled call", "init", "no call can start before init ends")
@@ -81,17 +91,13 @@ def _call(diagnosis: Diagnosis) -> Fact:
     return Fact(label, names.call_title(call.op, call.seq), " · ".join(parts) or "group unknown")
 
 
-def _unnumbered_call(diagnosis: Diagnosis) -> Fact:
+def _unnumbered_call(diagnosis: Diagnosis) -> Fact | None:
     """The call that tracebacks of the victims show; they may stand in different places of the program."""
     label, waits = "Stalled call", incident_time.waits_of_victims(diagnosis)
-    if not waits:
-        if diagnosis.verdict.family is Family.DISAGREE:
-            return Fact(label, "not named", "no file names the call")
-        return Fact(label, "none seen", "no stalled call found")
     ops = list(dict.fromkeys(wait.call.op for wait in waits if wait.call.op is not None))
     sites = list(dict.fromkeys(line(wait.call.site, 60) for wait in waits if wait.call.site))
     if not ops:
-        return Fact(label, "not named", sites[0] if len(sites) == 1 else "no file names the call")
+        return Fact(label, "not named", sites[0]) if len(sites) == 1 else None
     if len(ops) > 1 or len(sites) > 1:
         return Fact(
             label, lists.and_list([names.call_title(op, None) for op in ops]), "in different places of the program"
@@ -99,15 +105,14 @@ def _unnumbered_call(diagnosis: Diagnosis) -> Fact:
     return Fact(label, names.call_title(ops[0], None), sites[0] if sites else "no file numbers the call")
 
 
-def _time(diagnosis: Diagnosis) -> Fact:
+def _time(diagnosis: Diagnosis) -> Fact | None:
     label, call = "Stalled for", diagnosis.verdict.stalled
     if call is None:
-        return _time_of_waits(diagnosis) or _no_stall(diagnosis)
+        return _time_of_waits(diagnosis)
     limit = f"timeout {times.duration(call.timeout_ms)}" if call.timeout_ms and call.timeout_ms > 0 else ""
     at_least = f"{times.duration(call.timeout_ms or 0)} or more" if limit and diagnosis.alarm is not None else ""
     if call.since is None:
-        known = Fact(label, at_least, "the timeout ran out") if at_least else _silence(diagnosis)
-        return known or Fact(label, "unknown", limit or _no_start(diagnosis, "it"))
+        return Fact(label, at_least, "the timeout ran out") if at_least else _silence(diagnosis)
     began = times.instant(call.since)
     in_brackets = f" ({limit})" if limit else ""
     if call.until is None and at_least:
@@ -127,8 +132,6 @@ def _time_of_waits(diagnosis: Diagnosis) -> Fact | None:
     """How long the victims waited in calls that no file numbers; None where none is known to wait."""
     waits = incident_time.waits_of_victims(diagnosis)
     waited = [ms for wait in waits if (ms := wait.times.waited_ms()) is not None]
-    if not waits:
-        return None
     first, limit = incident_time.first_wait(diagnosis), incident_time.limit_of_waits(diagnosis)
     began = incident_time.clock_of(diagnosis, first) if first is not None else ""
     parts = ["at the latest"] if first is not None and first.start is WaitStart.AT_LATEST else []
@@ -136,17 +139,7 @@ def _time_of_waits(diagnosis: Diagnosis) -> Fact | None:
     if not waited and first is not None:
         return Fact("Stalled since", began, " ".join(parts) or "no end in the files")
     parts = [f"since {began}", *parts] if first is not None else parts
-    silent = None if waited else _silence(diagnosis)
-    value = times.duration(max(waited)) if waited else "unknown"
-    return silent or Fact("Stalled for", value, " ".join(parts) or _no_start(diagnosis, "it"))
-
-
-def _no_stall(diagnosis: Diagnosis) -> Fact:
-    label, finding = "Stalled for", diagnosis.verdict
-    if finding.cause is not CauseClass.INIT and finding.family not in (Family.DISAGREE, Family.UNDETERMINED):
-        return Fact(label, "no stall", "no stalled call found")
-    details = {CauseClass.INIT: _no_start(diagnosis, "init"), CauseClass.UNDETERMINED: "no stalled call found"}
-    return _silence(diagnosis) or Fact(label, "unknown", details.get(finding.cause, "no file names the call"))
+    return Fact("Stalled for", times.duration(max(waited)), " ".join(parts)) if waited else _silence(diagnosis)
 
 
 def _silence(diagnosis: Diagnosis) -> Fact | None:
@@ -160,32 +153,27 @@ def _silence(diagnosis: Diagnosis) -> Fact | None:
     return Fact("Silent for", times.duration(side.gap_ms), f"rank {side.rank}'s log, until it was noticed")
 
 
-def _no_start(diagnosis: Diagnosis, what: str) -> str:
-    """Why it is unknown when something began."""
-    return f"the files don't show when {what} began" if diagnosis.job.has_times else "no file has times"
-
-
 _WAITING = (Involvement.WAITING, Involvement.BLOCKED)
 
 
-def _reach(diagnosis: Diagnosis) -> Fact:
-    label, job = "Blocked", diagnosis.job
+def _reach(diagnosis: Diagnosis, label: str) -> Fact | None:
+    job = diagnosis.job
     hit = len(wording.waiting_ranks(diagnosis))
     groups = {link.group for finding in diagnosis.findings for link in finding.chain if link.group}
     of_nccl = {group.members for group in job.groups if group.learned == "nccl"}
     total = len(job.groups) - sum(group.learned != "nccl" and group.members in of_nccl for group in job.groups)
-    known = 0 < len(groups) <= total
-    parts = [f"{len(groups):,} of {numbers.plural(total, 'group')}"] if known else []
+    is_part = 0 < len(groups) <= total > 1
+    parts = [f"{len(groups):,} of {numbers.plural(total, 'group')}"] if is_part else []
     direct, behind = (sum(len(s.ranks) for s in diagnosis.standings if s.involvement is part) for part in _WAITING)
     parts = [f"{direct:,} directly, {behind:,} behind them"] if direct and behind else parts
-    parts += [numbers.plural(len(diagnosis.findings), "finding")] if len(diagnosis.findings) > 1 else []
+    is_one = len(diagnosis.findings) < 2 or stalls_of(diagnosis.findings)  # a verdict on several hangs sums them up
+    parts += [] if is_one else [numbers.plural(len(diagnosis.findings), "finding")]
     if diagnosis.verdict.cause is CauseClass.INIT and (hit or diagnosis.verdict.ranks):
         return Fact(label, "the whole group", "every member is blocked in init")
     if not hit and diagnosis.verdict.family is Family.DISAGREE and diagnosis.verdict.suspects:
         return Fact(label, _of_all(len(diagnosis.verdict.suspects), job), "in calls that differ")
     if not hit:
-        well = diagnosis.verdict.family is Family.NONE
-        return Fact(label, "none", "no rank waits") if well else Fact(label, "unknown", "no record of who waits")
+        return None
     return Fact(label, _of_all(hit, job), " · ".join(parts) or "waiting")
 
 

@@ -12,6 +12,7 @@ from nccldoctor.model.ranks import Ranks
 from nccldoctor.reports.charts.chain import ChainPicture, chain_picture
 from nccldoctor.reports.charts.crossed import CrossedCalls, crossed_calls
 from nccldoctor.reports.charts.link import LinkPicture, link_picture
+from nccldoctor.reports.charts.stall import BESIDE, StallPicture, stall_picture
 from nccldoctor.words import names, times
 from nccldoctor.words.sanitize import line
 
@@ -40,11 +41,14 @@ class SnapshotTable(Struct, frozen=True):
     rows: tuple[tuple[str, tuple[str, ...], bool, bool], ...]
 
 
-Drawing = FieldTable | SnapshotTable | CrossedCalls | LinkPicture | ChainPicture
+Drawing = FieldTable | SnapshotTable | CrossedCalls | LinkPicture | ChainPicture | StallPicture
 
 
 class FirstPicture(Struct, frozen=True):
-    """The picture with its title and a line below it; ``kind`` is its template: fields, order, link, snapshots, chain."""
+    """The picture with its title and a line below it.
+
+    ``kind`` is its template: fields, order, link, snapshots, gap, chain.
+    """
 
     kind: str
     title: str
@@ -61,8 +65,17 @@ def first_picture(diagnosis: Diagnosis) -> FirstPicture | None:
         or _call_order(diagnosis)
         or _broken(diagnosis)
         or _stacks_over_time(diagnosis.snapshots)
+        or _gap(diagnosis)
         or cycle(diagnosis)
     )
+
+
+def _gap(diagnosis: Diagnosis) -> FirstPicture | None:
+    """One side at work while the other waits, to scale: a chain of two boxes says no more than that."""
+    standings = [s for s in diagnosis.standings if s.distance is not None]
+    is_one_edge = sorted(s.distance or 0 for s in standings) == [0, 1] and diagnosis.verdict.ranks <= standings[0].ranks
+    drawing = stall_picture(diagnosis, BESIDE) if is_one_edge else None
+    return None if drawing is None else FirstPicture("gap", "The stall, to scale", drawing.subtitle, drawing)
 
 
 def _differing_fields(diff: FieldDiff | None) -> FirstPicture | None:
@@ -140,8 +153,9 @@ def _clock(seconds: float) -> str:
 
 def cycle(diagnosis: Diagnosis) -> FirstPicture | None:
     """Who waits for whom, where the culprits are in the drawing."""
-    drawing = chain_picture(diagnosis.standings)
-    return None if drawing is None else FirstPicture("chain", "Who waits for whom", _chain_words(diagnosis), drawing)
+    drawing, words = chain_picture(diagnosis.standings), _chain_words(diagnosis)
+    title = "The cycle" if words.endswith("for each other.") else "Who waits for whom"
+    return None if drawing is None else FirstPicture("chain", title, words, drawing)
 
 
 def _chain_words(diagnosis: Diagnosis) -> str:

@@ -8,7 +8,8 @@ from collections.abc import Collection
 from msgspec import Struct
 
 from nccldoctor.model import Diagnosis
-from nccldoctor.model.exhibits import CallCell, Exhibit, LastLines, Part
+from nccldoctor.model.exhibits import CallCell, Exhibit, LastLines, Part, QuotedLines
+from nccldoctor.model.ranks import Ranks
 from nccldoctor.words import names, times
 from nccldoctor.words.sanitize import line
 
@@ -46,10 +47,10 @@ class LogSide(Struct, frozen=True):
 
 def proof_steps(diagnosis: Diagnosis) -> tuple[ProofStep, ...]:
     """The exhibits of the verdict."""
-    return tuple(_step(exhibit) for exhibit in diagnosis.proof)
+    return tuple(_step(exhibit, diagnosis) for exhibit in diagnosis.proof)
 
 
-def _step(exhibit: Exhibit) -> ProofStep:
+def _step(exhibit: Exhibit, diagnosis: Diagnosis) -> ProofStep:
     kind = "entry" if exhibit.lines is None else "stack" if exhibit.lines.frame else "line"
     alike = f"Same {kind} on {names.ranks_phrase(exhibit.alike, 6)}." if exhibit.alike else ""
     label = "quoted"
@@ -63,7 +64,30 @@ def _step(exhibit: Exhibit) -> ProofStep:
         line(f"nccldoctor inspect {shlex.quote(place.path)} --entry {place.entry}", 240) for place in entries[:COMMANDS]
     )
     claim = line(exhibit.claim, 240)
-    return ProofStep(exhibit.id, claim, alike, _note(exhibit), _source(exhibit), label, again, exhibit)
+    note = _note(exhibit) if exhibit.lines is None else _whose(exhibit, exhibit.lines, diagnosis)
+    return ProofStep(exhibit.id, claim, alike, note, _source(exhibit), label, again, exhibit)
+
+
+def _whose(exhibit: Exhibit, lines: QuotedLines, diagnosis: Diagnosis) -> str:
+    """``Rank 4 is pid 27920 on node3.``: what ties a quoted line to its rank, where only that stands there."""
+    text = " ".join((lines.path, *(row.text for row in lines.shown)))
+    state = next((state for state in diagnosis.ranks if state.rank == exhibit.rank), None)
+    if state is None:
+        blamed = (one for one in diagnosis.ranks if one.rank in diagnosis.verdict.ranks)
+        there = Ranks(one.rank for one in blamed if one.host and one.host in text)
+        return f"{names.ranks_phrase(there, 6).capitalize()} ran on that host." if there else ""
+    is_named = any(cite.strip("[]").endswith(str(state.rank)) and cite[:1].isalpha() for cite in exhibit.cites)
+    known = (
+        ("pid ", str(state.pid or "")),
+        ("GPU ", (state.device or "").removeprefix("GPU ")),
+        ("on ", state.host or ""),
+    )
+    shown = [f"{what}{value}" for what, value in known if value and value in text]
+    is_told = is_named or (f"ank {state.rank}" in exhibit.claim and not shown)
+    if is_told or (not shown and state.rank not in diagnosis.verdict.ranks):
+        return ""
+    tie = f"Rank {state.rank} is {line(' '.join(shown), 120)}." if shown else ""
+    return tie or f"The line names no rank; by what the others did, it is rank {state.rank}'s."
 
 
 def _note(exhibit: Exhibit) -> str:
@@ -110,6 +134,7 @@ def missing_log(diagnosis: Diagnosis) -> str:
     if len(sides) != 1 or not blamed:
         return ""
     has_culprit = sides[0].rank in blamed
-    if has_culprit and not (finding.inside or finding.victims) - blamed:
-        return ""  # nobody else waits
+    is_quoted = any(e.lines is not None and not e.lines.frame and e.rank in blamed for e in diagnosis.proof)
+    if is_quoted if not has_culprit else not (finding.inside or finding.victims) - blamed:
+        return ""  # the proof quotes one, or nobody else waits
     return f"We parsed no log line of {'a waiting rank' if has_culprit else names.ranks_phrase(blamed, 4)} around that time."

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from nccldoctor.attempts import Attempts, Broken
 from nccldoctor.model import CauseClass, Diagnosis, Family, RemedyAdvice
+from nccldoctor.model.findings import stalls_of
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.standings import Standing
 from nccldoctor.model.steps import JobState, Step, StepKind
@@ -56,6 +57,7 @@ def build(diagnosis: Diagnosis) -> SimpleNamespace:
         draw("the lateness", lambda: late_calls.late_calls(diagnosis), None) if not is_open else None,
     )
     strips = tuple(strip for strip in found if strip is not None)
+    is_told = picture is not None and picture.kind in ("gap", "fields")  # ranks in one call have equal bars
     bars = draw("the stall to scale", lambda: stall.stall_picture(diagnosis), None) if not is_open else None
     sides = draw("the last lines", lambda: log_sides(diagnosis), ()) if not is_open else ()
     ranks = draw("the map of ranks", lambda: rank_map.rank_map(diagnosis), None) if not is_open else None
@@ -84,14 +86,14 @@ def build(diagnosis: Diagnosis) -> SimpleNamespace:
         unshown=tuple(part.says for part in diagnosis.unshown),
         refuted_by="" if is_open else line(verdict.refuted_by, 300),
         strips=strips,
-        stall=bars,
+        stall=None if is_told else bars,
         not_drawn=not_drawn(diagnosis, frozenset(n for n, what in drawn.items() if what), attempts.broken),
         last_lines=sides,
         no_log=missing_log(diagnosis),
         ranks=rows if len(rows) >= FEWEST_ROWS and not is_open else (),
         doubts=answer.why_not_surer(verdict) if not is_open else (),
         explanations=answer.explanations(verdict) if not is_open else (),
-        others=wording.others(diagnosis)[:OTHERS],
+        others=tuple(o for o in wording.others(diagnosis) if o not in stalls_of(diagnosis.findings))[:OTHERS],
         fixes=_fixes(diagnosis, best),
         remedy=f"{best.title}. More in nccldoctor explain {best.id}" if best is not None else "",
         donts=advice.donts(diagnosis) if not is_open else (),
@@ -144,7 +146,7 @@ _STATES = {
     Tone.SUSPECT: ("△", "suspect"),
     Tone.WAITING: ("◆", "waiting"),
     Tone.BLOCKED: ("●", "behind them"),
-    Tone.CROWD: ("○", "waiting"),
+    Tone.CROWD: ("○", ""),
     Tone.UNINVOLVED: ("-", "not involved"),
     Tone.UNKNOWN: ("?", "unknown"),
 }
@@ -152,7 +154,7 @@ _STATES = {
 
 def _rank_row(standing: Standing) -> SimpleNamespace:
     """Ranks that stand alike, in words."""
-    symbol, state = _STATES[tone_of(standing)]
+    symbol, state = _STATES[tone_of(standing)][0], _STATES[Tone[standing.involvement.name]][1]
     place = (
         standing_titles.place_title(standing)
         if standing.call or standing.frame or standing.distance is not None
@@ -232,9 +234,9 @@ def _wanted(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
     yield "stall", "the stall to scale (no time after it began)"
     yield "last lines", "last lines (no log of a rank involved)"
     if cause in _MISMATCHES:
-        yield "strip", "calls around the mismatch (no flight recorder)"
+        yield "strip", "calls around the mismatch (no record of them)"
     if cause in _LATE:
-        why = "no rank stands out" if diagnosis.run_up is not None else "no flight recorder"
+        why = "no rank stands out" if diagnosis.run_up is not None else "no times of earlier calls"
         yield "late", f"lateness ({why})"
     if diagnosis.job_end.state is JobState.RUNNING and diagnosis.snapshots is None:
         yield "snapshots", "stacks over time (no rank at fault in two snapshots)"

@@ -34,10 +34,10 @@ def waited_title(call: WaitedCall | None) -> str:
 
 
 def place_title(standing: Standing) -> str:
-    """Where ranks stand: in a call, else in the function of their stacks, else in no collective."""
+    """Where ranks stand: in a call, else in the function of their stacks, else what they were last seen at."""
     if standing.call is not None:
         return waited_title(standing.call)
-    return f"in {line(standing.frame, 60)}" if standing.frame else "no record of a call"
+    return f"in {line(standing.frame, 60)}" if standing.frame else line(standing.last, 80) or "at different places"
 
 
 def wait_in_words(link: Link, suspects: Ranks) -> str:

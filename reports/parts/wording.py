@@ -189,13 +189,15 @@ def _effect(diagnosis: Diagnosis) -> str:
         return f"{numbers.plural(len(diagnosis.sources), 'file')} checked; no sign of a hang or crash."
     if finding.family is Family.UNDETERMINED:
         return "These files don't show which rank is at fault." if diagnosis.ranks else ""
-    is_one = len(stalls_of(diagnosis.findings)) < 2
-    call, waiting = finding.stalled, waiting_ranks(diagnosis) if is_one else finding.victims
+    is_one_stall = len(stalls_of(diagnosis.findings)) < 2
+    call, waiting = finding.stalled, waiting_ranks(diagnosis) if is_one_stall else finding.victims
     if call is None and finding.cause is CauseClass.INIT:
         return "Every member of the group is blocked in init." if waiting or finding.ranks else ""
     if not waiting or call is None:
         return ""
-    where = "in" if waiting <= call.entered else "in or behind"
+    rows = [row.call for row in diagnosis.standings if row.ranks & waiting and row.call is not None]
+    is_one = all((row.op, row.seq) == (call.op, call.seq) for row in rows)
+    where = "in" if waiting <= call.entered and is_one else "in or behind"
     limit = times.duration(call.timeout_ms or 0)
     until = f", and the first timed out after {limit}" if _has_reached_limit(diagnosis, call) else ""
     is_running = diagnosis.job_end.state is JobState.RUNNING

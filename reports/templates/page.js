@@ -5,6 +5,14 @@
     return text.split(",").some(function (part) { var ends = part.split("-"); return rank >= +ends[0] && rank <= +(ends[1] || ends[0]); });
   }
   var shapes = [].slice.call(document.querySelectorAll("[data-ranks]"));
+  function told(row) {
+    var heads = row.closest("table").tHead.rows[0].cells, words = {"State": "", "Where": "", "Waits for": "waits for ", "Ended by": "ended by "};
+    return [].slice.call(row.cells, 1).map(function (cell, n) {
+      var before = words[heads[n + 1].textContent], text = cell.textContent.trim().replace(/^\d+ \S+ groups · /, "");
+      return before === undefined || text === "–" ? "" : before + text;
+    }).filter(Boolean);
+  }
+  function none(what) { root.classList.remove("on"); pick.hidden = false; said.textContent = "No rank, host or group '" + what + "'."; }
   function choose(rank) {
     var on = rank !== null;
     root.classList.toggle("on", on);
@@ -13,7 +21,8 @@
     document.dispatchEvent(new CustomEvent("chosen", {detail: rank}));
     if (!on) { return; }
     var row = document.querySelector("tr[data-ranks].sel");
-    said.textContent = "rank " + rank + (row ? ": " + [].slice.call(row.cells, 2, 5).map(function (c) { return c.textContent.trim(); }).join(", ") : "");
+    if (!row && !shapes.some(function (shape) { return shape.classList.contains("sel"); })) { none("rank " + rank); return; }
+    said.textContent = "Rank " + rank + (row ? " · " + told(row).join(" · ") : "");
     if (location.hash !== "#rank=" + rank) { history.replaceState(null, "", "#rank=" + rank); }
   }
   function clear() { choose(null); if (search) { search.value = ""; } history.replaceState(null, "", location.pathname + location.search); }
@@ -43,8 +52,15 @@
   search.addEventListener("input", function () {
     var text = search.value.trim().toLowerCase(), number = /^(?:rank\s*)?(\d+)$/.exec(text);
     if (number) { choose(+number[1]); return; }
-    root.classList.toggle("on", text.length > 1); pick.hidden = true;
-    shapes.forEach(function (shape) { shape.classList.toggle("sel", text.length > 1 && shape.textContent.toLowerCase().indexOf(text) >= 0); });
+    var found = 0, span = /^(?:ranks?\s*)?(\d+)\s*-\s*(\d+)$/.exec(text), hit;
+    shapes.forEach(function (shape) {
+      if (span) { hit = false; for (var rank = +span[1]; rank <= +span[2] && !hit; rank++) { hit = holds(shape.getAttribute("data-ranks"), rank); } }
+      else { hit = text.length > 1 && shape.textContent.toLowerCase().indexOf(text) >= 0; }
+      shape.classList.toggle("sel", hit); found += hit;
+    });
+    root.classList.toggle("on", found > 0); pick.hidden = !found;
+    said.textContent = found ? "'" + text + "' stands in " + found + " place" + (found > 1 ? "s" : "") + "." : "";
+    if (!found && text.length > 1) { none(text); }
   });
   window.nccldoctor = {choose: choose, holds: holds, unpacked: unpacked};
   var start = /^#rank=(\d+)$/.exec(location.hash);

@@ -1,4 +1,4 @@
-"""Measures reports: screens, words, empty headings, quotes that no file holds, answers to "restart?", bytes.
+"""Measures reports: screens, words, empty headings, quotes that no file holds, contradictions, answers to "restart?", bytes.
 
 ``python tests/scoring/measure_reports.py [FOLDER…] [-v]`` measures the report of each folder, and of each job in a folder of labelled
 jobs. Without folders it measures every bundled incident. Screens need Chromium.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the folder tests/, also when run as a script
 
 from scoring import page_text
+from scoring.pages import page_consistency
 
 import nccldoctor
 from nccldoctor.cli import demo
@@ -59,6 +61,7 @@ class Measure:
     unlabelled: int
     is_restart_open: bool
     size: int
+    contradictions: tuple[page_consistency.Violation, ...] = ()
 
     def breaks(self) -> tuple[str, ...]:
         """The limits that the report breaks, in words."""
@@ -69,13 +72,15 @@ class Measure:
             (bool(self.empty), f"nothing below {', '.join(self.empty)}"),
             (self.unlabelled > 0, f"{self.unlabelled} quotes that no file holds"),
             (self.size > limits.size, f"{self.size / 1e3:.0f} kB"),
+            *((True, f"{one.check}: {one.detail}") for one in self.contradictions),
         )
         return tuple(text for is_broken, text in said if is_broken)
 
 
 def measure(name: str, inputs: Sequence[Path], browser: Any = None) -> Measure:
     """The measure of the report on these files; screens only with the page of a ``browser``."""
-    diagnosis = nccldoctor.analyze(list(inputs)).diagnosis
+    incident = nccldoctor.analyze(list(inputs))
+    diagnosis = incident.diagnosis
     page = html.page(diagnosis)
     text = page_text.read(page)
     quotes = [e.lines for e in diagnosis.proof if e.lines is not None]
@@ -90,6 +95,7 @@ def measure(name: str, inputs: Sequence[Path], browser: Any = None) -> Measure:
         is_restart_open=diagnosis.verdict.family not in (Family.NONE, Family.UNDETERMINED)
         and diagnosis.action.restart == "unknown",
         size=len(page.encode("utf-8")),
+        contradictions=page_consistency.violations(name, page, page_consistency.timed_out(incident)),
     )
 
 
@@ -139,6 +145,8 @@ def table(measures: Sequence[Measure], *, is_verbose: bool) -> Iterator[str]:
                 f"{limits.kind:12} {len(of_kind):4} reports, {broken_count:3} over a limit; at most {screens:.1f} screens "
                 f"({limits.screens:g}), {words} words ({limits.words}), {size / 1e3:.0f} kB ({limits.size // 1000})"
             )
+    found = Counter(one.check for measure in measures for one in measure.contradictions)
+    yield f"{found.total()} contradictions" + "".join(f", {check} {count}" for check, count in found.most_common())
     named = [one for one in measures if one.limits in (SMALL, LARGE)]
     yield (
         f"{sum(len(one.empty) for one in measures)} empty headings, {sum(one.unlabelled for one in measures)} of "

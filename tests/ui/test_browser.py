@@ -169,6 +169,19 @@ def test_a_rank_that_is_searched_for_is_lit_in_every_view(browser, written):
     assert after == 0
 
 
+def test_a_search_says_what_it_found(browser, written):
+    with Visit(browser, written["many ranks"]) as visit:
+        said = {}
+        for text in ("foo", "9999", "5-6", "rank 107"):
+            visit.page.fill("#search", text)
+            said[text] = visit.page.inner_text("#picked")
+
+    assert said["foo"] == "No rank, host or group 'foo'."
+    assert said["9999"] == "No rank, host or group 'rank 9999'."
+    assert said["5-6"].startswith("'5-6' stands in ")
+    assert said["rank 107"].startswith("Rank 107 · ▲ at fault · in fetch (train.py:214)")
+
+
 def test_a_link_to_a_rank_lights_it(browser, written):
     with Visit(browser, written["many ranks"] + "#rank=107") as visit:
         lit = visit.page.eval_on_selector_all("rect.sel", "es => es.map(e => e.dataset.ranks)")

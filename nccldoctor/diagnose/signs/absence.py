@@ -13,7 +13,7 @@ from nccldoctor.align.stalls import Stall
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.hypothesis import Citation, Dump, Line, row_of_number
 from nccldoctor.diagnose.phrases.say import say
-from nccldoctor.diagnose.phrases.who import BLOCKED, NO_PYTHON_FRAME, PROMPT, doing, ongoing
+from nccldoctor.diagnose.phrases.who import BLOCKED, NO_PYTHON_FRAME, PROMPT, doing
 from nccldoctor.events import DesyncReport, DumpNote, ExceptionRaised, MonitoredBarrier, Note, Stack
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.stack_frames import innermost
@@ -32,15 +32,6 @@ MAKING = ("new_group", "split_group", "_new_process_group_helper", "_store_based
 NOT_WORK = frozenset({"starting", "ready", "finished", "epoch-end"})
 """Phases that are moments, and no work that a rank may be busy with."""
 
-WORK = {
-    "checkpoint": "writes a checkpoint",
-    "evaluation": "evaluates",
-    "sampling": "generates samples",
-    "data": "prepares data",
-    "compile": "compiles",
-}
-"""Phases as the rest of a sentence about a rank."""
-
 
 def show_outside(facts: Facts, call: StuckCall | None, rank: int) -> list[Citation]:
     """Cites the dump, the counters or the report that shows a rank outside the call."""
@@ -55,7 +46,7 @@ def show_outside(facts: Facts, call: StuckCall | None, rank: int) -> list[Citati
         elif progress is None:
             citations += no_ras_answer(facts, rank)
         elif progress.event is not None and progress.enqueued < call.seq:
-            says = say("absent.stopped-before", rank=rank, last=progress.enqueued, call=what)
+            says = say("absent.stopped-before", rank=rank, last=progress.enqueued)
             line, counters = progress.event, counters_of(facts, call)
             citations.append(Line(line, says) if counters is None else counter_evidence(line, counters, says))
     desync = (e for e in facts.case.of(DesyncReport) if rank in e.laggards)
@@ -86,7 +77,7 @@ def show_activity(facts: Facts, rank: int) -> tuple[str, list[Citation]]:
         last = begun[-1]
         since = activity.phases[activity.phases.index(last) :]
         if not any(p.what == last.what and p.detail.startswith("done") for p in since):
-            words = ongoing(WORK.get(last.what, last.what))
+            words = last.work or last.what
             return words, [Line(last, say("absent.was-doing", rank=rank, doing=words))]
     return "", []
 

@@ -99,7 +99,7 @@ def find_skip(facts: Facts, stall: Stall) -> Hypothesis | None:
     if other is None or rank not in counters.lines:
         return None
     what = describe(facts, call)
-    issued_here = say("counters.last-call-was", rank=rank, number=counters.last[rank], instead_of=what)
+    issued_here = say("counters.last-call-was", rank=rank, number=counters.last[rank])
     issued_there = say("counters.last-call-in", rank=rank, number=other.last[rank], comm=other.comm)
     return Hypothesis(
         headline_of("counters.skipped-and-moved-on", who=who(facts.case, Ranks([rank])), call=what, comm=other.comm),

@@ -233,7 +233,7 @@ class _Run(Struct):
         )
 
     def likeness(self, unit: _Unit) -> tuple[int, bool, int]:
-        """A sort key: the folders of a unit and of the run that are the same, whether both tell of trouble, and how names begin alike.
+        """A sort key: the folders that both share, whether both tell of trouble, and how names begin alike.
 
         Dumps are written in trouble.
         """

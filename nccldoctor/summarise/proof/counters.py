@@ -15,6 +15,7 @@ from nccldoctor.model.exhibits import CountsRow, CountsTable, Exhibit, Part
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.summarise.proof.side_by_side import BOTH
 from nccldoctor.words import names, times
+from nccldoctor.words.sanitize import line
 
 ROWS = 6
 
@@ -53,7 +54,7 @@ def counters_of_ranks(facts: Facts, finding: Finding) -> Exhibit | None:
     ):
         return None
     table = _counts_table(facts, groups[0].label, (*peers[: ROWS - len(behind[:2])], *behind[:2]), finding.blamed)
-    claim, parts = _claim(finding, call.seq, peers[0], behind[0] if behind else None)
+    claim, parts = _claim(finding, peers[0], behind[0] if behind else None)
     one = next((one for one in facts.case.nccl_counters if one.group == groups[0].index), None)
     steady = steady_queries(facts, one) if one is not None else None
     claim += f" No count changed in {times.duration(steady[1] * 1e3)}." if steady is not None else ""
@@ -83,7 +84,7 @@ def _counts_table(facts: Facts, group: str, counts: Sequence[_Count], blamed: Ra
         CountsRow(
             count.ranks,
             (f"#{count.own.enqueued}", _completed(count.own)) if has_completed else (f"#{count.own.enqueued}",),
-            bool(count.ranks & blamed),
+            bool(count.ranks & blamed) or not blamed & {rank for one in counts for rank in one.ranks},
             _place(facts, count.own),
         )
         for count in counts
@@ -106,11 +107,12 @@ def _place(facts: Facts, own: GroupProgress) -> Place | None:
     return Place(dump.source, dump.path) if dump is not None else None
 
 
-def _claim(finding: Finding, seq: int, peer: _Count, behind: _Count | None) -> tuple[str, tuple[Part, ...]]:
-    call = names.call_title(finding.stalled.op if finding.stalled is not None else None, seq)
+def _claim(finding: Finding, peer: _Count, behind: _Count | None) -> tuple[str, tuple[Part, ...]]:
     who = names.ranks_phrase(peer.ranks).capitalize()
     if behind is None:
-        return f"{who} issued {call} and never completed it.", (Part.PEER,)
+        done = _completed(peer.own)
+        ended = "completed none" if done == "none" else f"completed {done} last" if done else "no record shows its end"
+        return f"{who} issued #{peer.own.enqueued}, and {ended}.", (Part.PEER,)
     culprit = names.ranks_phrase(behind.ranks).capitalize()
     if finding.cause is CauseClass.DEVICE_STALLED:
         return f"{culprit} queued calls up to #{behind.own.enqueued}, so its process kept running.", (Part.CONDITION,)
@@ -140,3 +142,31 @@ def joined_ranks(facts: Facts, finding: Finding) -> Exhibit | None:
     numbers = tuple(n for n, item in enumerate(finding.evidence, 1) if item.where in {e.place for e in begun.values()})
     cites = (names.few(Ranks(begun)), names.few(finding.blamed))
     return Exhibit("", claim, BOTH, cites, numbers, counts=CountsTable("", "the logs", ("started at",), rows))
+
+
+def roll_call(finding: Finding, absent: Ranks) -> Exhibit | None:
+    """The ranks with a record of the call, and those without; None where nobody left one."""
+    call, peers = finding.awaited, (finding.inside or finding.victims) - finding.blamed
+    absent -= finding.inside
+    of_peers = [item.where for item in finding.evidence if item.observer.endswith(tuple(f":{rank}" for rank in peers))]
+    if call is None or not peers or not absent or not of_peers:
+        return None
+    rows = (CountsRow(peers, (str(of_peers[0]),), False, of_peers[0]), CountsRow(absent, ("",), True))
+    title = names.call_title(call.op, call.seq)
+    claim = f"{names.ranks_phrase(peers, 6).capitalize()} left a record of {title}. {names.ranks_phrase(absent, 6).capitalize()} left none."
+    return Exhibit("", claim, BOTH, (), (), counts=CountsTable("", "the input", (f"record of {title}",), rows))
+
+
+def cited_records(finding: Finding) -> Exhibit | None:
+    """The records without lines that a finding cites, such as entries of dumps, as they were read."""
+    items = [
+        (number, int(rank), item)
+        for number, item in enumerate(finding.evidence, 1)
+        if item.supports and item.where is not None and item.where.line is None
+        for rank in (item.observer.partition(":")[2],)
+        if rank.isdecimal()
+    ][:ROWS]
+    rows = tuple(CountsRow(Ranks([r]), (line(i.quote, 120),), r in finding.blamed, i.where) for _, r, i in items)
+    source = "the dumps" if items and items[0][2].observer.startswith("dump") else "the stacks"
+    table = CountsTable("", source, ("as recorded",), rows)
+    return Exhibit("", items[0][2].says, BOTH, (), tuple(n for n, _, _ in items), counts=table) if items else None

@@ -13,12 +13,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from nccldoctor.align.facts import Facts
+from nccldoctor.align.liveness import Liveness
 from nccldoctor.model import Finding, Place
 from nccldoctor.model.exhibits import Exhibit, Part, Unshown
 from nccldoctor.model.figures import CallDiff
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.patterns import lazy
-from nccldoctor.summarise.proof.counters import counters_of_ranks, joined_ranks
+from nccldoctor.summarise.proof.counters import cited_records, counters_of_ranks, joined_ranks, roll_call
 from nccldoctor.summarise.proof.late_calls import late_calls_of_rank
 from nccldoctor.summarise.proof.plans import PLANS, Plan, Question, Record
 from nccldoctor.summarise.proof.quotes import Quotable, exhibit_of, quotables
@@ -32,6 +33,10 @@ LETTERS = "ABC"
 """Ids of the exhibits, so that none is taken for a piece of evidence, which has a number."""
 
 EXHIBITS = len(LETTERS)
+
+
+FEWEST = 2
+"""Exhibits that a proof has where the input holds them."""
 
 
 class Proof(Struct, frozen=True):
@@ -54,13 +59,21 @@ def prove(facts: Facts, finding: Finding, diff: CallDiff | None) -> Proof:
         return Proof(_with_ids(with_same_records(facts, [*islice(filter(None, (counts, *quoted)), EXHIBITS)])), ())
     chooser = _Chooser(facts, finding, diff, lines, plan)
     chosen = chooser.chosen()
+    roll = roll_call(finding, Ranks(r for r in finding.ranks if not any(_is_about_rank(e, r) for e in chosen)))
+    if roll is not None:
+        full = len(chosen) == EXHIBITS
+        chosen = [*(e for e in chosen if not full or e.parts != (Part.CULPRIT,)), roll][-EXHIBITS:]
     chosen += islice(chooser.further(tuple(chosen)), EXHIBITS - len(chosen))
+    chosen += filter(None, [cited_records(finding)] if len(chosen) < FEWEST else [])
     shown = {part for exhibit in chosen for part in exhibit.parts}
     shown |= set() if finding.ranks or facts.case.world - blamed else {Part.PEER}  # every rank is a suspect
-    missing = (
-        Unshown(part, _unshown_part(part, plan, blamed, facts.liveness.dumped)) for part in Part if part not in shown
-    )
+    missing = (Unshown(part, _unshown_part(part, plan, blamed, facts.liveness)) for part in Part if part not in shown)
     return Proof(_with_ids(with_same_records(facts, chosen)), tuple(missing))
+
+
+def _is_about_rank(exhibit: Exhibit, rank: int) -> bool:
+    """True where an exhibit is about a rank, by its line or anywhere in its claim."""
+    return rank == exhibit.rank or rank in exhibit.alike or _is_about(exhibit.claim, Ranks([rank]), 8)
 
 
 def _with_ids(exhibits: Sequence[Exhibit]) -> tuple[Exhibit, ...]:
@@ -191,10 +204,9 @@ def _shape(says: str) -> str:
     return _RANKS.sub("", says).strip()
 
 
-def _is_about(says: str, ranks: Ranks) -> bool:
+def _is_about(says: str, ranks: Ranks, namings: int = 1) -> bool:
     """True where the first ranks that a sentence names hold one of these: *no exit of rank 7*."""
-    named = _RANKS.search(says)
-    spans = _SPAN.findall(named[1]) if named else []
+    spans = [span for named in islice(_RANKS.finditer(says), namings) for span in _SPAN.findall(named[1])]
     return any(int(low) <= rank <= int(high or low) for low, high in spans for rank in ranks)
 
 
@@ -210,7 +222,7 @@ def _by_weight(finding: Finding, cited: Sequence[Quotable], chosen: Sequence[Exh
             yield line
 
 
-def _unshown_part(part: Part, plan: Plan, blamed: Ranks, dumped: Ranks) -> str:
+def _unshown_part(part: Part, plan: Plan, blamed: Ranks, liveness: Liveness) -> str:
     who = names.ranks_phrase(blamed, 4)
     if part is Part.PEER:
         return "No log or dump shows what a waiting rank did."
@@ -222,7 +234,8 @@ def _unshown_part(part: Part, plan: Plan, blamed: Ranks, dumped: Ranks) -> str:
         return f"No log line or stack shows that {who} continued."
     if plan.question is Question.LINK:
         return "Only one end of the link reported an error."
-    if blamed <= dumped:
+    records = "stack" if any(liveness.activity(rank).exits for rank in blamed) else "stack, exit record"
+    if blamed <= liveness.dumped:
         own = names.verb(blamed, "its dump was", "their dumps were")
-        return f"{capitalized(who)} still ran when {own} written. No stack, exit record or later log line shows more."
-    return f"No stack, exit record or later log line shows why {who} fell silent."
+        return f"{capitalized(who)} still ran when {own} written. No {records} or later log line shows more."
+    return f"No {records} or later log line shows why {who} fell silent."

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -37,6 +38,9 @@ REACH = 5
 
 HIGHEST_FRAME = 14
 """Lines above an exception among which the frame stands that raised it."""
+
+ENDS_SHOWN = 4
+"""Lines at either end of a long traceback: the frame that raised, and the error."""
 
 KEPT = 6
 """Lines of a record that stand for it where its file cannot be read again."""
@@ -167,7 +171,7 @@ def exhibit_of(item: Quotable) -> Exhibit:
     shown = tuple(SourceLine(line + n, text) for n, text in enumerate(item.quote.split("\n")[:KEPT]))
     quoted = QuotedLines(item.place, shown, frozenset({shown[-1].number}), frame=item.frame, raised_in=item.raised_in)
     numbers = () if item.number is None else (item.number,)
-    return Exhibit("", item.says, (), cited(item.says, shown), numbers, lines=quoted)
+    return Exhibit("", item.says, (), _marked_values(item.says, quoted, shown), numbers, lines=quoted, rank=item.rank)
 
 
 def wanted_lines(exhibits: Iterable[Exhibit]) -> dict[int, set[int]]:
@@ -192,7 +196,7 @@ def filled(exhibit: Exhibit, excerpts: Excerpts) -> Exhibit:
     if not shown:
         return exhibit
     source, first, last = lines.where.source, shown[0].number, shown[-1].number
-    cites = cited(exhibit.claim, shown)
+    cites = _marked_values(exhibit.claim, lines, shown)
     holding = frozenset(line.number for line in shown if any(value in line.text for value in cites))
     quoted = replace(
         lines,
@@ -209,7 +213,7 @@ def _frame_lines(lines: QuotedLines, shown: Sequence[SourceLine]) -> frozenset[i
     """The line of the named frame, of an exception also its last line; empty where the record is neither."""
     if lines.raised_in and len(shown) > 1:
         return frozenset({shown[0].number, shown[-1].number})
-    named = [line.number for line in shown[1:] if lines.frame and lines.frame in line.text]
+    named = [line.number for line in shown[1:] if lines.frame and _is_frame(lines.frame, line)]
     return frozenset(named[:1])
 
 
@@ -217,12 +221,17 @@ def _stack_lines(lines: QuotedLines, excerpts: Excerpts) -> tuple[SourceLine, ..
     """The head of a stack, or the frames before the named one, that one, and its callers."""
     head = lines.where.line or 1
     below = excerpts.between(lines.where.source, head, head + DEEPEST_FRAME)
-    end = next((n for n, line in enumerate(below) if n and lines.frame in line.text), 0)
+    end = next((n for n, line in enumerate(below) if n and _is_frame(lines.frame, line)), 0)
     before, after = FRAMES_SHOWN
     last = end
     while end and last < min(end + after, len(below) - 1) and below[last + 1].text[:1].isspace():
         last += 1
     return below[max(end - before, 0) : last + 1] if end else below[:1]
+
+
+def _is_frame(function: str, line: SourceLine) -> bool:
+    """True where a line of a stack names the function: *File "a.py", line 3 in main*, *main (a.py:3)*."""
+    return function in line.text.replace("(", " ").split() or f" {function} " in line.text
 
 
 def _record_lines(exhibit: Exhibit, lines: QuotedLines, excerpts: Excerpts) -> tuple[SourceLine, ...]:
@@ -231,11 +240,19 @@ def _record_lines(exhibit: Exhibit, lines: QuotedLines, excerpts: Excerpts) -> t
     own = excerpts.citing(source, number, lines.shown[0].text)
     if not own:
         return ()
+    kept = "".join("".join(line.text for line in lines.shown).split())
+    below = excerpts.between(source, number + 1, number + KEPT)
+    own += tuple(takewhile(lambda line: _squeezed(line) != "" and _squeezed(line) in kept, below))
     held = len(cited(exhibit.claim, own))
     traceback = excerpts.between(source, number - HIGHEST_FRAME, number - 1)
     raised = [n for n, line in enumerate(traceback) if lines.raised_in and line.text.endswith(f"in {lines.raised_in}")]
     if raised:
-        return (*traceback[raised[-1] :], *own)
+        rows = (*traceback[raised[-1] :], *own)
+        return rows if len(rows) <= 2 * ENDS_SHOWN else (*rows[:ENDS_SHOWN], *rows[-ENDS_SHOWN:])
+    is_blank = not own[0].text.strip()  # a terminal wrapped the record, and the lines below hold it
+    more = tuple(takewhile(lambda line: is_blank or _is_of_record(line.text, own[0].text), below[len(own) - 1 : REACH]))
+    if len(cited(exhibit.claim, (*own, *more))) > held:
+        return (*own, *more)
     above = excerpts.between(source, number - REACH, number - 1)
     for n in range(len(above) - 1, -1, -1):
         if not above[n].text.strip() or not _is_of_record(above[n].text, own[0].text):
@@ -243,6 +260,11 @@ def _record_lines(exhibit: Exhibit, lines: QuotedLines, excerpts: Excerpts) -> t
         if len(cited(exhibit.claim, (*above[n:], *own))) > held:
             return (*above[n:], *own)
     return own
+
+
+def _squeezed(line: SourceLine) -> str:
+    """The beginning of a line without spaces: what tells whether the first reading kept it."""
+    return "".join(line.text.split())[:40]
 
 
 _OF_RECORD = lazy(r"\s{2,}|\[rank\d+\]:\s{2,}")
@@ -262,24 +284,67 @@ _VALUE = re.compile(
 """What a claim may name: a number with the word before it, names in capitals, with an underscore or in mixed case, files."""
 
 
+_WORD = re.compile(r"[A-Za-z]{4,}")
+_WHOLE = 160
+"""Characters of a line that is marked as a whole."""
+
+
+def _marked_values(claim: str, lines: QuotedLines, shown: Sequence[SourceLine]) -> tuple[str, ...]:
+    """The values of the claim, else the function or the words that it names, else all of the last line."""
+    text = "\n".join(line.text for line in shown)
+    functions = [name for name in (lines.frame, lines.raised_in) if name and name in text]
+    spoken = {word.lower() for word in _WORD.findall(claim)} - {
+        "rank",
+        "ranks",
+        "process",
+        "this",
+        "line",
+        "that",
+        "error",
+    }
+    shared = [word for word in dict.fromkeys(_WORD.findall(shown[-1].text)) if word.lower() in spoken]
+    whole = shown[-1].text.expandtabs(4).strip()
+    return (
+        cited(claim, shown)
+        or tuple(functions)
+        or tuple(shared)
+        or (whole if len(whole) <= _WHOLE else whole[:_WHOLE].rpartition(" ")[0] or whole[:_WHOLE],)
+    )
+
+
 def cited(says: str, shown: Sequence[SourceLine]) -> tuple[str, ...]:
     """The values of the claim that the lines hold, as they stand there: *SeqNum=9* for *#9*, *rank3* for *rank 3*."""
     text = "\n".join(line.text for line in shown)
-    found = (_in_text(match, text) for match in _VALUE.finditer(says))
+    found = [value for match in _VALUE.finditer(says) for value in _in_text(match, text)]
     return tuple(dict.fromkeys(value for value in found if value))
 
 
-def _in_text(match: re.Match[str], text: str) -> str:
-    number = (match["number"] or "").replace(",", "")
+def _in_text(match: re.Match[str], text: str) -> Iterator[str]:
+    """The number or the name of a match as the text writes it, and the operation before a number."""
+    number, word = (match["number"] or "").replace(",", ""), match["word"] or ""
+    name = match["name"] or (word if word.isupper() else "")
+    if name:
+        operation = (
+            rf"(?<![A-Za-z])_?(?i:{'_?'.join(name.replace('_', ''))})\w*"  # ALLGATHER is _ALLGATHER_BASE, all_gather
+        )
+        held = re.search(operation if name.isupper() else rf"(?<!\w){re.escape(name)}(?!\w)", text)
+        yield held.group() if held else ""
     if not number:
-        pattern = rf"(?<!\w){re.escape(match['name'])}(?!\w)"
-    elif match["hash"]:
-        pattern = rf"(?:#|SeqNum=|seq\w{{0,20}}[ :=]{{1,3}}|id:? |NCCL work: )\s{{0,3}}{number}(?!\w)"
+        return
+    if match["hash"]:
+        pattern = rf"{_COUNTS}\s{{0,3}}{number}(?!\w)|opCount {int(number):x}(?!\w)"
     elif len(number) > 2:
         pattern = rf"(?<![\w.]){number}(?:\.\d{{1,6}})?(?!\w)"
+    elif word.lower() in ("rank", "ranks"):
+        pattern = rf"{_RANK_NOUNS}\W{{0,12}}{number}(?!\w)|\[r{number}\]|\[{number}\](?= is| via| finished)"
     else:
-        pattern = rf"(?<![A-Za-z_])(?i:{re.escape(match['word'])})s?\W{{0,12}}{number}(?!\w)" if match["word"] else ""
+        pattern = rf"(?<![A-Za-z_])(?i:{re.escape(word)})s?\W{{0,12}}{number}(?!\w)" if word else ""
     held = re.search(pattern, text) if pattern else None
-    if held is None and len(number) == 2 and not match["hash"]:
+    if held is None and len(number) == 2 and not match["hash"] and word.lower() not in ("rank", "ranks"):
         held = re.search(rf"(?<![\w.:-]){number}(?![\w.:-])", text)
-    return held.group() if held else ""
+    yield held.group() if held else ""
+
+
+_COUNTS = r"(?:#|operation |SeqNum=|seq\w{0,20}[ :=]{1,3}|id:? |NCCL work: )"
+_RANK_NOUNS = r"(?<![A-Za-z])(?i:(?:local_?)?ranks?|process|task|worker|nodes are|tp)"
+"""What programs write before the number of a call, and of a rank."""

@@ -43,7 +43,7 @@ def order_of_calls(finding: Finding, diff: CallDiff | None) -> Exhibit | None:
         return None
     first, other = (names.call_title(call.op, call.seq) for call in swapped)
     claim = f"Rank {diff.left} called {first} before {other}. Rank {diff.right} did the reverse."
-    return Exhibit("", claim, BOTH, (), evidence_of_dumps(finding, (diff.left, diff.right)), order=diff)
+    return Exhibit("", claim, BOTH, (first, other), evidence_of_dumps(finding, (diff.left, diff.right)), order=diff)
 
 
 def _swapped(diff: CallDiff) -> tuple[IssuedCall, IssuedCall] | None:

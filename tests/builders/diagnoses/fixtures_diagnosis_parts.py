@@ -39,7 +39,6 @@ from nccldoctor.model.figures import (
     StackDiff,
     StackLine,
     StackSide,
-    Stretch,
     Timeline,
     TimeRow,
     level,
@@ -97,11 +96,6 @@ def stalling(world: int, outside: int, text: str = "watchdog timeout") -> Timeli
         TimeRow(
             Ranks([rank]),
             (
-                Stretch("work", start, start + 4),
-                Stretch("call", start + 1, start + 2),
-                Stretch("outside" if rank == outside else "waiting", start + 4, start + 604),
-            ),
-            (
                 Mark("life", start + 3, text),
                 Mark("timeout", start + 604 + rank / 8, text, f"rank_{rank}.log:9"),
                 Mark("exit", start + 606, text),
@@ -111,7 +105,6 @@ def stalling(world: int, outside: int, text: str = "watchdog timeout") -> Timeli
     )
     host = TimeRow(
         Ranks(),
-        (),
         (
             Mark("trouble", start + 5, text),
             Mark("exception", start + 6, text),

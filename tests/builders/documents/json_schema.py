@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from nccldoctor.events import KINDS, Event, GroupRef
 from nccldoctor.model import Action, Diagnosis, Place, RemedyAdvice, Source, Stalled
-from nccldoctor.model.figures import CallDiffRow, Mark, RankLateness, Stretch
+from nccldoctor.model.figures import CallDiffRow, Mark, RankLateness
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import DumpHead
 from nccldoctor.prescribe.next_steps import RESTARTS
@@ -59,7 +59,6 @@ CHOICES: dict[tuple[type, str], Iterable[str]] = {
     (RemedyAdvice, "fit"): ("strong", "possible", "weak"),
     (Stalled, "kind"): ("collective", "p2p"),
     (CallDiffRow, "kind"): ("same", "differs", "left-only", "right-only"),
-    (Stretch, "kind"): ("work", "call", "waiting", "outside"),
 }
 """Texts that are one of a few words."""
 

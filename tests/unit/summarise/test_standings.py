@@ -6,7 +6,7 @@ from builders.jobs.cases import START, WORLD, Log, RecordedRank, Team, facts, ga
 
 from nccldoctor.align.facts import Facts
 from nccldoctor.diagnose.diagnose import diagnose
-from nccldoctor.events import Heartbeat, ProcessExit, Stack
+from nccldoctor.events import Heartbeat, Phase, ProcessExit, Stack
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.standings import Involvement, Standing
 from nccldoctor.summarise.rank_table import rank_table
@@ -95,3 +95,24 @@ def test_a_row_lasts_from_the_call_to_the_timeout() -> None:
     assert waiting.until == START + 602.0
     assert waiting.since is not None
     assert START <= waiting.since < waiting.until
+
+
+def test_a_culprit_without_a_stack_is_told_by_its_last_work_and_else_by_its_last_finished_call() -> None:
+    assert rows(late())[0].last == "last call: #2, done"
+    steps = Log("3.log", [said(Heartbeat, 3, 5.0, step=7)], rank=3)
+    assert rows(late(steps))[0].last == "reported step 7"
+    saves = Log("3.log", [said(Heartbeat, 3, 5.0, step=7), said(Phase, 3, 6.0, what="checkpoint")], rank=3)
+    assert rows(late(saves))[0].last == "writing a checkpoint"
+
+
+def test_ranks_behind_two_hangs_share_no_row() -> None:
+    """Ranks 1 and 3 each miss a call of their own group."""
+    teams = (WORLD, Team("1", "tp", (0, 1)), Team("2", "tp", (2, 3)))
+    ranks = [RecordedRank(r, *teams).call(team=WORLD) for r in range(4)]
+    for rank in (0, 2):
+        ranks[rank].call(team=teams[1 + rank // 2], done=False)
+    found = facts(*ranks)
+    table = rank_table(found, diagnose(found).findings)
+
+    apart = standings(found, table, [Ranks([1]), Ranks([3])])
+    assert [s.ranks for s in apart if s.distance == 1] == [{0}, {2}]

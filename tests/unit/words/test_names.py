@@ -49,4 +49,5 @@ def test_where_ranks_stand() -> None:
         == "2 DP groups · REDUCE_SCATTER #5"
     )
     assert standing_titles.place_title(Standing(Ranks([1]), Involvement.CULPRIT, frame="load")) == "in load"
-    assert standing_titles.place_title(Standing(Ranks([1]), Involvement.CULPRIT)) == "no record of a call"
+    standing = Standing(Ranks([1]), Involvement.CULPRIT, last="last call: #9, done")
+    assert standing_titles.place_title(standing) == "last call: #9, done"

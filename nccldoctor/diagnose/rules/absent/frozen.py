@@ -113,7 +113,7 @@ def _words_of_last_line(facts: Facts, stall: ObservedStall, rank: int) -> str:
     gave_up = Ranks(r for r in members if facts.liveness.activity(r).alarms)
     if call is None or len(gave_up) < 2 or members - gave_up != Ranks([rank]):
         return say("absent.last-line-before", rank=rank)
-    return say("absent.alone-without-timeout", rank=rank, others=len(gave_up), members=len(members), call=stall.what)
+    return say("absent.alone-without-timeout", rank=rank, others=len(gave_up), members=len(members))
 
 
 def _dump_reply(facts: Facts, others: Ranks) -> list[Line]:

@@ -105,11 +105,11 @@ def _board_word(event: object) -> str:
     return event.board if isinstance(event, GpuError) else "GPU"
 
 
-def _board(event: object) -> str:
+def _board(event: Event) -> str:
     if isinstance(event, GpuError):
         where = f"{event.board} {event.device.removeprefix('GPU ')}" if event.device else f"a {event.board}"
         return f"{where} of rank {event.rank}" if event.rank is not None else f"{where} on {event.host or 'one host'}"
-    return f"rank {getattr(event, 'rank', None)}"
+    return f"rank {event.rank}" if event.rank is not None else "a process"
 
 
 def _what(event: object) -> str:

@@ -23,9 +23,9 @@ from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.hypothesis import Citation, Entry, Hypothesis, Line, Waiting
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
-from nccldoctor.diagnose.phrases.who import ongoing, who
+from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.registry import rule
-from nccldoctor.diagnose.signs.absence import WORK, are_only_ones_left
+from nccldoctor.diagnose.signs.absence import are_only_ones_left
 from nccldoctor.events import CollectiveTimeout, DumpSignal, Event, ExceptionRaised, Heartbeat, Phase, Progress
 from nccldoctor.identify.event_times import QUARTER
 from nccldoctor.model import CauseClass, Doubt, Stalled
@@ -153,8 +153,8 @@ def _work_went_on(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         Line(e, _says(rank, e, limit), observer=f"rank:{rank}" if e.rank is None else "") for rank, e in done.items()
     ]
     ranks = Ranks(done)
-    kinds = {e.what if isinstance(e, Phase) else "" for e in done.values()}
-    work = ongoing(WORK.get(kinds.pop(), "")) if len(kinds) == 1 else ""
+    kinds = {e.work if isinstance(e, Phase) else "" for e in done.values()}
+    work = kinds.pop() if len(kinds) == 1 else ""
     doubts = []
     for rank, line in done.items():
         after = facts.liveness.time(line) - facts.liveness.alarm

@@ -32,7 +32,7 @@ from nccldoctor.reports.charts.crossed import CrossedCalls, crossed_calls
 from nccldoctor.reports.charts.group_map import group_map
 from nccldoctor.reports.charts.link import LinkPicture, link_picture
 from nccldoctor.reports.charts.rank_map import rank_map
-from nccldoctor.reports.charts.stall import stall_picture
+from nccldoctor.reports.charts.stall import StallPicture, stall_picture
 from nccldoctor.reports.charts.text_width import width_of
 from nccldoctor.reports.page import view
 from nccldoctor.reports.page.first_picture import FieldTable, FirstPicture, SnapshotTable, first_picture
@@ -48,6 +48,8 @@ def ranks_in(picture: FirstPicture) -> Ranks:
         return Ranks(r for box in drawing.boxes for r in Ranks.parse(box.key))
     if isinstance(drawing, LinkPicture):
         return Ranks(r for box in drawing.boxes for r in Ranks.parse(box.key))
+    if isinstance(drawing, StallPicture):
+        return Ranks(r for bar in drawing.bars for r in Ranks.parse(bar.key))
     if isinstance(drawing, CrossedCalls):
         return Ranks([drawing.left, drawing.right])
     labels = drawing.sides if isinstance(drawing, FieldTable) else [row[0] for row in drawing.rows]
@@ -363,6 +365,37 @@ def test_in_a_very_large_job_a_cell_is_a_host_and_takes_its_worst_rank() -> None
     assert sum(cell.tone is Tone.CULPRIT for cell in drawing.cells) == 164
 
 
+def test_a_large_job_without_hosts_is_drawn_by_rank_in_small_cells_below_the_proof() -> None:
+    base = fixtures_diagnoses.large(2048)
+    found = replace(base, ranks=tuple(replace(state, host=None) for state in base.ranks))
+    drawing = rank_map(found)
+
+    assert drawing is not None
+    assert (drawing.has_hosts, drawing.is_dense, len(drawing.cells)) == (False, True, 2048)
+    assert drawing.size <= 6
+    blamed = {label.text for label in drawing.labels if label.is_culprit}
+    assert blamed <= {f"rank {rank}" for rank in base.verdict.ranks}
+    page = html.page(found)
+    assert page.index('id="h-proof"') < page.index('id="h-map"')
+
+
+def test_a_chain_of_one_edge_is_drawn_to_scale_with_what_the_culprit_did() -> None:
+    picture = first_picture(incident("straggler").diagnosis)
+
+    assert picture is not None and isinstance(picture.drawing, StallPicture)
+    culprit, peers = picture.drawing.bars
+    assert culprit.text.startswith("writing a checkpoint")
+    assert "ALLREDUCE #17084" in peers.text
+    assert view.build(incident("straggler").diagnosis).stall is None
+
+
+def test_a_chain_of_several_edges_stays_a_graph() -> None:
+    picture = first_picture(incident("died").diagnosis)
+
+    assert picture is not None and isinstance(picture.drawing, ChainPicture)
+    assert view.build(incident("died").diagnosis).stall is not None
+
+
 def test_a_small_job_needs_no_map() -> None:
     assert rank_map(fixtures_diagnoses.lagging()) is None
 
@@ -440,7 +473,7 @@ def test_the_clock_of_the_timeline_is_that_of_the_facts(name: str) -> None:
 
 
 def test_a_timeline_says_in_which_zone_the_logs_print() -> None:
-    picture = view.build(incident("device-stalled").diagnosis).stall
+    picture = stall_picture(incident("device-stalled").diagnosis)
 
     assert picture is not None
     assert "these logs print UTC+8" in picture.subtitle

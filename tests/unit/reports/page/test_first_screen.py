@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 from builders.diagnoses import fixtures_diagnoses
+from builders.diagnoses.bundled import incident
 from msgspec.structs import replace
 
 from nccldoctor.model import Avoid, Confidence, ConfidenceIn, Doubt, Evidence, Reason, RunnerUp
@@ -117,3 +118,24 @@ def test_a_fix_among_the_steps_is_not_repeated():
     shown = view.build(replace(made, action=replace(made.action, steps=(step,)))).fixes
     assert fix in view.build(made).fixes
     assert fix not in shown
+
+
+def test_a_crash_page_tells_the_exception_its_place_and_whom_it_took_down() -> None:
+    told = {fact.label: fact for fact in view.build(incident("raised").diagnosis).facts}
+
+    assert (told["Exception"].value, told["Exception"].detail) == (
+        "FileNotFoundError",
+        "in load_batch (train.py:99) · exit code 1",
+    )
+    assert told["Took down"].value == "7 of 8 ranks"
+    assert "Stalled collective" not in told
+
+
+def test_columns_of_the_table_that_hold_nothing_are_left_out() -> None:
+    page = html.page(incident("unmatched-p2p").diagnosis)
+    table = page[page.index('id="h-ranks"') :]
+    heads = table[: table.index("</thead>")]
+
+    assert "Where" in heads
+    assert "Hosts" not in heads
+    assert "Ended by" not in heads

@@ -62,7 +62,7 @@ def test_what_is_not_drawn_is_named_with_its_reason() -> None:
     assert view.build(base).not_drawn == ""
     assert view.build(bare).not_drawn == (
         "Not available: who waits for whom (no record of the waits), the stall to scale (no time after it began), "
-        "last lines (no log of a rank involved), lateness (no flight recorder)."
+        "last lines (no log of a rank involved), lateness (no times of earlier calls)."
     )
     assert view.build(fixtures_diagnoses.undetermined()).not_drawn == ""
     assert view.build(fixtures_diagnoses.healthy()).not_drawn == ""

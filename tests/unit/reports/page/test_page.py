@@ -25,6 +25,9 @@ def shown_text(exhibit: Exhibit) -> str:
         return f"{head} {rows}"
     if exhibit.lines is not None:
         return "\n".join(line.text for line in exhibit.lines.shown)
+    if exhibit.order is not None:
+        calls = [call for row in exhibit.order.rows for call in (row.left, row.right) if call is not None]
+        return " ".join(names.call_title(call.op, call.seq) for call in calls)
     rows = exhibit.counts.rows if exhibit.counts is not None else ()
     return "\n".join(f"{names.few(row.ranks)} {row.cells}" for row in rows)
 
