@@ -140,9 +140,9 @@ def prepare(folder: Path, identity: Identity) -> Evidence:
     evidence = Evidence(top, identity.stem)
     if not _is_of_capture(evidence.log, identity):
         raise FileExistsError(f"{evidence.log} is no log of a capture: give another folder")
+    _put_aside(evidence, identity)
     for place in (evidence.recorder, evidence.looks, evidence.state.parent):
         place.mkdir(parents=True, exist_ok=True)
-    _put_aside(evidence, identity)
     return evidence
 
 
@@ -169,8 +169,6 @@ def _put_aside(evidence: Evidence, identity: Identity) -> None:
             path.replace(target)
             with suppress(OSError):
                 path.parent.rmdir()
-    for place in (evidence.recorder, evidence.looks, evidence.state.parent):
-        place.mkdir(parents=True, exist_ok=True)
 
 
 def _own_files(evidence: Evidence, identity: Identity) -> Iterator[Path]:

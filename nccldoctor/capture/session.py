@@ -124,7 +124,8 @@ class Session:
         self._tell_error()
         is_own = was_asked or self._standstill.is_due(now)
         if is_own and not self._fresh_looks():
-            self._ask_for_look()
+            look, within = self.evidence.open_look(time.time()), math.ceil(self._listing_s + self.poll_s)
+            self.log.say(f"nccldoctor.capture asks all ranks for look {look}, to be answered within {within} s")
         if is_own or now - self._listed >= self._listing_s:
             self._listed = now
             self._join_looks(now)
@@ -133,30 +134,20 @@ class Session:
     def _listing_s(self) -> float:
         return self._standstill.limit.listing_s(self.identity.world)
 
-    def _ask_for_look(self) -> None:
-        """Begin a look, and say until when every rank that runs takes part in it."""
-        look = self.evidence.open_look(time.time())
-        within = math.ceil(self._listing_s + self.poll_s)
-        self.log.say(f"nccldoctor.capture asks all ranks for look {look}, to be answered within {within} s")
-
     def _join_looks(self, now: float) -> None:
         """Take part in new looks; of many, which a folder may hold by mistake, in the newest alone."""
         fresh = self._fresh_looks()
         self._joined.update(fresh)
         for look in fresh[-Standstill.MOST_LOOKS :]:
-            self._join(look, now)
+            if not self._standstill.looks:  # the first of a stall replaces those of the last
+                began = time.time() - (now - self._standstill.since)
+                self.evidence.forget_looks(before=began, but=look)
+            self._standstill.note_look(now)
+            self.take_part(look)
 
     def _fresh_looks(self) -> list[str]:
         """The looks that this rank has no part in yet."""
         return [look for look in self.evidence.known_looks() if look not in self._joined]
-
-    def _join(self, look: str, now: float) -> None:
-        """Take part in a look of any rank; the first of a stall replaces those of the last."""
-        if not self._standstill.looks:
-            began = time.time() - (now - self._standstill.since)
-            self.evidence.forget_looks(before=began, but=look)
-        self._standstill.note_look(now)
-        self.take_part(look)
 
     @property
     def current_step(self) -> int | None:

@@ -259,9 +259,10 @@ def demo(
 
 def _demo_live(ctx: click.Context, fault: str, to: Path | None, force: bool, no_open: bool) -> None:
     from nccldoctor.cli.live import rehearsing
+    from nccldoctor.rehearsal.faults import FAULTS
 
     if fault == "list":
-        terminal.out(rehearsing.list_faults())
+        terminal.out("".join(f"{fault.name:<16} {fault.about}\n" for fault in FAULTS))
         ctx.exit()
     codes: list[int] = []
 

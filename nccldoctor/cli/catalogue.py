@@ -92,7 +92,7 @@ def lint(folder: Path | None) -> None:
     collected = in_use([folder] if folder is not None else [], configured=folder is None)
     mistakes = collected.mistakes
     if folder is None:  # an ordinary run trusts the built-in files; laid over themselves they are validated in full
-        again = collect([Folder(BUILT_IN_NAME, BUILT_IN)])
+        again = collect(Folder(BUILT_IN_NAME, BUILT_IN))
         mistakes = tuple(dict.fromkeys((*again.mistakes, *mistakes)))
     for mistake in mistakes:
         click.echo(mistake, err=True)

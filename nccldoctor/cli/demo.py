@@ -30,13 +30,9 @@ class Sample(Struct, frozen=True):
 
 def samples() -> tuple[Sample, ...]:
     """All bundled incidents, by name."""
-    bundled = []
-    for folder in sorted(files("nccldoctor.samples").iterdir(), key=lambda entry: entry.name):
-        note = folder / EXPECTED
-        if note.is_file():
-            truth = tomllib.loads(note.read_text(encoding="utf-8"))
-            bundled.append(Sample(folder.name, truth["about"], truth["origin"]["kind"]))
-    return tuple(bundled)
+    notes = {folder.name: folder / EXPECTED for folder in files("nccldoctor.samples").iterdir()}
+    told = {name: tomllib.loads(note.read_text(encoding="utf-8")) for name, note in notes.items() if note.is_file()}
+    return tuple(Sample(name, told[name]["about"], told[name]["origin"]["kind"]) for name in sorted(told))
 
 
 def expected(name: str) -> str:

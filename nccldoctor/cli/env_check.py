@@ -9,8 +9,8 @@ from msgspec import Struct
 from nccldoctor.align.facts import align
 from nccldoctor.events import Setting
 from nccldoctor.identify.case import Case
-from nccldoctor.model import CauseClass, Confidence, ConfidenceIn, Evidence, Finding, Place
 from nccldoctor.prescribe.catalogue.overlays import in_use
+from nccldoctor.prescribe.catalogue.pages import NOTHING_FOUND
 from nccldoctor.prescribe.conditions import Context, Survey
 from nccldoctor.prescribe.discouraged import advice_against, assignment, judge_settings, settings_seen
 from nccldoctor.prescribe.setting_table import look_up
@@ -44,14 +44,8 @@ def check_case(case: Case, torch: str | None = None, nccl: str | None = None) ->
     for judgement in judge_settings(survey, torch or case.torch, nccl or case.nccl):
         remarks.setdefault((judgement.name, judgement.value), []).append(judgement)
     # advice of the catalogue against what is seen, where that depends on no finding
-    nothing = Finding(
-        "F0",
-        CauseClass.UNDETERMINED,
-        ConfidenceIn.same(Confidence.CANNOT_TELL),
-        "settings only, no job",
-        (Evidence(Place(0, ""), "", "settings alone"),),
-    )
-    against = {advice.what: advice.why for advice in advice_against([Context(nothing, survey)], in_use().catalogue, ())}
+    seen = [Context(NOTHING_FOUND, survey)]
+    against = {advice.what: advice.why for advice in advice_against(seen, in_use().catalogue, ())}
     rows: dict[tuple[str, str], Row] = {}
     for setting in settings_seen(survey):
         key = (setting.name, setting.value)

@@ -7,7 +7,6 @@ import inspect
 import tomllib
 from collections.abc import Iterator
 from functools import cache
-from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -141,15 +140,11 @@ def _explain_xid(name: str) -> str:
     if not meaning:
         return ""
     kind = answers()[f"xid-{weight(int(number), '')}"]
-    asking = (e.remedy.id for e in in_use().catalogue.entries if int(number) in chain(*_xids_of(e)))
+    remedies = [entry.remedy for entry in in_use().catalogue.entries]
+    clauses = ((one.id, clause) for one in remedies for clause in (*one.clauses("all"), *one.clauses("any")))
+    asking = dict.fromkeys(id_ for id_, clause in clauses if int(number) in clause.arguments.get("xid", ()))
     answer = Answer(f"{capitalized(meaning)}. {kind.means}", kind.first, (*asking, *kind.read))
     return _page(f"Xid {number}", answer)
-
-
-def _xids_of(entry: Entry) -> Iterator[list[int]]:
-    """The Xids that conditions of a remedy ask for."""
-    for block in ("all", "any"):
-        yield from (clause.arguments.get("xid", []) for clause in entry.remedy.clauses(block))
 
 
 def _explain_line(text: str) -> str:

@@ -96,18 +96,14 @@ def _content(incident: Incident, suffix: str) -> bytes:
     writers = {".html": incident.to_html, ".json": incident.to_json, ".md": incident.to_full_markdown}
     if suffix in writers:
         return writers[suffix]().encode("utf-8", "backslashreplace")
-    return _packed({f"report{suffix}": writers[suffix]() for suffix in (".html", ".json", ".md")})
-
-
-def _packed(texts: dict[str, str]) -> bytes:
-    """A zip of ``texts`` with a fixed date, so that the same result gives the same bytes."""
     import zipfile
 
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
-        for name, text in texts.items():
-            member = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
+        for name, write in writers.items():
+            # with a fixed date, so that the same result gives the same bytes
+            member = zipfile.ZipInfo(f"report{name}", date_time=(1980, 1, 1, 0, 0, 0))
             member.compress_type = zipfile.ZIP_DEFLATED
             member.external_attr = 0o644 << 16
-            archive.writestr(member, text.encode("utf-8", "backslashreplace"))
+            archive.writestr(member, write().encode("utf-8", "backslashreplace"))
     return packed.getvalue()

@@ -142,10 +142,8 @@ class Waiting:
 
     def __call__(self, done: int, total: int) -> None:
         """Report that ``done`` of ``total`` bytes are read; any thread may call."""
-        if self._is_shown and self._clock() - self._begin >= PATIENCE:
-            self._draw(done, total)
-
-    def _draw(self, done: int, total: int) -> None:
+        if not self._is_shown or self._clock() - self._begin < PATIENCE:
+            return
         if self._bar is None or self._task is None:
             from rich.console import Console
             from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn

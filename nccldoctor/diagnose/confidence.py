@@ -84,13 +84,15 @@ def _of_groups(facts: Facts, conclusion: Conclusion) -> Iterator[Doubt]:
     """Where several groups wait and nothing names them, each may miss a rank of its own."""
     if conclusion.cause in ON_RECORD or not (conclusion.ranks or conclusion.suspects):
         return
-    if (own := _unplaced_complaint(facts, conclusion)) is not None:
+    # lines without a global rank, which a named rank may have written
+    unplaced = (e for e in facts.case.of(CallTimeout) if e.rank is None and e.group is None)
+    own = next((e.group_rank for e in unplaced if e.group_rank is not None), None)
+    if own is not None and conclusion.ranks - facts.ledger.waiting:
         yield doubt_of("unplaced", group_rank=own, ranks=conclusion.ranks)
     if others := _waiting_for_strangers(facts, conclusion):
         yield doubt_of("waits-for-strangers", ranks=others)
-    if not any(group.learned == "unnamed" for group in facts.case.groups):
-        return
-    if not are_only_ones_left(facts, conclusion.ranks):
+    is_unnamed = any(group.learned == "unnamed" for group in facts.case.groups)
+    if is_unnamed and not are_only_ones_left(facts, conclusion.ranks):
         yield doubt_of("groups-unnamed")
 
 
@@ -109,13 +111,6 @@ def _waiting_for_strangers(facts: Facts, conclusion: Conclusion) -> Ranks:
         and facts.case.groups[call.group].members <= call.inside
     )
     return Ranks(rank for inside in alone for rank in inside) - conclusion.ranks
-
-
-def _unplaced_complaint(facts: Facts, conclusion: Conclusion) -> int | None:
-    """The rank in its group of a line without a global rank, where a named rank may have written it."""
-    is_open = bool(conclusion.ranks - facts.ledger.waiting)
-    lines = (e for e in facts.case.of(CallTimeout) if e.rank is None and e.group is None)
-    return next((e.group_rank for e in lines if e.group_rank is not None), None) if is_open else None
 
 
 def _of_nameless_errors(facts: Facts, conclusion: Conclusion) -> Iterator[Doubt]:
@@ -164,9 +159,7 @@ def doubt_of_kind(sources: Iterable[Source]) -> Doubt | None:
     """The doubt about the class where too few jobs with this kind of evidence were judged."""
     kind = kind_of_evidence(sources)
     number = judged_jobs().get(kind, 0)
-    if number >= ENOUGH:
-        return None
-    return doubt_of("few-judged", number=number, kind=kind)
+    return doubt_of("few-judged", number=number, kind=kind) if number < ENOUGH else None
 
 
 @cache

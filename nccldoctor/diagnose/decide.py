@@ -17,7 +17,7 @@ from nccldoctor.align.stalls import StallKind
 from nccldoctor.attempts import Broken
 from nccldoctor.diagnose.confidence import strongest_first
 from nccldoctor.diagnose.hypothesis import MOST_QUOTES, Conclusion
-from nccldoctor.diagnose.phrases.headline import Headline, joined, several, together
+from nccldoctor.diagnose.phrases.headline import joined, several, together
 from nccldoctor.diagnose.phrases.say import doubt_of
 from nccldoctor.diagnose.phrases.who import who
 from nccldoctor.diagnose.propose import Proposals
@@ -138,8 +138,10 @@ def _join_culprits(facts: Facts, drafts: list[Conclusion]) -> Conclusion:
         return replace(best, ranks=Ranks(), suspects=culprits, doubts=strongest_first((*best.doubts, most)))
     first = min(alike, key=lambda d: min(d.ranks))
     evidence = tuple(e for d in alike for e in d.evidence[: max(2, MOST_QUOTES // len(alike))])
+    headlines, calls = [d.headline for d in alike], {d.call.key for d in alike if d.call is not None}
+    joint = joined(headlines, who(facts.case, culprits)) or together(headlines)
     return Conclusion(
-        headline=_joint_headline(facts, alike, culprits),
+        headline=several(headlines) if len(calls) == len(alike) else joint,  # of several stalls, or of one call
         citations=(),
         doubts=strongest_first(tuple({doubt.says: doubt for d in alike for doubt in d.doubts}.values())),
         ranks=culprits,
@@ -150,14 +152,6 @@ def _join_culprits(facts: Facts, drafts: list[Conclusion]) -> Conclusion:
         cause=best.cause,
         evidence=evidence,
     )
-
-
-def _joint_headline(facts: Facts, alike: Sequence[Conclusion], culprits: Ranks) -> Headline:
-    """One headline for the culprits of several stalls, or of one call that misses several ranks."""
-    headlines = [d.headline for d in alike]
-    if len({d.call.key for d in alike if d.call is not None}) == len(alike):
-        return several(headlines)
-    return joined(headlines, who(facts.case, culprits)) or together(headlines)
 
 
 def _finding(facts: Facts, draft: Conclusion, number: int, rivals: Sequence[Conclusion]) -> Finding:

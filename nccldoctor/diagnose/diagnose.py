@@ -31,7 +31,6 @@ from nccldoctor.model import CauseClass, Confidence, Doubt, Family, Finding, Sou
 from nccldoctor.model.ranks import Ranks
 
 GOES_ON = doubt_of("job-may-run")
-CAME_LATE = doubt_of("late-as-ever")
 
 
 def diagnose(facts: Facts) -> Judgement:
@@ -132,12 +131,9 @@ def _has_gone_on_between_dumps(facts: Facts) -> bool:
     """
     case = facts.case
     named = {source.id: source.rank for source in case.sources}
-    ends: dict[int, set[int]] = {}
-    for dump, rows in case.calls.by_dump():
-        rank = named.get(case.dumps[dump].source)
-        if rank is not None and rows.stop > rows.start:
-            ends.setdefault(rank, set()).add(int(case.calls.seq[rows].max()))
-    return any(len(numbers) > 1 for numbers in ends.values())
+    dumps = ((named.get(case.dumps[dump].source), rows) for dump, rows in case.calls.by_dump())
+    ends = {(rank, int(case.calls.seq[rows].max())) for rank, rows in dumps if rank is not None}
+    return len({rank for rank, _ in ends}) < len(ends)
 
 
 def _with_doubt(facts: Facts, conclusion: Conclusion, doubt: Doubt) -> Conclusion:
@@ -149,10 +145,10 @@ def _with_doubt(facts: Facts, conclusion: Conclusion, doubt: Doubt) -> Conclusio
     asked = any(note.what == "on-request" for note in facts.case.of(DumpNote))
     once = len(facts.looks.all) < 2 and not facts.looks.is_quiet
     if is_seen and not (asked and (once or _has_gone_on_between_dumps(facts))):
-        more = _doubt_of_length(facts, conclusion) or (CAME_LATE if _is_late_as_ever(facts, conclusion) else None)
-        if more is None:
+        more = _doubt_of_length(facts, conclusion)
+        if more is None and not _is_late_as_ever(facts, conclusion):
             return conclusion
-        doubt = more
+        doubt = more or doubt_of("late-as-ever")
     return replace(conclusion, doubts=strongest_first((*conclusion.doubts, doubt)))
 
 

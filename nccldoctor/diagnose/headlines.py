@@ -51,18 +51,15 @@ def with_lone_lines(facts: Facts, finding: Finding, found: tuple[OnlyHere, ...])
     cited = {item.where for item in finding.evidence}
     new = [one for one in found if one.where not in cited]
     told = replace(finding, only_here=found, evidence=(*finding.evidence, *map(_evidence, new)))
-    if not found or finding.family is Family.SLOW or _is_worded(facts, finding, found[0]):
+    if not found or finding.family is Family.SLOW:
+        return told
+    notes = facts.case.events.of_kind(Note, Phase)
+    worded = {(e.rank, e.what) for e in notes if e.place in cited}  # a rule that cites them says it in its own words
+    if any((e.rank, e.what) in worded for e in notes if e.place == found[0].where):
         return told
     part = say("absent.only-here", rank=found[0].rank, token=line(found[0].word, 40) or None, text=found[0].quote)
     heads = {name: getattr(finding, name) for name in ("headline", "if_unsure", "if_class_unsure")}
     return replace(told, **{name: with_sentence(head, part) for name, head in heads.items() if head})
-
-
-def _is_worded(facts: Facts, finding: Finding, one: OnlyHere) -> bool:
-    """True of a phase or a note that a rule cites, and so says in its own words."""
-    cited = {item.where for item in finding.evidence}
-    told = {(e.rank, e.what) for e in facts.case.events.of_kind(Note, Phase) if e.place in cited}
-    return any((e.rank, e.what) in told for e in facts.case.events.of_kind(Note, Phase) if e.place == one.where)
 
 
 def _evidence(one: OnlyHere) -> Evidence:

@@ -100,9 +100,7 @@ class Waiting(Struct, frozen=True):
         if call is None:
             return
         what = describe(facts, call)
-        shown: list[Evidence] = []
-        for citation in self._from_dumps(facts, call, what):
-            shown += citation.write(facts)
+        shown = list(written(facts, self._from_dumps(facts, call, what)))
         timeouts = islice(timeouts_of(facts, call), self.most)
         shown += (quote(e, say("waiting.timed-out", rank=e.rank, call=what)) for e in timeouts)
         if not shown:
@@ -152,12 +150,12 @@ def written(facts: Facts, citations: Iterable[Citation]) -> tuple[Evidence, ...]
     return tuple(pieces)
 
 
-def quote(event: Event, says: str, *, supports: bool = True, observer: str = "") -> Evidence:
+def quote(event: Event, says: str, *, observer: str = "") -> Evidence:
     """A log line as evidence; unless told otherwise, its observer is what such a line comes from."""
     who = observer or _observer_of(event)
     note = event.group_rank_note
     claim = says.removesuffix(".") + note + ("." if says.endswith(".") else "")
-    return Evidence(event.place, event.text[:300], claim, supports, who)
+    return Evidence(event.place, event.text[:300], claim, True, who)
 
 
 def _observer_of(event: Event) -> str:

@@ -118,10 +118,8 @@ def _owner_of(gap: Gap, source: Source | None) -> Ranks:
     """
     if source is not None and source.kind is SourceKind.RECORDER:
         return Ranks()
-    if source is not None:
-        return Ranks([source.rank] if source.rank is not None else [])
-    (hint,) = hints([gap.what], [False])
-    return Ranks([hint.rank] if hint.rank is not None else [])
+    rank = source.rank if source is not None else hints([gap.what], [False])[0].rank
+    return Ranks([rank] if rank is not None else [])
 
 
 def _has_lines_after_alarm(facts: Facts, source: Source) -> bool:

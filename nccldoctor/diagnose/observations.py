@@ -79,8 +79,7 @@ class ObservedStall(Stall, frozen=True, kw_only=True, dict=True):
     @classmethod
     def of(cls, job: ObservedJob, stall: Stall) -> ObservedStall:
         """Returns the same stall with its observations, none of them computed yet."""
-        own = asdict(stall)
-        return cls(**own, facts=job.facts, job=job)
+        return cls(**asdict(stall), facts=job.facts, job=job)
 
     @cached_property
     def what(self) -> str:

@@ -8,7 +8,7 @@ others, and *device* is unknown because no kernel log was read. The weights stan
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -136,9 +136,7 @@ def _context(facts: Facts, call: StuckCall | None, rank: int) -> Iterator[Observ
         yield Observation("log", "read")
 
 
-_LOOKS: tuple[Callable[[Facts, StuckCall | None, int], Iterator[Observation]], ...] = (
-    *(_position, _life, _activity, _exception_and_exit, _failure, _context),
-)
+_LOOKS = (_position, _life, _activity, _exception_and_exit, _failure, _context)
 
 
 CONTRADICTS = -2.0

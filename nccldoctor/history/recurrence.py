@@ -12,7 +12,7 @@ Lines of the program are counted, not tested: no report says how often a line ra
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
@@ -51,13 +51,12 @@ class Recurrence(Struct, frozen=True):
 def recurrences(trials: Iterable[Trial]) -> tuple[Recurrence, ...]:
     """All places that were at fault, the most unlikely first."""
     odds: dict[str, list[float]] = defaultdict(list)
-    seen: dict[str, int] = defaultdict(int)
+    seen: Counter[str] = Counter()
     for trial in trials:
         places = trial.took_part | trial.at_fault
         for place in places:
             odds[place].append(len(trial.at_fault) / len(places))
-        for place in trial.at_fault:
-            seen[place] += 1
+        seen.update(trial.at_fault)
     raw = {place: at_least(seen[place], odds[place]) for place in seen}
     adjusted = _holm(raw, len(odds))
     return tuple(

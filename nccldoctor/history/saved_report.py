@@ -203,7 +203,8 @@ def from_document(document: object, path: str = "") -> SavedReport:
         if not isinstance(verdict, dict) or not isinstance(verdict.get(name), str)
     ]
     wrong = [name for name in ("job", "input") if not isinstance(document.get(name), dict)]
-    wrong += ["ranks"] * (not _is_list_of_objects(document.get("ranks")))
+    rows = document.get("ranks")
+    wrong += [] if isinstance(rows, list) and all(isinstance(row, dict) for row in rows) else ["ranks"]
     if missing or wrong:
         named = ", ".join([*(f"verdict.{name}" for name in missing), *wrong])
         raise InputError(f"{path or 'the document'} is no whole report of nccldoctor: {named} is missing", _WAY_OUT)
@@ -231,10 +232,6 @@ def _document_in(content: bytes) -> bytes:
             document: bytes = packed.read(LARGEST)
         return document
     return content
-
-
-def _is_list_of_objects(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(item, dict) for item in value)
 
 
 def _deep(value: object, *names: str) -> Any:

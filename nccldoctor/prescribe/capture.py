@@ -156,9 +156,8 @@ def _own_recorder(case: Case, backends: Collection[str]) -> list[str]:
     seen = {event.rank for event in case.of(Stack)}
     if case.world and set(case.world) <= dumped & seen:
         return []
-    why = "stacks, calls and the end of each rank, on NCCL and gloo"
     rest = "only NCCL's own settings below are needed" if "nccl" in backends else "the rest isn't needed"
-    why += f"; with it {rest}"
+    why = f"stacks, calls and the end of each rank, on NCCL and gloo; with it {rest}"
     return [f'torchrun … -m nccldoctor.capture --to "$LOG_DIR" train.py …  # {why}']
 
 

@@ -139,7 +139,4 @@ def _own_frames(frames: tuple[str, ...]) -> list[CulpritFrame]:
 
 def _user_frame(frames: tuple[str, ...]) -> CulpritFrame | None:
     own = user_frame(frames)
-    parsed = parse_frame(own) if own is not None else None
-    if parsed is None or parsed[2] is None:
-        return None
-    return CulpritFrame(parsed[0], f"{parsed[1]}:{parsed[2]}")
+    return next(iter(_own_frames((own,))), None) if own is not None else None

@@ -27,8 +27,6 @@ from nccldoctor.model import Family, Finding
 from nccldoctor.model.steps import UNKNOWN_END, JobEnd, JobState
 from nccldoctor.parsers.event_details import is_gloo_timeout
 
-_GONE = ("gone", "zombie")
-
 
 def job_end(case: Case, finding: Finding) -> JobEnd:
     """The recorded end of the job, else whether somebody looked at its processes while they ran; and when that was."""
@@ -63,7 +61,7 @@ def is_end_of_job(event: Event) -> bool:
     if isinstance(event, ExceptionRaised):
         return event.is_stop_by_person or (event.is_uncaught and event.worker is None)
     if isinstance(event, ProcessState):
-        return event.state in _GONE
+        return event.state in ("gone", "zombie")
     if isinstance(event, OutOfMemory):
         return event.scope == "host"
     return isinstance(event, SchedulerEvent)

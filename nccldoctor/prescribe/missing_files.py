@@ -28,7 +28,6 @@ _HOSTS = 16
 DUMPS = "/tmp/nccl_trace_rank_"
 """Where PyTorch writes the dump of a rank, its number behind it, unless a variable names another place (FlightRecorder.hpp of 2.9.1)."""
 DUMP_SETTINGS = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
-_FIRST_RECORDER = (2, 2, 0)
 
 
 def files_to_collect(finding: Finding, survey: Survey, state: JobState) -> tuple[Step, ...]:
@@ -102,7 +101,7 @@ def can_have_dumps(finding: Finding, survey: Survey, state: JobState) -> bool:
     version = version_tuple(survey.case.torch) if survey.case.torch else None
     backends = backends_of(survey.case)
     is_off = any(note.what == "recorder-off" for note in survey.events_of(Note))
-    if is_off or (version is not None and version < _FIRST_RECORDER) or (backends and "nccl" not in backends):
+    if is_off or (version is not None and version < (2, 2, 0)) or (backends and "nccl" not in backends):
         return False
     if any(survey.events_of(kind) for kind in (DumpSignal, HeartbeatStuck)):
         return True
@@ -181,8 +180,8 @@ def live_command(survey: Survey) -> str:
     launcher, job = survey.launcher, job_id(survey)
     if launcher == "slurm" and job:
         return look_at_slurm(job)
-    hosts = {survey.case.pods.place(host) for host in survey.case.rank_host.values()}
-    return LOOK_HERE if launcher == "ssh" and len(hosts) < 2 and _is_of_torch(survey) else ""
+    is_one_host = len(survey.hosts_of(survey.case.rank_host)) < 2
+    return LOOK_HERE if launcher == "ssh" and is_one_host and _is_of_torch(survey) else ""
 
 
 def _is_of_torch(survey: Survey) -> bool:
@@ -203,7 +202,7 @@ def look_at_slurm(job: str) -> str:
 
 def _look_by(command: str, survey: Survey, state: JobState) -> Step:
     """To look at a job that may still run, where one command does it."""
-    hosts = sorted({survey.case.pods.place(host) for host in survey.case.rank_host.values()})
+    hosts = survey.hosts_of(survey.case.rank_host)
     where = "" if "--pid" not in command else f" on {as_text(hosts[0])}" if hosts else " on its host"
     text = f"{'Look' if state is JobState.RUNNING else 'If it still runs, look'} at all its processes{where}."
     detail = f"It takes their stacks, logs and dumps twice, and analyzes them. {PY_SPY_RIGHTS}"
@@ -234,8 +233,7 @@ def _host_words(survey: Survey) -> str:
 
     Where none, or too many, are known, Slurm names them, else they are plain words to replace.
     """
-    case = survey.case
-    names = sorted({case.pods.place(host) for host in case.rank_host.values()})
+    names = survey.hosts_of(survey.case.rank_host)
     if 0 < len(names) <= _HOSTS:
         return " ".join(map(shlex.quote, names))
     if survey.launcher == "slurm" and (job := job_id(survey)):
@@ -245,7 +243,7 @@ def _host_words(survey: Survey) -> str:
 
 def _is_here(survey: Survey) -> bool:
     """True where all known hosts are the machine that this runs on."""
-    hosts = {survey.case.pods.place(host) for host in survey.case.rank_host.values()}
+    hosts = survey.hosts_of(survey.case.rank_host)
     return bool(hosts) and all(map(is_this_machine, hosts))
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -107,11 +106,9 @@ class _Row(Struct, frozen=True, rename={"class_": "class"}, forbid_unknown_field
         return not self.has or any(any(True for _ in _PARTS[part](scene)) for part in self.has)
 
 
-@cache
-def step_rows() -> tuple[_Row, ...]:
-    """The rows of ``steps.toml`` in their order."""
-    table = tomllib.loads(Path(__file__).with_name("steps.toml").read_text(encoding="utf-8"))
-    return convert(table["row"], tuple[_Row, ...])
+_TABLE = tomllib.loads(Path(__file__).with_name("steps.toml").read_text(encoding="utf-8"))
+ROWS = convert(_TABLE["row"], tuple[_Row, ...])
+"""The rows of ``steps.toml`` in their order."""
 
 
 def next_steps(finding: Finding, survey: Survey, end: JobEnd, action: Action, best: Best) -> tuple[Step, ...]:
@@ -130,7 +127,7 @@ def next_steps(finding: Finding, survey: Survey, end: JobEnd, action: Action, be
 
 def _chosen(scene: _Scene) -> tuple[Step, ...]:
     """The steps of the first row that fits, in its order; one of each group of alternatives."""
-    row = next(row for row in step_rows() if row.is_for(scene))
+    row = next(row for row in ROWS if row.is_for(scene))
     found: list[Step] = []
     for part in row.steps:
         if part == "restart":

@@ -137,7 +137,7 @@ class _Scene(Struct, frozen=True):
     def sought(self, command: str, ranks: Sequence[int]) -> str:
         """The command at processes of which no line tells the host: on all known hosts of the job."""
         case, job = self.survey.case, job_id(self.survey)
-        hosts = sorted({case.pods.place(host) for host in case.rank_host.values()})
+        hosts = self.survey.hosts_of(case.rank_host)
         if ranks and job is not None and self.survey.launcher == "slurm":
             once = f"srun --overlap --jobid={shlex.quote(job)} --ntasks-per-node=1"
             return f"{once} sh -c {quoted_for_shell(self.for_each(command, ranks))}"

@@ -8,7 +8,6 @@ from __future__ import annotations
 import tomllib
 from collections import Counter
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 
 from msgspec import Struct, convert
@@ -69,10 +68,8 @@ class _Row(Struct, frozen=True, rename={"class_": "class"}):
 _TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
 
-@cache
-def restart_rows() -> tuple[_Row, ...]:
-    """The rows of ``restart.toml`` in their order."""
-    return convert(_TABLE["row"], tuple[_Row, ...])
+ROWS = convert(_TABLE["row"], tuple[_Row, ...])
+"""The rows of ``restart.toml`` in their order."""
 
 
 def decide(findings: tuple[Finding, ...], survey: Survey) -> Action:
@@ -80,7 +77,7 @@ def decide(findings: tuple[Finding, ...], survey: Survey) -> Action:
     if not findings:
         return Action("unknown", "Nothing was found.")
     sure = [finding for finding in findings[1:] if finding.confidence not in _UNSURE]
-    rows = [(next(row for row in restart_rows() if row.is_for(each, survey)), each) for each in (findings[0], *sure)]
+    rows = [(next(row for row in ROWS if row.is_for(each, survey)), each) for each in (findings[0], *sure)]
     order = ("after-replacing-node", "after-fix", "unknown", "now")
     row, finding = min(rows, key=lambda pair: order.index(pair[0].restart))
     hosts = sorted({host for each, about in rows if each.cordon for host in _cordoned(about, survey)})

@@ -10,9 +10,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct
 
@@ -80,15 +78,14 @@ def judge(
         elif row.status == "not read":
             judgements.append(_not_read(setting, row, (readers or {}).get(setting.name)))
         else:
-            judgements += [j for check in _CHECKS if (j := check(setting, row, torch, nccl)) is not None]
+            judgements += filter(None, (_outside_version(setting, row, torch, nccl),))
+            judgements += _of_value(setting, row)
     judgements += _contradictions(by_name)
     judgements += _differences(by_name)
     return tuple(dict.fromkeys(judgements))
 
 
-@cache
-def _tables() -> dict[str, Any]:
-    return tomllib.loads(Path(__file__).with_name("setting_checks.toml").read_text(encoding="utf-8"))
+_TABLES = tomllib.loads(Path(__file__).with_name("setting_checks.toml").read_text(encoding="utf-8"))
 
 
 def _remark(kind: Kind, setting: Setting, says: str, *, avoid: bool = False) -> Judgement:
@@ -131,10 +128,6 @@ def _outside_version(setting: Setting, row: Known, torch: str | None, nccl: str 
     return _remark(Kind.VERSION, setting, says, avoid=True) if says else None
 
 
-def _renamed(setting: Setting, row: Known, torch: str | None, nccl: str | None) -> Judgement | None:
-    return _remark(Kind.RENAMED, setting, row.meaning) if row.status == "renamed, still read" else None
-
-
 def number(text: str) -> int | None:
     """A whole number as C's strtoll reads it, None where there is none."""
     try:
@@ -153,12 +146,12 @@ def _is_off(value: str) -> bool:
     return number(value) == 0 or value.strip().strip("'\"").lower() in ("n", "no", "f", "false", "off")
 
 
-def _wrong_unit(setting: Setting, row: Known, torch: str | None, nccl: str | None) -> Judgement | None:
+def _wrong_unit(setting: Setting, row: Known) -> Judgement | None:
     """A value that cannot be meant: out of range, not a number, or no word of those that are read."""
     value = setting.value.strip().strip("'\"")
     if not value or value.startswith(("$", "<", "%")):
         return None
-    count, bounds, takes = number(value), _tables()["ranges"].get(row.name), ""
+    count, bounds, takes = number(value), _TABLES["ranges"].get(row.name), ""
     if bounds is not None:
         if count is None or not bounds["low"] <= count <= bounds["high"]:
             takes = bounds["takes"]
@@ -171,23 +164,17 @@ def _wrong_unit(setting: Setting, row: Known, torch: str | None, nccl: str | Non
     return _remark(Kind.UNIT, setting, f"must be {takes}", avoid=True) if takes else None
 
 
-def _harmful(setting: Setting, row: Known, torch: str | None, nccl: str | None) -> Judgement | None:
-    """A value that makes a hang eternal, or blinds the next diagnosis."""
-    harm = _tables()["harmful"].get(setting.name)
-    if harm is None or not (is_on(setting.value) if harm["when"] == "on" else _is_off(setting.value)):
-        return None
-    return _remark(Kind.HARMFUL, setting, harm["says"], avoid=not harm.get("was_default"))
-
-
-def _needless(setting: Setting, row: Known, torch: str | None, nccl: str | None) -> Judgement | None:
-    default = _tables()["defaults"].get(setting.name)
-    is_default = default is not None and number(setting.value) == default
-    return _remark(Kind.NEEDLESS, setting, "already the default") if is_default else None
-
-
-Check = Callable[[Setting, Known, str | None, str | None], Judgement | None]
-
-_CHECKS: tuple[Check, ...] = (_outside_version, _renamed, _wrong_unit, _harmful, _needless)
+def _of_value(setting: Setting, row: Known) -> Iterator[Judgement]:
+    """An old name; a value that is wrong, makes a hang eternal, blinds the next diagnosis, or is the default."""
+    if row.status == "renamed, still read":
+        yield _remark(Kind.RENAMED, setting, row.meaning)
+    if (wrong := _wrong_unit(setting, row)) is not None:
+        yield wrong
+    harm, default = (_TABLES[of].get(setting.name) for of in ("harmful", "defaults"))
+    if harm is not None and (is_on(setting.value) if harm["when"] == "on" else _is_off(setting.value)):
+        yield _remark(Kind.HARMFUL, setting, harm["says"], avoid=not harm.get("was_default"))
+    if default is not None and number(setting.value) == default:
+        yield _remark(Kind.NEEDLESS, setting, "already the default")
 
 
 def _contradictions(by_name: Mapping[str, list[Setting]]) -> Iterator[Judgement]:
@@ -196,12 +183,11 @@ def _contradictions(by_name: Mapping[str, list[Setting]]) -> Iterator[Judgement]
     def first(holds: Callable[[str], bool], *names: str) -> Setting | None:
         return next((s for name in names for s in by_name.get(name, ()) if holds(s.value)), None)
 
-    tables = _tables()
     blocking = first(is_on, *BLOCKING_WAIT)
     no_infiniband = first(is_on, "NCCL_IB_DISABLE")
     if blocking is not None:
         cause = f"{blocking.name}={blocking.value} ({blocking.place})"
-        for name in tables["needs_watchdog"]:
+        for name in _TABLES["needs_watchdog"]:
             if (other := first(lambda value: number(value) != 0, name)) is not None:
                 says = f"no effect without the watchdog, and {cause} turns the watchdog off"
                 yield _remark(Kind.CONTRADICTING, other, says)
@@ -210,13 +196,13 @@ def _contradictions(by_name: Mapping[str, list[Setting]]) -> Iterator[Judgement]
     if monitor is not None and dump is not None:
         says = f"no effect without the heartbeat monitor, and {monitor.name}=0 ({monitor.place}) turns it off"
         yield _remark(Kind.CONTRADICTING, dump, says)
-    for names in tables["same_setting"]:
+    for names in _TABLES["same_setting"]:
         new, old = (first(bool, name) for name in names)
         if new is not None and old is not None and new.value != old.value:
             says = f"{old.name}={old.value} ({old.place}) is the old name of the same setting, with a different value"
             yield _remark(Kind.CONTRADICTING, new, says)
     if no_infiniband is not None:
-        for name in tables["needs_infiniband"]:
+        for name in _TABLES["needs_infiniband"]:
             if (other := first(bool, name)) is not None:
                 says = f"no effect with NCCL_IB_DISABLE={no_infiniband.value} ({no_infiniband.place})"
                 yield _remark(Kind.CONTRADICTING, other, says)
@@ -245,10 +231,10 @@ def describe_setting(name: str) -> str | None:
     row = look_up(name)
     if row is None:
         return None
-    reader, since = _tables()["readers"].get(row.read_by, row.read_by), row.first_seen.replace("~", "about ")
+    reader, since = _TABLES["readers"].get(row.read_by, row.read_by), row.first_seen.replace("~", "about ")
     status = row.status if since or row.status != "read" else "read, since unknown"
-    told = _tables()["told"][status].format(reader=reader, since=since, last=row.last_seen)
-    harm = _tables()["harmful"].get(name)
+    told = _TABLES["told"][status].format(reader=reader, since=since, last=row.last_seen)
+    harm = _TABLES["harmful"].get(name)
     warning = f"If it is {harm['when']}: {harm['says']}" if harm else ""
     value = f"Its value: {row.unit}" if row.unit else ""
     same = "All ranks need the same value" if row.is_same_on_all_ranks else ""

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import shlex
 import tomllib
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -33,15 +31,8 @@ class Experiment(msgspec.Struct, frozen=True, rename={"class_": "class"}):
     after: frozenset[str] = frozenset()
 
 
-@cache
-def _table(name: str) -> Any:
-    return tomllib.loads(Path(__file__).with_name("experiments.toml").read_text(encoding="utf-8"))[name]
-
-
-@cache
-def experiments() -> tuple[Experiment, ...]:
-    """The experiments in their order."""
-    return msgspec.convert(_table("experiment"), tuple[Experiment, ...])
+_TABLES = tomllib.loads(Path(__file__).with_name("experiments.toml").read_text(encoding="utf-8"))
+EXPERIMENTS = msgspec.convert(_TABLES["experiment"], tuple[Experiment, ...])
 
 
 def settling_script(verdict: Finding, case: Case, folder: Path) -> str:
@@ -60,14 +51,14 @@ def choose(finding: Finding, survey: Survey) -> Experiment | None:
     made, backends = {detail.partition("-")[0] for detail in done}, backends_of(survey.case)
     signs = {"several-hosts" if len(_hosts_of_job(survey)) > 1 else "one-host"}
     signs |= ({"host-known"} if _suspect(finding, survey) else set()) | (set() if backends - {"nccl"} else {"nccl"})
-    fitting = (row for row in experiments() if row.id not in made and row.needs <= signs)
+    fitting = (row for row in EXPERIMENTS if row.id not in made and row.needs <= signs)
     open_ = (row for row in fitting if not row.class_ or finding.cause in row.class_)
     return next((row for row in open_ if not row.after or row.after & done), None)
 
 
 def script_of(row: Experiment, finding: Finding, survey: Survey, folder: Path) -> str:
     """The experiment as a script of the shell, which writes its result to ``folder``."""
-    hosts, suspect, launch = _hosts_of_job(survey) or ["localhost"], _suspect(finding, survey), _table("launch")
+    hosts, suspect, launch = _hosts_of_job(survey) or ["localhost"], _suspect(finding, survey), _TABLES["launch"]
     is_here = hosts == ["localhost"] or all(map(is_this_machine, hosts))
     meet = f"--rdzv-backend=c10d --rdzv-endpoint={hosts[0]}:29517 --rdzv-id=settle"
     values = msgspec.structs.asdict(row) | {
@@ -82,7 +73,7 @@ def script_of(row: Experiment, finding: Finding, survey: Survey, folder: Path) -
         "list": ",".join(hosts),
         "hosts": " ".join(hosts),
     }
-    script: str = (_table("scripts")["head"] + _table("scripts")[row.script]).lstrip()
+    script: str = (_TABLES["scripts"]["head"] + _TABLES["scripts"][row.script]).lstrip()
     for name in ("launch", "asks", "how", *values):  # these hold names themselves
         script = script.replace(f"@{name.upper()}@", str(values[name]))
     return script

@@ -57,9 +57,13 @@ def thread_inside(facts: Facts, rank: int) -> Inside | None:
     odd = [s for s in threads if _wait_in(s.frames) not in _IDLE and _own_path(s) and _own_path(s) not in elsewhere]
     stuck = [stack for stack in odd if _wait_in(stack.frames)]
     found = stuck or (odd if held and elsewhere else [])
-    if len(found) != 1 or not (held or _is_before_lock(main, found[0], facts.looks.has_moved(rank))):
+    if len(found) != 1:
         return None
     (other,), waits = found, _wait_in(found[0].frames)
+    is_in_own_code = _own_path(main)[:1] == main.frames[:1]
+    is_still = not (facts.looks.has_moved(rank) or (main.state or "").startswith("active"))
+    if not held and not (waits == A_LOCK and is_in_own_code and is_still):
+        return None
     at = innermost(other.frames)
     name = other.thread or split_frame(_own_path(other)[-1])[0]
     return Inside(held, other, name, f"waits {waits} in {at}" if waits else f"is in {at}", bool(waits))
@@ -105,9 +109,3 @@ def _wait_in(frames: Sequence[str]) -> str:
 
 def _own_path(stack: Stack) -> tuple[str, ...]:
     return tuple(user_frames(stack.frames))
-
-
-def _is_before_lock(main: Stack, other: Stack, moved: bool | None) -> bool:
-    """True where the main thread stands still in own code, while the other one waits for a lock."""
-    runs = moved or (main.state or "").startswith("active")
-    return _wait_in(other.frames) == A_LOCK and _own_path(main)[:1] == main.frames[:1] and not runs

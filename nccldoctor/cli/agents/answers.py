@@ -7,7 +7,7 @@ tell them from our own words: they come from strangers.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,11 +41,12 @@ class Answers:
         self._incidents.pop(place, None)
         incident = self._incident(place)
         diagnosis = incident.unquoted
+        job = json_names.json_value(diagnosis.job)
         return {
             "strangers_text": ["verdict", "other_findings", "job", "restart.why", "do_now"],
             "verdict": _finding(diagnosis.verdict),
             "other_findings": [_finding(finding) for finding in diagnosis.findings[1:4]],
-            "job": _fields_of(diagnosis.job, "world_size", "hosts", "torch", "nccl"),
+            "job": {name: job[name] for name in ("world_size", "hosts", "torch", "nccl")},
             "restart": {"when": diagnosis.action.restart, "why": line(diagnosis.action.why, 400)},
             "do_now": [line(step.text, 400) for step in diagnosis.action.steps],
             "remedies": [{"id": one.id, "title": one.title, "fit": one.fit} for one in diagnosis.remedies[:5]],
@@ -112,7 +113,3 @@ def _finding(finding: Finding) -> dict[str, Any]:
     told["evidence"] = [{**piece, "id": prefix + piece["id"], "quote": line(piece["quote"])} for piece in pieces]
     del told["why"]  # it repeats the evidence with the weights of the rules
     return told
-
-
-def _fields_of(value: object, *names: str) -> Mapping[str, Any]:
-    return {name: json_names.json_value(getattr(value, name)) for name in names}

@@ -58,8 +58,10 @@ def collect_job(options: Mapping[str, Any], output: Path | None, force: bool) ->
         terminal.out("\n".join(plan(way, node, options["python"])) + "\n")
         return ALL_ANSWERED
     result = ask_nodes(way, node, bundle_path(output, force), options["python"])
-    terminal.out("\n".join([*heading(result), *summary(result), *_next(result)]) + "\n")
-    if not any(node.has_answered for node in result.nodes):
+    has_answer = any(node.has_answered for node in result.nodes)
+    then = [f"next: nccldoctor analyze {shlex.quote(str(result.path))}"] if has_answer else []
+    terminal.out("\n".join([*heading(result), *summary(result), *then]) + "\n")
+    if not has_answer:
         return NOTHING
     return SOME_ANSWERED if not has_processes(result) or any(node.error for node in result.nodes) else ALL_ANSWERED
 
@@ -239,20 +241,13 @@ def _words_without(words: Sequence[str], *options: str) -> list[str]:
     return [word for at, word in enumerate(words) if at not in named and at - 1 not in named]
 
 
-def _next(result: BundleResult) -> list[str]:
-    """To analyze the bundle, where a node answered."""
-    has_answer = any(node.has_answered for node in result.nodes)
-    return [f"next: nccldoctor analyze {shlex.quote(str(result.path))}"] if has_answer else []
-
-
 def _missing(result: BundleResult) -> list[str]:
     """One row for each reason, whatever its numbers: what is missing by it, of which ranks and on which nodes."""
     by_reason: dict[str, list[_Lack]] = defaultdict(list)
     for node in result.nodes:
         for what, why in node.missing:
-            if what == PYTHON_STACKS:
-                continue  # the heading says it
-            by_reason["".join(c for c in why if not c.isdigit())].append(_Lack(what, why, node.name))
+            if what != PYTHON_STACKS:  # the heading says it
+                by_reason["".join(c for c in why if not c.isdigit())].append(_Lack(what, why, node.name))
     rows = sorted(by_reason.values(), key=lambda row: -len(row))
     return [f"  {_what_of(row)}: {line(row[0].why, 400)}" for row in rows]
 

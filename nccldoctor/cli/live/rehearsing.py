@@ -14,7 +14,7 @@ from nccldoctor.collect.gather import gather_bundle
 from nccldoctor.collect.node_options import NodeOptions
 from nccldoctor.collect.reach.this_machine import ThisMachine
 from nccldoctor.model.errors import InputError, NccldoctorError, OutputError
-from nccldoctor.rehearsal.faults import FAULTS, WORLD, Fault, fault_named
+from nccldoctor.rehearsal.faults import WORLD, Fault, fault_named
 from nccldoctor.rehearsal.launch import Rehearsal, rehearsed
 
 PATIENCE_S = 60.0
@@ -26,11 +26,6 @@ COLLECT_S = 10.0
 def has_torch() -> bool:
     """True where a live job can run; torch is not imported."""
     return importlib.util.find_spec("torch") is not None
-
-
-def list_faults() -> str:
-    """One row for each fault."""
-    return "".join(f"{fault.name:<16} {fault.about}\n" for fault in FAULTS)
 
 
 def run_rehearsal(name: str, folder: Path | None, force: bool, analyze: Callable[[Path, Path, bool], None]) -> Path:

@@ -69,7 +69,10 @@ class Alarm:
             self._is_raised = True
             _show_report(seen, self._color)
             if self._hook is None and not seen.is_verdict:
-                click.echo(f"next: {_command_of_a_look()}", err=True)
+                # the stacks of all ranks show who is missing: of the job of Slurm that this runs in, else of this host
+                here = f"{LOOK_HERE}  (on the job's host; for several hosts --slurm, --k8s or --ssh)"
+                job = os.environ.get("SLURM_JOB_ID")
+                click.echo(f"next: {look_at_slurm(job) if job else here}", err=True)
             self._run_hook(seen)
         elif seen.state in (State.RUNNING, State.ENDED) and self._is_raised:
             self._is_raised = self._has_hook_failed = False
@@ -139,14 +142,3 @@ def _show_report(last: Observation, color: str) -> None:
         return
     has_color, ascii_only = terminal.has_color(color), not terminal.has_unicode()
     terminal.out("\n" + last.incident.to_text(width=terminal.width(), color=has_color, ascii_only=ascii_only))
-
-
-def _command_of_a_look() -> str:
-    """The command that takes the stacks of all ranks, which show who is missing.
-
-    It looks at the job of Slurm that this runs in, else at this host.
-    """
-    job = os.environ.get("SLURM_JOB_ID")
-    if job:
-        return look_at_slurm(job)
-    return f"{LOOK_HERE}  (on the job's host; for several hosts --slurm, --k8s or --ssh)"

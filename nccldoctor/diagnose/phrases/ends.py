@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from nccldoctor.align.exits import ending_signal
-from nccldoctor.align.stack_activity import user_frame
 from nccldoctor.diagnose.phrases.headline import Headline
 from nccldoctor.diagnose.phrases.say import headline_of, say
 from nccldoctor.events import (
@@ -18,7 +17,6 @@ from nccldoctor.events import (
     ProcessExit,
     RasStatus,
     SchedulerEvent,
-    Stack,
 )
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.stack_frames import innermost, parse_frame
@@ -49,17 +47,12 @@ _TAKEN = {
 
 def process_name(event: Event) -> str:
     """A process whose global rank is unknown, as its launcher calls it: ``local rank 2 (node1, pid 4711)``."""
-    name = _called(event) if isinstance(event, ProcessExit) else "a process"
+    name = "a process"
+    if isinstance(event, ProcessExit):
+        task = f"srun task {event.task}" if event.task is not None else name
+        name = event.name or (f"local rank {event.local_rank}" if event.local_rank is not None else task)
     known = ", ".join(filter(None, (event.host or "", f"pid {event.pid}" if event.pid is not None else "")))
     return f"{name} ({known})" if known else name
-
-
-def _called(event: ProcessExit) -> str:
-    if event.name:
-        return event.name
-    if event.local_rank is not None:
-        return f"local rank {event.local_rank}"
-    return f"srun task {event.task}" if event.task is not None else "a process"
 
 
 def subject_of_end(event: Event) -> str:
@@ -159,18 +152,6 @@ def raised_by_record(event: Event) -> str:
         return say("ends.raised-memory", rank=event.rank)
     words = exception_words(event, full=True)
     return say("ends.raised", rank=event.rank, what=words, is_open=not words.endswith((".", "…")))
-
-
-def by_exception(event: ExceptionRaised, *, many: bool) -> str:
-    """``it ended with RuntimeError in main (train.py:97)``."""
-    place = innermost((event.frame,)) if event.frame else ""
-    return say("ends.by-exception", many=many, what=event.type.rpartition(".")[2], place=place)
-
-
-def still_there(stack: Stack) -> str:
-    """What a stack behind an exception shows: that it did not end its process."""
-    user = user_frame(stack.frames)
-    return say("ends.still-there", rank=stack.rank, place=innermost((user or stack.frames[0],)))
 
 
 def exception_words(event: object, *, full: bool = False) -> str:

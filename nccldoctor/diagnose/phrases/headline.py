@@ -121,17 +121,17 @@ def joined(headlines: Sequence[Headline], who: str) -> Headline | None:
     return told if is_alike else replace(told, detail="", briefs=())
 
 
-def several(headlines: Sequence[Headline], most: int = 3) -> Headline:
-    """One headline for several independent hangs, of which each is told: ``2 independent hangs: …; …``."""
-    more = f"{len(headlines) - most} more" if len(headlines) > most else ""
-    told = "; ".join(filter(None, (*(h.short for h in headlines[:most]), more)))
+def several(headlines: Sequence[Headline]) -> Headline:
+    """One headline for several independent hangs, of which three are told: ``2 independent hangs: …; …``."""
+    more = [f"{len(headlines) - 3} more"] if len(headlines) > 3 else []
+    told = "; ".join((*(h.short for h in headlines[:3] if h.short), *more))
     return Headline("", f"{len(headlines)} independent hangs", told, basis=_basis(headlines))
 
 
-def together(headlines: Sequence[Headline], most: int = 3) -> Headline:
-    """One headline for several ranks of one stall that did different things."""
-    more = [f"{len(headlines) - most} more ranks did the like"] if len(headlines) > most else []
-    return Headline("", and_list([*(h.short for h in headlines[:most]), *more]), basis=_basis(headlines))
+def together(headlines: Sequence[Headline]) -> Headline:
+    """One headline for several ranks of one stall that did different things, three of which are told."""
+    more = [f"{len(headlines) - 3} more ranks did the like"] if len(headlines) > 3 else []
+    return Headline("", and_list([*(h.short for h in headlines[:3]), *more]), basis=_basis(headlines))
 
 
 def _basis(headlines: Sequence[Headline]) -> Basis:

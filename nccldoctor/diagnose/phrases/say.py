@@ -99,15 +99,11 @@ def _read_row(key: str) -> Mapping[str, Text]:
     return {part: compiled(text) for part, text in parts.items()}
 
 
-def read_groups(book: str) -> dict[str, dict[str, Any]]:
-    """The groups of a file, each with its rows by name."""
-    return tomllib.loads(Path(__file__).with_name(f"{book}.toml").read_text(encoding="utf-8"))
-
-
 @cache
 def read_book(book: str) -> dict[str, Any]:
     """The rows of a file by name, without the groups that they stand in."""
-    return {name: row for group in read_groups(book).values() for name, row in group.items()}
+    groups = tomllib.loads(Path(__file__).with_name(f"{book}.toml").read_text(encoding="utf-8"))
+    return {name: row for group in groups.values() for name, row in group.items()}
 
 
 def compiled(text: str) -> Text:
@@ -156,13 +152,10 @@ def _part(part: str | Field | Choice, values: Mapping[str, object]) -> str:
     if isinstance(part, Field):
         return part.value_in_words(values[part.name])
     if isinstance(part, Choice):
-        return next((fill_in(text, values) for text in part.texts if _is_whole(text, values)), "")
+        asked = ((text, (field for field in text if isinstance(field, Field))) for text in part.texts)
+        whole = (text for text, fields in asked if all(each.is_there(values.get(each.name)) for each in fields))
+        return next((fill_in(text, values) for text in whole), "")
     return part
-
-
-def _is_whole(text: Text, values: Mapping[str, object]) -> bool:
-    """True where every value is there that the text asks for outside further brackets."""
-    return all(part.is_there(values.get(part.name)) for part in text if isinstance(part, Field))
 
 
 def _worded(value: Any, spec: str) -> str:

@@ -26,17 +26,12 @@ def library_of(event: Event) -> str:
     return "Gloo" if is_gloo else _OTHER_LIBRARIES.get(getattr(event, "topic", ""), "NCCL")
 
 
-def writer(event: Event) -> str:
-    """The rank, or the process, that wrote a line."""
-    if event.rank is not None:
-        return f"rank {event.rank}"
-    who = event.host or "a process"
-    return f"{who}, pid {event.pid}" if event.pid is not None else who
-
-
 def writers(first: Event, ranks: Ranks) -> str:
-    """The ranks that wrote such a line, else the process that wrote the first."""
-    return ranks_phrase(ranks) if len(ranks) > 1 else writer(first)
+    """The ranks that wrote such a line, else the rank or the process that wrote the first."""
+    if len(ranks) > 1 or first.rank is not None:
+        return ranks_phrase(ranks) if len(ranks) > 1 else f"rank {first.rank}"
+    who = first.host or "a process"
+    return f"{who}, pid {first.pid}" if first.pid is not None else who
 
 
 def error_words(event: Event) -> str:

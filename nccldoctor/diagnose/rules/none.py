@@ -30,8 +30,6 @@ from nccldoctor.events.base import Writer
 from nccldoctor.model import CauseClass, Doubt
 from nccldoctor.model.ranks import Ranks
 
-CAUSE = CauseClass.NONE
-
 FEW_STEPS = 4
 """Steps, or recorded calls, that it takes to see that a rank is late again and again."""
 
@@ -42,7 +40,7 @@ _HEADS = {
 }
 
 
-@rule(CAUSE, refuted_by=say("refuted.missing-file-showed-failure"))
+@rule(CauseClass.NONE, refuted_by=say("refuted.missing-file-showed-failure"))
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The job is proven to be well; silence alone proves nothing. Nobody knows that of a folder in which another run failed."""
     health = stall.job.health

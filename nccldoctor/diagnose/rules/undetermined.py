@@ -216,22 +216,20 @@ def _timed_out_elsewhere(facts: Facts, call: StuckCall) -> StuckCall | None:
 def _headline_of_timeouts(facts: Facts, first: CallTimeout) -> Headline:
     """The ranks that timed out in a call whose group no line names, and those in other calls."""
     oldest = _oldest_like(facts, first)
-    ranks: dict[str, Ranks] = {call_title(oldest.op, oldest.seq): Ranks()}
-    for event in facts.case.of(CallTimeout):
-        if event.rank is not None and event.op and event.group == oldest.group:
-            call = call_title(event.op, event.seq)
-            ranks[call] = ranks.get(call, Ranks()) | Ranks([event.rank])
-    (call, inside), *others = ranks.items()
+    same = (e for e in facts.case.of(CallTimeout) if e.op and e.group == oldest.group)
+    others = ranks_by((call_title(e.op, e.seq), e.rank) for e in same if e.rank is not None)
+    call = call_title(oldest.op, oldest.seq)
+    inside = others.pop(call, Ranks())
     if len(inside) < 2:
         told = say(
             "undetermined.timed-out-in",
             rank=oldest.rank,
             group_rank=oldest.group_rank,
             group=oldest.group,
-            call=call_title(oldest.op, oldest.seq),
+            call=call,
         )
         return _waited_for_unknown(facts, told, many=False)
-    other, apart = next(((c, r) for c, r in others if not r & inside), ("", Ranks()))
+    other, apart = next(((c, r) for c, r in others.items() if not r & inside), ("", Ranks()))
     told = say("undetermined.timed-out-apart", inside=inside, call=call, others=apart, other=other)
     return _waited_for_unknown(facts, told, many=True)
 

@@ -68,14 +68,13 @@ class OrderBreak(Struct, frozen=True):
     @property
     def is_skip(self) -> bool:
         """True when the rank went on without the call."""
-        has_passed = self.went_past or self.left_out_batch
-        return self.surplus == -1 or (self.surplus is None and not self.issued_later and has_passed)
+        has_skipped = not self.issued_later and (self.went_past or self.left_out_batch)
+        return has_skipped if self.surplus is None else self.surplus == -1
 
     @property
     def is_reorder(self) -> bool:
         """True when the rank issued the call in another place of its order."""
-        has_passed = self.went_past or self.left_out_batch
-        return self.surplus == 0 or (self.surplus is None and (self.issued_later or not has_passed))
+        return not self.is_skip if self.surplus is None else self.surplus == 0
 
 
 def left_out_batches(facts: Facts) -> list[Note]:
@@ -263,13 +262,9 @@ def find_order_breaks(facts: Facts, calls: tuple[StuckCall, ...]) -> list[OrderB
 
     A rank's own past decides; else the place that most peers agree on, if they outvote the others.
     """
-    found = []
-    for call in calls:
-        for rank in call.missing | call.queued:
-            if facts.wait_graph.waits_in.get(rank):
-                one = find_order_break(facts, call, rank)
-                if one is not None:
-                    found.append(one)
+    waits_in = facts.wait_graph.waits_in
+    asked = ((call, rank) for call in calls for rank in call.missing | call.queued if waits_in.get(rank))
+    found = [one for call, rank in asked if (one := find_order_break(facts, call, rank)) is not None]
     past = [o for o in found if o.by_past]
     if past:
         return sorted(past, key=lambda o: (o.rank, o.row))

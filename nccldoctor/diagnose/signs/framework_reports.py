@@ -60,9 +60,9 @@ def named_ranks(reports: Iterable[Absence], world: Ranks) -> Ranks:
     return Ranks(rank for report in reports for rank in report.absent_ranks(world))
 
 
-def cite(reports: Sequence[Absence], most: int = 3) -> list[Line]:
+def cite(reports: Sequence[Absence]) -> list[Line]:
     """The first of the reports as evidence."""
-    return [Line(e, _report_words(e)) for e in reports[:most]]
+    return [Line(e, _report_words(e)) for e in reports[:3]]
 
 
 def _report_words(event: Absence) -> str:

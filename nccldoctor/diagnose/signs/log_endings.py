@@ -41,8 +41,6 @@ MOST = 3
 LOST_PEER = "remote process exited"
 """What NCCL says of a connection that its other end left (``ncclRemoteError``)."""
 
-_BROKEN = ("closed", "reset")
-
 _OF_OWN = ("ncclUnhandledCudaError", "ncclInvalidUsage", "ncclInvalidArgument")
 """Errors of NCCL that no lost peer causes."""
 
@@ -183,7 +181,8 @@ def closed_by(facts: Facts) -> tuple[str, list[SocketError]]:
 
     The loopback address names no host.
     """
-    broken = [e for e in facts.case.of(SocketError) if e.how in _BROKEN and e.peer and "localRank" not in e.peer]
+    errors = (e for e in facts.case.of(SocketError) if e.how in ("closed", "reset"))
+    broken = [e for e in errors if e.peer and "localRank" not in e.peer]
     names_of = {e.address.split("<")[0]: e.host for e in facts.case.of(CommInit) if e.address and e.host}
     ends = {host_key(host): host for e in broken if e.peer and (host := names_of.get(e.peer) or e.peer)}
     complaining = {host_key(e.host) for e in broken if e.host}

@@ -40,11 +40,7 @@ FEWEST_STEPS = 2
 Kind = tuple[str, int | None, str | None]
 """Parts of a call that must be equal on all members: operation, elements, dtype."""
 
-ASPECTS = ("op", "size", "dtype")
-
 COUNTS_ALONE = doubt_of("counts-alone")
-MAY_DIFFER = doubt_of("may-differ-briefly", quiet=True)
-MAY_FIT_OTHERS = doubt_of("may-differ-briefly", others=True)
 
 
 class Difference(Struct, frozen=True):
@@ -121,16 +117,12 @@ def differences(facts: Facts) -> Iterator[Difference]:
     for comm, lines in sorted(calls_by_communicator(facts.case.of(CommInit), facts.case.of(CollCall)).items()):
         if any(line.op in UNEVEN for line in lines):
             continue
-        found = _first_unlike_call(comm, _single_calls(lines))
-        if found is not None:
-            yield found
+        yield from _first_unlike_call(comm, _single_calls(lines))
     for one in facts.case.nccl_counters:
         said = [call for call in one.lines.values() if isinstance(call, CollCall) and call.op_count == one.first]
         stuck = {call.rank: call for call in said if call.rank is not None}
         if one.observer == "comm-dump" and one.is_steady:
-            found = _first_unlike_call(one.comm, {one.first: stuck}, set(stuck))
-            if found is not None:
-                yield found
+            yield from _first_unlike_call(one.comm, {one.first: stuck}, set(stuck))
 
 
 def _single_calls(lines: list[CollCall]) -> dict[int, dict[int, CollCall]]:
@@ -145,8 +137,8 @@ def _single_calls(lines: list[CollCall]) -> dict[int, dict[int, CollCall]]:
 
 def _first_unlike_call(
     comm: str, calls: Mapping[int, Mapping[int, CollCall]], agreed: Collection[int] = ()
-) -> Difference | None:
-    """The first difference among members that ``agreed`` before."""
+) -> Iterator[Difference]:
+    """The first difference among members that ``agreed`` before, if there is one."""
     agreed = set(agreed)
     for number, by_rank in sorted(calls.items()):
         sides = ranks_by((_kind(call), rank) for rank, call in by_rank.items())
@@ -166,8 +158,8 @@ def _first_unlike_call(
         )
         if not shift and odd and all(_is_usual_next(calls, number, r, peer) for r in odd):
             shift = 1
-        return Difference(comm, number, ASPECTS[place], by_rank, odd, is_first, shift)
-    return None
+        yield Difference(comm, number, ("op", "size", "dtype")[place], by_rank, odd, is_first, shift)
+        return
 
 
 def _kind(call: CollCall) -> Kind:
@@ -211,7 +203,7 @@ def _hypothesis(facts: Facts, found: Difference) -> Hypothesis:
     return Hypothesis(
         _difference_headline(facts, found, peer),
         [Line(c, say("counters.launched", rank=r, call=_call_words(c), number=found.number)) for r, c in shown],
-        (COUNTS_ALONE if is_reported and not found.is_first else MAY_DIFFER,),
+        (COUNTS_ALONE if is_reported and not found.is_first else doubt_of("may-differ-briefly", quiet=True),),
         ranks=found.odd,
         suspects=Ranks() if found.odd else Ranks(found.calls),
         stalled=Stalled(
@@ -284,7 +276,7 @@ def _by_kinds(facts: Facts) -> Hypothesis | None:
             counter_evidence(one.lines[min(side)], one, say("counters.launched-kinds", ranks=side, counts=told))
             for side, told in counts.items()
         ],
-        (COUNTS_ALONE if stands and clear else MAY_FIT_OTHERS,),
+        (COUNTS_ALONE if stands and clear else doubt_of("may-differ-briefly", others=True),),
         ranks=odd if clear else Ranks(),
         suspects=Ranks() if clear else odd | rest,
         stalled=Stalled(OP_TYPES.get(less[0]), number, group=f"communicator ({one.comm})", entered=odd | rest),

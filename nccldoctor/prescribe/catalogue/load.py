@@ -11,6 +11,7 @@ import stat
 import tomllib
 from collections.abc import Iterator, Sequence
 from functools import cache
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,7 @@ def load_catalogue(folders: Sequence[Path] = ()) -> Catalogue:
 
     Raises :class:`CatalogueError` with every mistake of every file.
     """
-    collected = collect([Folder(Path(folder).name, Path(folder)) for folder in folders])
+    collected = collect(*(Folder(Path(folder).name, Path(folder)) for folder in folders))
     if mistakes := collected.mistakes:
         more = [f"and {len(mistakes) - _MISTAKES_SHOWN} more"] if len(mistakes) > _MISTAKES_SHOWN else []
         listed = "\n".join((*mistakes[:_MISTAKES_SHOWN], *more))
@@ -101,16 +102,12 @@ def load_catalogue(folders: Sequence[Path] = ()) -> Catalogue:
     return collected.catalogue
 
 
-def collect(folders: Sequence[Folder] = ()) -> Collected:
+@cache
+def collect(*folders: Folder) -> Collected:
     """As :func:`load_catalogue`, but a file with a mistake is left out and nothing is raised.
 
     What the file would have changed stays as it was.
     """
-    return _collect(tuple(folders))
-
-
-@cache
-def _collect(folders: tuple[Folder, ...]) -> Collected:
     layers: dict[str, _Layers] = {}
     mistakes: list[str] = []
     for position, folder in enumerate((Folder(BUILT_IN_NAME, BUILT_IN), *folders)):
@@ -239,11 +236,7 @@ def line_of(text: str, loc: Sequence[Any]) -> int:
     """
     best, depth = 1, 0
     for number, path in _keys(text):
-        common = 0
-        for wanted, have in zip(loc, path, strict=False):
-            if str(wanted) != have:
-                break
-            common += 1
+        common = sum(1 for _ in takewhile(lambda pair: str(pair[0]) == pair[1], zip(loc, path, strict=False)))
         if common == len(path) and common > depth:
             best, depth = number, common
     return best

@@ -35,7 +35,7 @@ def in_use(folders: Sequence[str | Path] = (), *, configured: bool = True) -> Co
     mistakes: list[str] = []
     overlays = [*_from_settings(mistakes), *_from_packages(mistakes)] if configured else []
     overlays += [Folder(Path(folder).resolve().name, Path(folder)) for folder in folders]
-    collected = collect(overlays)
+    collected = collect(*overlays)
     return Collected(collected.catalogue, (*mistakes, *collected.mistakes))
 
 

@@ -26,6 +26,7 @@ INDEX = "README.md"
 TITLE = "# All remedies"
 
 _SPAN = re.compile(r"`+[^`]*`+|<([a-z]+(?: [a-z]+)?)>")
+"""A span of code, or ``<host>``, which stands for a value that is not known: in a page it is text, and no tag of HTML."""
 
 
 def remedy_page(entry: Entry) -> str:
@@ -65,18 +66,14 @@ def _line_of(step: Step) -> str:
     return step_line(step, {}) + where + running
 
 
-def _escape_blanks(text: str) -> str:
-    """Makes ``<host>``, which stands for a value that is not known, text and not a tag of HTML."""
-    return _SPAN.sub(lambda m: f"\\<{m[1]}\\>" if m[1] else m[0], text)
-
-
 def pages(catalogue: Catalogue) -> dict[str, str]:
     """The text of each page by its path below the folder, with the index."""
     index = [TITLE, "", "Built by `nccldoctor catalogue pages DIR`.", ""]
     for topic in TOPICS:
         entries = [entry for entry in catalogue.entries if entry.topic == topic]
         index += [f"## {topic}", "", *(f"- [{e.remedy.title}]({topic}/{e.remedy.id}.md)" for e in entries), ""]
-    texts = {f"{entry.topic}/{entry.remedy.id}.md": _escape_blanks(remedy_page(entry)) for entry in catalogue.entries}
+    whole = {f"{entry.topic}/{entry.remedy.id}.md": remedy_page(entry) for entry in catalogue.entries}
+    texts = {path: _SPAN.sub(lambda m: f"\\<{m[1]}\\>" if m[1] else m[0], text) for path, text in whole.items()}
     return {INDEX: "\n".join(index), **texts}
 
 
@@ -102,14 +99,16 @@ def condition_sentence(clause: Clause) -> str:
     return sentence(ask(_nothing_known(), clause.name, clause.arguments).asked)
 
 
+NOTHING_FOUND = Finding(
+    id="F0",
+    cause=CauseClass.UNDETERMINED,
+    confidence_in=ConfidenceIn.same(Confidence.CANNOT_TELL),
+    headline="the input is empty",
+    evidence=(Evidence(None, "", "the input is empty"),),
+)
+"""A finding about no job: predicates then speak of *the rank at fault*."""
+
+
 @cache
 def _nothing_known() -> Context:
-    """A finding about an empty input: predicates then speak of *the rank at fault*."""
-    nothing = Finding(
-        id="F0",
-        cause=CauseClass.UNDETERMINED,
-        confidence_in=ConfidenceIn.same(Confidence.CANNOT_TELL),
-        headline="the input is empty",
-        evidence=(Evidence(None, "", "the input is empty"),),
-    )
-    return Context(nothing, Survey(align(identify(Ingested((), Batch.empty(), ())))))
+    return Context(NOTHING_FOUND, Survey(align(identify(Ingested((), Batch.empty(), ())))))

@@ -52,10 +52,8 @@ def setting(context: Context, *, name: tuple[str, ...], value: tuple[str, ...] =
 def setting_differs(context: Context, *, name: tuple[str, ...]) -> Answer:
     """Two ranks show different values of one of these variables, by the last value that each shows."""
     asked = f"ranks differ in {listed(name)}"
-    last: dict[tuple[str, int], Setting] = {}
-    for assigned in context.survey.events_of(Setting):
-        if assigned.name in name and (owner := context.survey.owner_of(assigned)) is not None:
-            last[assigned.name, owner] = assigned
+    owned = [(seen, context.survey.owner_of(seen)) for seen in context.survey.events_of(Setting) if seen.name in name]
+    last = {(seen.name, owner): seen for seen, owner in owned if owner is not None}
     if len({rank for _, rank in last}) < 2:
         return NotCheckable(asked, "these variables on two ranks (NCCL INFO lines or the output of env of each)")
     first: dict[str, tuple[int, str]] = {}
@@ -79,7 +77,6 @@ def is_assigned(seen: Setting, name: tuple[str, ...], value: tuple[str, ...]) ->
 def advice(context: Context, *, about: tuple[str, ...]) -> Answer:
     """A note in the input recommends this: barrier, copy, nccl-version, try-except or smaller-batch."""
     asked = f"a note in the input recommends {listed(about)}"
-    for note in context.survey.events_of(Note):
-        if note.what == "advice" and note.detail in about:
-            return Met(asked, quoted(note), str(note.place))
-    return Unmet(asked, "no note recommends it")
+    notes = (note for note in context.survey.events_of(Note) if note.what == "advice" and note.detail in about)
+    note = next(notes, None)
+    return Met(asked, quoted(note), str(note.place)) if note else Unmet(asked, "no note recommends it")

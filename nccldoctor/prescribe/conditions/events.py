@@ -37,8 +37,6 @@ from nccldoctor.questions.answers import Answer, Met, NotCheckable, Unmet, excer
 _E = TypeVar("_E", bound=Event)
 KindName = Annotated[str, OneOf(tuple(sorted(KINDS)))]
 
-_NO_LINE = "no such line in the logs"
-
 _LINES = tomllib.loads(Path(__file__).parents[1].joinpath("event_words.toml").read_text(encoding="utf-8"))
 
 
@@ -79,7 +77,7 @@ def _matching(context: Context, cls: type[_E], who: Who, before: When | None = N
             yield event
 
 
-def _not_met(context: Context, asked: str, kind: str, who: Who, says: str = _NO_LINE) -> Answer:
+def _not_met(context: Context, asked: str, kind: str, who: Who, says: str = "no such line in the logs") -> Answer:
     """*Unmet*, or *not checkable* where the input that would show such an event is not there."""
     missing = _missing_input(context, kind, who)
     return NotCheckable(asked, missing) if missing else Unmet(asked, says)
@@ -263,10 +261,8 @@ def ib_error(context: Context, *, status: tuple[int, ...], of: Who = "anyone") -
     answer).
     """
     asked = f"the input shows InfiniBand completion status {listed(map(str, status))}"
-    for error in _matching(context, IbError, of):
-        if error.status in status:
-            return Met(asked, quoted(error), str(error.place))
-    return _not_met(context, asked, "ib-error", of)
+    error = next((e for e in _matching(context, IbError, of) if e.status in status), None)
+    return Met(asked, quoted(error), str(error.place)) if error else _not_met(context, asked, "ib-error", of)
 
 
 @predicate(weight=0.7)
@@ -276,7 +272,8 @@ def phase(context: Context, *, what: tuple[str, ...], of: Who = "culprit", over:
     A line without a rank counts for rank 0, which prints for all in most jobs.
     """
     asked = f"the last log line of {context.in_words(of)} {'ends' if over else 'begins'} a phase ({listed(what)})"
-    activity = _last_activity(context, of)
+    ranks, last_of = context.ranks_of(of), context.survey.last_activity.items()
+    activity = [e for (r, _), e in last_of if of == "anyone" or r in ranks or (r == -1 and 0 in ranks)]
     if not activity:
         return NotCheckable(asked, f"a log of {context.in_words(of)} that names its phases")
     for last in activity:
@@ -285,10 +282,3 @@ def phase(context: Context, *, what: tuple[str, ...], of: Who = "culprit", over:
             return Met(asked, quoted(last), str(last.place))
     kind = {Progress: "a step", Heartbeat: "a heartbeat"}.get(type(activity[0]), "a different phase")
     return Unmet(asked, f"the last line is {kind}, {quoted(activity[0])}")
-
-
-def _last_activity(context: Context, of: Who) -> list[Event]:
-    """The last phase, step or heartbeat of each such rank."""
-    ranks = context.ranks_of(of)
-    last = [(rank, event) for (rank, _), event in context.survey.last_activity.items()]
-    return [event for rank, event in last if of == "anyone" or rank in ranks or (rank == -1 and 0 in ranks)]

@@ -216,8 +216,7 @@ def first_call_on_few_hosts(context: Context, *, ranks: int) -> Answer:
 def _progress(context: Context) -> tuple[int | None, str, str | None]:
     """The last step seen before the first complaint, a text if that is an epoch's end, and the place."""
     last, phase = context.survey.last_step, context.survey.last_phase
-    step = last.step if last is not None else None
-    place = str(last.place) if last is not None else None
+    step, place = (last.step, str(last.place)) if last is not None else (None, None)
     if last is not None and last.total and last.step is not None and last.step >= 0.97 * last.total:
         return step, f"{last.step} of {last.total}", place
     if phase is not None and phase.what in ("epoch-end", "finished"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from itertools import islice
 from typing import Annotated, Literal
 
 from nccldoctor.events import (
@@ -10,7 +10,6 @@ from nccldoctor.events import (
     AbsenceWarning,
     CollectiveTimeout,
     CommInit,
-    Event,
     ExceptionRaised,
     NcclError,
     NcclWarn,
@@ -90,18 +89,11 @@ def backends_of(case: Case) -> frozenset[str]:
     """
     seen = {dump.backend.lower() for dump in case.dumps if dump.entries and dump.backend}
     for kind in _WRITERS:
-        for event in _first(case, kind):
+        for event in islice(case.of(kind), _LINES):
             text = f"{event.text} {getattr(event, 'by', '')}|".lower().replace(" xla|", " jax")
             seen |= {next((name for name, sign in BACKENDS.items() if sign in text), "")}
-    for event in _first(case, Note):
-        if isinstance(event, Note) and event.what == "backend":
-            seen |= {name for name in BACKENDS if name in event.detail}
+    for note in islice(case.of(Note), _LINES):
+        if note.what == "backend":
+            seen |= {name for name in BACKENDS if name in note.detail}
     is_without_gpus = (case.torch or "").endswith("+cpu")  # such a build of PyTorch has no NCCL
     return frozenset(seen - {""} or ({"gloo"} if is_without_gpus else ()))
-
-
-def _first(case: Case, kind: type[Event]) -> Iterator[Event]:
-    for number, event in enumerate(case.of(kind)):
-        if number == _LINES:
-            return
-        yield event

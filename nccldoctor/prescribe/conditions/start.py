@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from operator import itemgetter
 
 from nccldoctor.events import Event
 from nccldoctor.model import CauseClass
@@ -39,15 +40,11 @@ def started_apart(context: Context, *, seconds: int) -> Answer:
     first = _first_signs(context)
     if len(first) < 2:
         return NotCheckable(asked, "first lines of two ranks with times")
-    (soon, early), (late, last) = min(first, key=_second), max(first, key=_second)
+    (soon, early), (late, last) = min(first, key=itemgetter(0)), max(first, key=itemgetter(0))
     says = f"{quoted(early)} is {late - soon:,.0f} s earlier than {quoted(last)}"
     if late - soon >= seconds:
         return Met(asked, says, str(last.place))
     return Unmet(asked, f"the ranks started {late - soon:,.0f} s apart")
-
-
-def _second(sign: tuple[float, Event]) -> float:
-    return sign[0]
 
 
 def _first_signs(context: Context) -> list[tuple[float, Event]]:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from nccldoctor.align.stack_activity import first_meaningful, user_frames, wait_of
 from nccldoctor.events import ExceptionRaised, FailedStack, Heartbeat, Progress, Stack
 from nccldoctor.model import CauseClass, Confidence
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.model.recorded_calls import Calls
 from nccldoctor.prescribe.conditions.base import Context, Who, predicate
 from nccldoctor.prescribe.conditions.stacks import DEPTH, is_frame_of, recorded_stacks
 from nccldoctor.questions.answers import Answer, Met, NotCheckable, Unmet, excerpt, quoted
@@ -85,21 +83,12 @@ def _pauses(context: Context, ranks: Ranks) -> tuple[float, float] | None:
     if not len(others) or len(own) < 4:
         return None
     own = own[np.argsort(calls.seq[own], kind="stable")][-LOOKED_AT:]
-    alike = _is_alike(calls, own[1:], int(others[0]))
+    columns = (calls.op, calls.sizes, calls.stack)  # the operation, the sizes and the call site
+    alike = np.all([column[own[1:]] == column[others[0]] for column in columns], axis=0)
     gaps = np.diff(calls.created_ns[own]) / 1e9
     if alike.sum() < 2 or alike.all():
         return None
     return float(np.median(gaps[alike])), float(np.median(gaps[~alike]))
-
-
-def _is_alike(calls: Calls, rows: npt.NDArray[np.intp], model: int) -> npt.NDArray[np.bool_]:
-    """Which calls have the operation, the sizes and the call site of ``model``."""
-    same: npt.NDArray[np.bool_] = (
-        (calls.op[rows] == calls.op[model])
-        & (calls.sizes[rows] == calls.sizes[model])
-        & (calls.stack[rows] == calls.stack[model])
-    )
-    return same
 
 
 def _backward_of_others(context: Context, culprits: Ranks) -> str | None:

@@ -14,7 +14,7 @@ from nccldoctor.events import Event, Heartbeat, Phase, ProcessExit, Progress, Sc
 from nccldoctor.identify.case import Case
 from nccldoctor.model import Source, SourceKind
 from nccldoctor.model.hosts import host_key
-from nccldoctor.model.ranks import Ranks
+from nccldoctor.model.ranks import Ranks, ranks_by
 
 _E = TypeVar("_E", bound=Event)
 
@@ -43,12 +43,9 @@ class Survey(Struct, frozen=True, dict=True):
         return {rank: own.stacks for rank, own in self.facts.liveness.by_rank.items() if own.stacks}
 
     @cached_property
-    def ranks_of_pids(self) -> Mapping[int, list[int]]:
+    def ranks_of_pids(self) -> Mapping[int, Ranks]:
         """The ranks whose processes have this id, each on its host."""
-        out: dict[int, list[int]] = {}
-        for rank, pid in self.case.rank_pid.items():
-            out.setdefault(pid, []).append(rank)
-        return out
+        return ranks_by((pid, rank) for rank, pid in self.case.rank_pid.items())
 
     @cached_property
     def sources(self) -> Mapping[int, Source]:
@@ -130,9 +127,7 @@ class Survey(Struct, frozen=True, dict=True):
     def is_single_host(self) -> bool:
         """True where every rank is known to run on one and the same host."""
         known = self.case.rank_host
-        return len({host_key(self.case.pods.place(h)) for h in known.values()}) == 1 and set(self.case.world) <= set(
-            known
-        )
+        return len(set(map(host_key, self.hosts_of(known)))) == 1 and known.keys() >= set(self.case.world)
 
     def searchable_text(self, event: Event) -> str:
         """The line and all fields of an event in lower case, for substring search."""

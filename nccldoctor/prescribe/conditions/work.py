@@ -65,13 +65,9 @@ def work_of(finding: Finding, survey: Survey) -> Work | None:
     by_stack = list(_by_stacks(ranks, survey))
     if sure := next((work for work in by_stack if not work.is_guess), None):
         return sure
-    last = [
-        event
-        for (rank, _), event in survey.last_activity.items()
-        if rank in ranks or (rank == -1 and 0 in ranks) or (not finding.ranks and _has_led_to_call(event, survey))
-    ]
-    for event in last:
-        if what := _phase_begun(event):
+    for (rank, _), event in survey.last_activity.items():
+        is_own = rank in ranks or (rank == -1 and 0 in ranks) or (not finding.ranks and _has_led_to_call(event, survey))
+        if is_own and (what := _phase_begun(event)):
             return Work(what, event)
     return by_stack[0] if by_stack else None
 

@@ -265,11 +265,11 @@ def changed(tmp_path, monkeypatch):
     def mistakes(right: str, wrong: str) -> tuple[str, ...]:
         write(tmp_path, GOOD.replace(right, wrong))
         monkeypatch.setattr(load_module, "BUILT_IN", tmp_path)
-        load_module._collect.cache_clear()
+        load_module.collect.cache_clear()
         return load_module.collect().mistakes
 
     yield mistakes
-    load_module._collect.cache_clear()
+    load_module.collect.cache_clear()
 
 
 @pytest.mark.parametrize(

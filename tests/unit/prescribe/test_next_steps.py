@@ -37,7 +37,7 @@ from nccldoctor.model import Evidence, Family, Gap, SourceKind
 from nccldoctor.model.steps import JobState, StepKind
 from nccldoctor.prescribe.job_end import job_end
 from nccldoctor.prescribe.missing_files import logs_of_culprits
-from nccldoctor.prescribe.next_steps import _PARTS, _SIGNS, MOST, _Row, step_rows
+from nccldoctor.prescribe.next_steps import _PARTS, _SIGNS, MOST, ROWS, _Row
 from nccldoctor.prescribe.remote_commands import quoted_for_shell
 
 OWN = fixtures_conditions.stack(5, "refresh_table (/opt/train/train.py:121)")
@@ -240,12 +240,12 @@ def test_a_killed_process_without_a_name_is_asked_for_its_memory_first():
 
 
 def test_every_row_of_the_table_names_known_parts_and_the_last_fits_all():
-    for row in step_rows():
+    for row in ROWS:
         parts = [name for part in row.steps for name in ([part] if isinstance(part, str) else part)]
         assert {*parts, *row.has} <= {*_PARTS, "restart"}
         assert set(row.sign) <= set(_SIGNS)
         assert row.family is Family.NONE or row.steps.count("restart") == 1, "every job is told about the restart"
-    assert step_rows()[-1] == _Row(step_rows()[-1].steps)
+    assert ROWS[-1] == _Row(ROWS[-1].steps)
 
 
 OOM = event(SchedulerEvent, None, text="Detected 2 oom_kill events in StepId=8841207.0", what="oom", job="8841207.0")

@@ -282,7 +282,7 @@ def test_a_folder_of_too_many_files_is_bounded(tmp_path, monkeypatch):
     monkeypatch.setattr("nccldoctor.prescribe.catalogue.load.MOST_FILES", 3)
     for number in range(5):
         put(tmp_path / "many", f"lateness/x{number}.toml", OWN.replace("our-loader", f"x{number}"))
-    held = collect([Folder("many", tmp_path / "many")])
+    held = collect(Folder("many", tmp_path / "many"))
     assert sum(e.origin == "many" for e in held.catalogue.entries) == 3
     assert any("more than 3 files" in text for text in held.mistakes)
 

@@ -23,7 +23,7 @@ from nccldoctor.events import (
     SocketError,
 )
 from nccldoctor.model import Confidence, ConfidenceIn, Evidence
-from nccldoctor.prescribe.restart import restart_rows
+from nccldoctor.prescribe.restart import ROWS
 
 
 def action(cause, *events, kinds=BOTH, **more):
@@ -258,7 +258,7 @@ def test_low_confidence_decides_only_what_does_not_hang_on_it():
     assert action("died", kernel(OutOfMemory, "Killed process", scope="host"), confidence="low").restart == "after-fix"
 
 
-@pytest.mark.parametrize("row", restart_rows(), ids=lambda row: f"{'-'.join(row.class_)}{row.family}-{row.sign}")
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{'-'.join(row.class_)}{row.family}-{row.sign}")
 def test_every_answer_is_a_sentence_and_an_open_one_says_what_would_decide(row):
     assert row.why.endswith(".")
     assert row.restart in ("now", "after-fix", "after-replacing-node", "unknown")

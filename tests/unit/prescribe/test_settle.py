@@ -17,9 +17,9 @@ import nccldoctor
 from nccldoctor.cli.app import cli
 from nccldoctor.events import Note, ProcessExit, Setting
 from nccldoctor.identify.pods import Pods
-from nccldoctor.prescribe.settle import choose, experiments, script_of
+from nccldoctor.prescribe.settle import EXPERIMENTS as ROWS
+from nccldoctor.prescribe.settle import choose, script_of
 
-ROWS = experiments()
 OUTCOMES = ("passed", "failed", "hung")
 ONE_HOST = {"rank_host": dict.fromkeys(range(8), "knot-1")}
 NOWHERE = {"rank_host": {}}

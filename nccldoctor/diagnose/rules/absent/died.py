@@ -295,8 +295,7 @@ def _left_early(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
 def _row_beside(facts: Facts, rank: int) -> Citation:
     """A row of the launcher's table that leaves this rank out."""
     rows = facts.case.unlisted_ranks[rank]
-    said = say("ends.unlisted", host=rows[0].host, listed=len(rows), rank=rank)
-    return Line(rows[0], said)
+    return Line(rows[0], say("ends.unlisted", host=rows[0].host, listed=len(rows), rank=rank))
 
 
 def _broken_connection(facts: Facts, stall: ObservedStall) -> Hypothesis | None:

@@ -118,15 +118,12 @@ def _words_of_last_line(facts: Facts, stall: ObservedStall, rank: int) -> str:
 
 def _dump_reply(facts: Facts, others: Ranks) -> list[Line]:
     """The dump signal went round: another rank answered it."""
-    replies = (e for e in facts.case.events.of_kind(DumpSignal, DumpNote) if e.rank in others)
-    reply = next(replies, None)
+    reply = next((e for e in facts.case.events.of_kind(DumpSignal, DumpNote) if e.rank in others), None)
     if reply is None:
         return []
     is_asked = isinstance(reply, DumpNote) and reply.what == "on-request"
-    if is_manual_dump(reply):
-        return [Line(reply, say("absent.wrote-dump", rank=reply.rank))]
     says = "absent.answered-debug-server" if is_asked else "absent.answered-dump-request"
-    return [Line(reply, say(says, rank=reply.rank))]
+    return [Line(reply, say("absent.wrote-dump" if is_manual_dump(reply) else says, rank=reply.rank))]
 
 
 def _exits_of_others(facts: Facts, ranks: Ranks, others: Ranks) -> list[Line]:

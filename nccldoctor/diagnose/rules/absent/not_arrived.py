@@ -21,13 +21,13 @@ from nccldoctor.align.unrecorded_waits import has_hidden_transfers
 from nccldoctor.align.world.ledger import ranks_with_lost_peer
 from nccldoctor.diagnose.hypothesis import Citation, Hypothesis, Line, Waiting, is_cited
 from nccldoctor.diagnose.observations import ObservedStall
-from nccldoctor.diagnose.phrases import ends
 from nccldoctor.diagnose.phrases.say import doubt_of, headline_of, say
 from nccldoctor.diagnose.phrases.who import BLOCKED, was, who
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.framework_reports import cite, end_of_chain, named_ranks
 from nccldoctor.diagnose.signs.log_endings import has_lost_its_end
 from nccldoctor.diagnose.signs.silence import doubts_of_silence, is_telling, ranks_with_damaged_dumps
+from nccldoctor.diagnose.signs.traceback_diffs import own_place
 from nccldoctor.events import (
     DesyncReport,
     DumpSignal,
@@ -42,7 +42,6 @@ from nccldoctor.model import CauseClass, Doubt, Group, Stalled
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.words.names import call_title
 
-UNCOLLECTED = doubt_of("uncollected")
 STATE_UNKNOWN = doubt_of("state-unknown")
 
 
@@ -75,7 +74,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     if not silent or (is_telling(facts, silent) and not _is_only_one_unread(facts, silent)):
         return None
     # nothing shows whether they are busy, frozen or gone, unless they ended with an exception that reports another failure
-    unread = [] if silent & facts.liveness.logged else [UNCOLLECTED]
+    unread = [] if silent & facts.liveness.logged else [doubt_of("uncollected")]
     state = doubt_of("ended-by-echo") if all(_last_exception(facts, rank) for rank in silent) else STATE_UNKNOWN
     state = doubt_of("blocked-in-kernel") if all(stall.busy(rank)[0] == BLOCKED for rank in silent) else state
     return _never_issued(facts, stall, silent, [state, *unread, *doubts_of_silence(facts, stall, silent)])
@@ -107,7 +106,10 @@ def _never_issued(facts: Facts, stall: ObservedStall, alive: Ranks, more_doubts:
         citations += [*stall.outside(rank), *shown]
         citations += [citation for citation in stall.alive(rank) if not is_cited(citation, citations)]
     ended = next((e for rank in alive if (e := _last_exception(facts, rank))), None) if not activity else None
-    doing = ends.by_exception(ended, many=len(alive) > 1) if ended else was(alive, activity)
+    doing = was(alive, activity)
+    if ended:
+        what, place = ended.type.rpartition(".")[2], own_place(ended)
+        doing = say("ends.by-exception", many=len(alive) > 1, what=what, place=place)
     # where all that is known are dumps of gloo and the like, which record no sends
     own = [facts.liveness.activity(rank) for rank in alive]
     can_wait = has_hidden_transfers(facts.case) and not any(left.stacks or left.logged for left in own)
@@ -249,30 +251,25 @@ def _named_by_report(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     citations += [Line(e, say("absent.named-by-desync", ranks=e.laggards)) for e in reports[:3]]
     citations += [Line(e, say("absent.missing-by-analyzer", ranks=e.missing)) for e in analysed[:3]]
     citations += [citation for rank in list(ranks)[:3] for citation in stall.alive(rank)[:2]]
-    compared = [Stalled(e.op, e.seq, group=_label_of_call(e), entered=e.members - ranks) for e in analysed]
+    refs = [(e, e.group) for e in analysed]
+    groups = [Group(0, ref.uid or "", ref.desc or "", e.members, "entries").label if ref else None for e, ref in refs]
+    compared = [Stalled(e.op, e.seq, group=g, entered=e.members - ranks) for e, g in zip(analysed, groups, strict=True)]
     calls = [one for one in (*(Stalled(e.op, e.seq) for e in reports), *compared) if one.op or one.seq is not None]
     entered = Ranks(e.rank for e in case.of(MonitoredBarrier) if e.rank is not None)
     sure = bool(barriers) and frozenset(case.world) <= entered | ranks and all(stall.alive(rank) for rank in ranks)
     call = next((call_title(one.op, one.seq) for one in calls if one.op and one.seq is not None), "the collective")
-    only = doubt_of("only-pytorch-report")
-    most = doubt_of("most-outside")
+    doubts = [] if sure else [doubt_of("only-pytorch-report")]
     named = who(case, ranks)
     return Hypothesis(
         headline_of("absent.never-reached", who=named, call="the monitored barrier", doing="")
         if barriers
         else headline_of("absent.never-reached-by-report", who=named, call=call, by="PyTorch's own report"),
         citations,
-        (*([most] if are_most else []), *([] if sure else [only])),
+        [doubt_of("most-outside"), *doubts] if are_most else doubts,
         ranks=Ranks() if are_most else ranks,
         suspects=ranks if are_most else Ranks(),
         stalled=replace(calls[0], missing=ranks) if calls else None,
     )
-
-
-def _label_of_call(event: FrAnalysis) -> str | None:
-    """The group of a call as reports name it; None where no line names it."""
-    ref = event.group
-    return Group(0, ref.uid or "", ref.desc or "", event.members, "entries").label if ref is not None else None
 
 
 def _named_by_framework(facts: Facts, stall: ObservedStall) -> Hypothesis | None:

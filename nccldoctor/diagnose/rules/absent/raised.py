@@ -15,6 +15,7 @@ from nccldoctor.align.exits import SLACK, has_ended_badly
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.failures import Failure
 from nccldoctor.align.liveness import RankActivity
+from nccldoctor.align.stack_activity import user_frame
 from nccldoctor.align.stalls import StallKind
 from nccldoctor.diagnose.hypothesis import Citation, Hypothesis, Line, Waiting
 from nccldoctor.diagnose.observations import ObservedStall
@@ -28,6 +29,7 @@ from nccldoctor.diagnose.signs.where_ranks_stand import is_about_itself
 from nccldoctor.events import Event, ExceptionRaised, OutOfMemory, ProcessExit
 from nccldoctor.model import CauseClass, Doubt, EventRole
 from nccldoctor.model.ranks import Ranks
+from nccldoctor.model.stack_frames import innermost
 
 CAUSE = CauseClass.RAISED
 
@@ -74,8 +76,9 @@ def _failed(facts: Facts, stall: ObservedStall, failures: Sequence[Failure], *, 
     for rank in list(ranks)[:2]:
         own = facts.liveness.activity(rank)
         citations += [Line(e, say("ends.exited-by-record", rank=rank, code=e.exitcode)) for e in own.exits[:1]]
-        if own.lingering_stack is not None:
-            citations.append(Line(own.lingering_stack, ends.still_there(own.lingering_stack)))
+        if (stack := own.lingering_stack) is not None:
+            place = innermost((user_frame(stack.frames) or stack.frames[0],))
+            citations.append(Line(stack, say("ends.still-there", rank=stack.rank, place=place)))
         citations += stall.outside(rank)
     own_lines = [(f, facts.liveness.activity(r)) for f in failures for r in f.ranks]
     was_last = all(own.last_event in (*f.events, *own.own_exceptions) for f, own in own_lines)

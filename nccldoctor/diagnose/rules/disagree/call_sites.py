@@ -30,8 +30,6 @@ ONE_CALL = frozenset(
 )
 """Functions whose callers may stand in two branches of a program on purpose: a root and the others, or the first rank and the rest."""
 
-_Path = tuple[str, ...]
-
 
 @rule(CauseClass.MISSED_CALL, refuted_by=say("refuted.one-call-of-two-places"))
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:

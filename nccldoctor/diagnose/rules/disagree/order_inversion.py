@@ -83,15 +83,12 @@ def _against_majority(facts: Facts, stall: ObservedStall) -> tuple[Ranks, StuckC
     """
     states = facts.case.calls.state  # a dump of active calls alone does not show the order of all that was issued
     complete = [rank for rank in facts.case.world if (states[facts.sequences.rows(rank)] == COMPLETED).any()]
-    for first in stall.calls:
-        for second in stall.calls:
-            if first.key >= second.key:
-                continue
-            orders = {r: order for r in complete if (order := _is_first(facts, first, second, r)) is not None}
-            for is_odd, put_off, other in ((True, second, first), (False, first, second)):
-                few = Ranks(rank for rank, order in orders.items() if order is is_odd)
-                if few and 3 * len(few) <= len(orders) and few & stall.ranks:
-                    return few & stall.ranks, put_off, other
+    for first, second in ((one, other) for one in stall.calls for other in stall.calls if one.key < other.key):
+        orders = {r: order for r in complete if (order := _is_first(facts, first, second, r)) is not None}
+        for is_odd, put_off, other in ((True, second, first), (False, first, second)):
+            few = Ranks(rank for rank, order in orders.items() if order is is_odd)
+            if few and 3 * len(few) <= len(orders) and few & stall.ranks:
+                return few & stall.ranks, put_off, other
     return Ranks(), stall.calls[0], stall.calls[0]
 
 

@@ -20,8 +20,6 @@ from nccldoctor.events import CudaError, Event, GpuError
 from nccldoctor.model import CauseClass, Doubt
 from nccldoctor.model.ranks import Ranks
 
-CAUSE = CauseClass.HARDWARE
-
 BOARDS = 4
 """Boards that a headline names."""
 
@@ -29,10 +27,11 @@ FITS = 900.0
 """Seconds before the stalled call was issued in which an error of a board can be its cause."""
 
 
-@rule(CAUSE, refuted_by=say("refuted.same-error-elsewhere", board="GPU"))
+@rule(CauseClass.HARDWARE, refuted_by=say("refuted.same-error-elsewhere", board="GPU"))
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The board that failed first, if it fits the stall."""
-    found = [f for f in facts.failures if f.cause is CAUSE and not f.when < facts.liveness.began - FITS]
+    earliest = facts.liveness.began - FITS
+    found = [f for f in facts.failures if f.cause is CauseClass.HARDWARE and not f.when < earliest]
     if not found:
         return None
     named = [f for f in found if f.ranks]

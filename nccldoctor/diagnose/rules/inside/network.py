@@ -25,8 +25,6 @@ from nccldoctor.parsers.event_details import is_unresponsive_peer
 from nccldoctor.words.lists import and_list
 from nccldoctor.words.sanitize import line
 
-CAUSE = CauseClass.NETWORK
-
 UNANSWERED = 12
 """The completion status of a send that nobody answered: the path is broken, or the other process is gone."""
 
@@ -35,10 +33,10 @@ _KERNEL = {"nic": "network adapter error", "link-down": "the link went down", "p
 _IB = {"setup": "a connection couldn't be set up", "stall": "work never completed"}
 
 
-@rule(CAUSE, refuted_by=say("refuted.peer-ended-first"))
+@rule(CauseClass.NETWORK, refuted_by=say("refuted.peer-ended-first"))
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The first transport error that nobody's end explains."""
-    found = [f for f in facts.failures if f.cause is CAUSE]
+    found = [f for f in facts.failures if f.cause is CauseClass.NETWORK]
     ends = (f for f in facts.failures if f.certain and (f.ranks or f.cause is CauseClass.DIED))
     ended = any(f.cause in (CauseClass.DIED, CauseClass.RAISED) for f in ends)
     words = (e for f in facts.failures for e in f.events if isinstance(e, SchedulerEvent))

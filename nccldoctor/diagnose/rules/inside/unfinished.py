@@ -43,13 +43,13 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     )
     few, most = where.odd_ones(facts)
     evidence: list[Citation] = [Waiting(call, 4), *where.show(facts, few, most), *where.show(facts, most, few)[:1]]
-    doubts, refuted_by = [*_doubts(facts, stall, call, whole)], say("refuted.member-elsewhere", call=stall.what)
+    doubts, refuted_by = [*_doubts(facts, call, whole)], say("refuted.member-elsewhere", call=stall.what)
     return Hypothesis(
         headline, evidence, doubts, suspects=where.known_ranks(few) or call.completed, call=call, refuted_by=refuted_by
     )
 
 
-def _doubts(facts: Facts, stall: ObservedStall, call: StuckCall, whole: bool) -> Iterator[Doubt]:
+def _doubts(facts: Facts, call: StuckCall, whole: bool) -> Iterator[Doubt]:
     """Doubts that all members are in the call, that they agree, and that it does not end."""
     group = facts.case.groups[call.group]
     is_silent = facts.liveness.first_alarm is None

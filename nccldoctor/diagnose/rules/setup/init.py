@@ -180,15 +180,13 @@ def _startup_causes(facts: Facts, unreachable: Sequence[SocketError]) -> Iterato
     yield from sorted(facts.case.of(SocketError), key=lambda e: (e.how != "setup", e.echo))
 
 
-CAUSE = CauseClass.INIT
-
 SET_UP = frozenset(
     {"unique-id", "barrier", "clients-missing", "connect", "crowded", "peer-connect", "port-in-use", "set-up", "wait"}
 )
 """Operations of the store that belong to setting a group up."""
 
 
-@rule(CAUSE, refuted_by=say("refuted.completed-call"))
+@rule(CauseClass.INIT, refuted_by=say("refuted.completed-call"))
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """Set-up that did not end, where nothing of the job's work is on record."""
     if _has_worked(facts):

@@ -33,8 +33,6 @@ from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.event_details import elapsed_seconds
 from nccldoctor.words.names import op_name
 
-CAUSE = CauseClass.STRAGGLER
-
 LIMITS = (600, 1800)
 """Seconds that PyTorch lets ranks wait for each other by default: collectives since 2.2 and before."""
 
@@ -50,7 +48,7 @@ _WRONG = 60.0
 _PREPARES = ("Map", "Filter", "Tokeniz", "Running tokenizer", "Packing", "Generating", "Grouping", "Scanning")
 
 
-@rule(CAUSE, refuted_by=say("refuted.never-arrived"))
+@rule(CauseClass.STRAGGLER, refuted_by=say("refuted.never-arrived"))
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """Concludes that ranks straggle: they came late, or were still working when the others gave up."""
     if stall.kind is StallKind.FULL and stall.call is not None:
