@@ -113,7 +113,6 @@ def merge(
 
     Raises :class:`~nccldoctor.model.errors.InputError` where no part is given or a path does not exist.
     """
-    from nccldoctor.parts.join import join
     from nccldoctor.parts.opened import part_in_memory
     from nccldoctor.prescribe.catalogue.overlays import in_use
 
@@ -123,7 +122,7 @@ def merge(
     found = Discovered((), (), (*files, *held))
     if not found.parts:
         raise InputError("no part to merge", "reduce returns parts")
-    read, lines = join(found, rank_from=rank_from, workers=workers)
+    read, lines = _read_all(found, rank_from, workers, None)
     return incident_of(read, lines, in_use(catalogue))
 
 

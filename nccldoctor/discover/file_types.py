@@ -11,7 +11,7 @@ from nccldoctor.parsers.flight_recorder.other_recorders import is_other_recorder
 
 _OWN = re.compile(
     rb'"tool"\s{0,9}:\s{0,9}\{\s{0,9}"name"\s{0,9}:\s{0,9}"nccldoctor"|<title>[^<>]{0,700} \xc2\xb7 nccldoctor</title>'
-    rb"|\A(?:error|warning|ok)\[[a-z-]{3,20}\]: [^\n]{1,700}\n(?:[^\n]{0,300}\n){0,60}?  = (?:when|class|job): "
+    rb"|\A(?:error|warning|ok)\[[a-z-]{3,20}\]: [^\n]{1,700}\n(?:[^\n]{0,300}\n){0,60}?(?:  = (?:when|class|job): |nccldoctor -v )"
     rb"|\A[^\n]{1,700}\n\n(?:- \*|\*|\xe2\x80\xa2) ?\*Class:\*\*? [`{]{1,2}[a-z-]{3,20}[`}]{1,2}\n"
 )
 """The head of each form of our reports: JSON, page, terminal text, and the dialects of the ticket."""

@@ -47,7 +47,7 @@ def reduce(
     name: str = "part",
     workers: int | None = None,
 ) -> bytes:
-    """Read some files of a job, and return what :func:`~nccldoctor.merge` needs of them: the bytes of a part, masked like a report.
+    """Read some files of a job to a part: bytes for :func:`~nccldoctor.merge`, masked like a report.
 
     >>> import nccldoctor as nd
     >>> logs = nd.demo("died")

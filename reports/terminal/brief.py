@@ -70,5 +70,5 @@ def more(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
     ids = [proof.id for proof in all_quoted(diagnosis)]
     proof = f"proof {ids[0]}" + (f"-{ids[-1]}" if len(ids) > 1 else "") if ids else "input"
     behind = lists.and_list([proof, "ranks", *(["doubts"] if incident_facts.doubts(diagnosis, 1) else [])])
-    text = f"-v prints {behind}; -o report.html writes the page; --format slack prints a ticket"
+    text = f"nccldoctor -v prints {behind}; -o report.html the page; --format slack a ticket"
     yield (Span(shortened(text, width), DIM),)

@@ -49,7 +49,7 @@ class Recorded(Struct):
     calls: dict[Call, float] = {}
     named: dict[int, dict[Call, float]] = {}
 
-    def merge(self, other: Recorded) -> None:
+    def absorb(self, other: Recorded) -> None:
         """Add a dump of the same run."""
         self.dumps += other.dumps
         self.size = self.size if self.size is not None else other.size
@@ -74,7 +74,7 @@ def dump_runs(batch: Batch, sources: Mapping[int, Source]) -> list[Recorded]:
         if len(homes) > 1:
             homes.sort(key=lambda run: min(_differences(run.calls, one.calls), default=np.inf))
         if homes:
-            homes[0].merge(one)
+            homes[0].absorb(one)
         else:
             runs.append(one)
     return runs

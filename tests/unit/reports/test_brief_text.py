@@ -34,7 +34,7 @@ def test_the_brief_summary_fits_a_terminal_and_says_where_the_rest_is(make, widt
     rows = brief(make(), width).splitlines()
     assert max(len(row) for row in rows if not row.lstrip().startswith("$")) <= width
     assert len(rows) <= (14 if width >= 100 else 24)
-    assert rows[-1].startswith("-v prints ")
+    assert rows[-1].startswith("nccldoctor -v prints ")
 
 
 def test_it_says_who_since_when_how_many_how_sure_and_what_to_do() -> None:
