@@ -34,5 +34,5 @@ def essentials(message: str) -> tuple[str, str]:
     ``unable to open shared memory object </torch_1>: Too many open files (24)`` has the cause ``Too many open files (24)``.
     """
     first = re.sub(r"^\[Errno \d+\] ", "", message).partition(". ")[0].removesuffix(".")
-    parts = re.split(r"\s?: ", first.partition(", ")[0])
-    return first, parts[-1] if parts[-1][:1].isalpha() else parts[0]
+    parts = re.split(r"\s?: (?![^(]*\))", re.split(r", (?![^(]*\))", first)[0])
+    return first, parts[-1] if parts[-1][:1].isalpha() and " " in parts[-1] else parts[0]

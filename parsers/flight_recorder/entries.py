@@ -263,7 +263,8 @@ def _groups(
         uids, descs = zip(*column, strict=True)
         pairs: Iterable[tuple[Any, Any]] = zip(_texts(uids), _texts(descs), strict=True)
     else:
-        pairs = [_pair(value) for value in column]
+        are_names = set(map(type, column)) == {str}  # torch 2.3 writes the name alone
+        pairs = [(value, "") if are_names else _pair(value) for value in column]
     rest, column_of_codes = iter(pairs), array("i")
     for own, count in zip(groups, counts, strict=True):
         codes = Codes(lambda pair: (clean(pair[0]), clean(pair[1])), own)

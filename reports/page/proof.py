@@ -87,7 +87,7 @@ def _whose(exhibit: Exhibit, lines: QuotedLines, diagnosis: Diagnosis) -> str:
     if is_told or (not shown and state.rank not in diagnosis.verdict.ranks):
         return ""
     tie = f"Rank {state.rank} is {line(' '.join(shown), 120)}." if shown else ""
-    return tie or f"The line names no rank; by what the others did, it is rank {state.rank}'s."
+    return tie or f"The line names no rank; by what the other ranks did, it is rank {state.rank}'s."
 
 
 def _note(exhibit: Exhibit) -> str:

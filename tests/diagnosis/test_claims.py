@@ -113,4 +113,4 @@ def test_a_rank_that_counted_the_call_is_not_waited_for_there() -> None:
     found = diagnosed("ras-queries")
     waiting = {str(row.ranks): str(row.waits_for) for row in found.standings}
     assert waiting["0-3,6-7"] == "5"
-    assert facts.four(found)[3].detail == "2 of 5 groups"
+    assert {fact.label: fact.detail for fact in facts.four(found)}["Blocked"] == "2 of 5 groups"

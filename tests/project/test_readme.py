@@ -50,7 +50,7 @@ def test_paths_exist(document: Path) -> None:
 def test_the_action_calls_commands_as_they_are() -> None:
     action = (ROOT / ".github" / "actions" / "analyze" / "action.yml").read_text(encoding="utf-8")
     calls = re.findall(r"\bnccldoctor (analyze [^>|\n]*)", action)
-    assert len(calls) == 3
+    assert len(calls) == 2, "one prints the summary and writes the report, one the JSON document"
     for call in calls:
         name, *words = shlex.split(call)
         cli.commands[name].make_context(name, words)

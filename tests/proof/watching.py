@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import sysconfig
 from functools import cache
 from pathlib import Path
@@ -38,6 +39,7 @@ def _text() -> str:
 
 def _words(log: Path) -> tuple[str, str, tuple[str, ...], tuple[str, ...]]:
     """The arguments of the watch: code of this checkout, of Python and of what is installed may run."""
-    paths = [str(ROOT), *(path for name, path in sysconfig.get_paths().items() if "lib" in name)]
+    installed = [path for path in sys.path if path.endswith("site-packages")]
+    paths = [str(ROOT), *installed, *(path for name, path in sysconfig.get_paths().items() if "lib" in name)]
     trusted = sorted({f"{one}/" for path in paths for one in (path, os.path.realpath(path))})
     return str(log), _text(), tuple(trusted), tuple(f"{ROOT / name}/" for name in ("nccldoctor", "parsers", "reports"))

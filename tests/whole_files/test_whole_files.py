@@ -84,7 +84,7 @@ def test_the_file_is_read(name: str, told: set[Told]) -> None:
     ]
     assert [gap["why"] for gap in document["gaps"]] == wanted.get("gaps", [])
     answer = run("analyze", path)
-    said = " ".join(answer.stdout.split())
+    said = " ".join(f"{answer.output} {run('analyze', path, '-v').stdout}".split())
     assert not [words for words in wanted["says"] if words not in said], said
     assert answer.exit_code == wanted["exit"], said
 

@@ -21,7 +21,7 @@ ROOM = 90
 """Characters of a headline where it can be said in so many: two lines of the page."""
 
 _MANY = {"is": "are", "was": "were", "has": "have"}
-_HOST = re.compile(r"(?<!local )(\b[Rr]anks? \d[\d, -]*) \([^()]{1,300}\)")
+_HOST = re.compile(r"(?<!local )(\b[Rr]anks? \d[\d, -]*) \((?:\d+ hosts|pid \d+|[^\s():]+)(?:, [^()]{1,300})?\)")
 _PLACE = re.compile(r"(?:, (?:called )?in [^\s()]{1,100})? \([^()]{1,300}:\d+\)")
 
 
@@ -75,18 +75,19 @@ class Headline(Struct, frozen=True):
         """The fullest sentence that fits: first the hosts go, then places in the program, then the detail gets shorter."""
         words = " ".join(filter(None, (self.who, self.be, hedge, self.did)))
         bare = _HOST.sub(r"\1", words)
-        short = _PLACE.sub("", bare)
-        detail = self.detail if _are_places_alone_apart(self.detail) else _PLACE.sub("", self.detail)
+        are_needed = _are_places_alone_apart(f"{words}: {self.detail}")
+        texts = (bare, self.detail, *self.briefs)
+        short, *details = (text if are_needed else _PLACE.sub("", text) for text in texts)
         forms = [(words, self.detail), (bare, _HOST.sub(r"\1", self.detail)), (short, self.detail)]
-        forms += [(short, shorter) for shorter in (detail, *self.briefs) if self.detail]
+        forms += [(short, detail) for detail in details if self.detail]
         told = [sentence(f"{start}: {detail}" if detail else start) for start, detail in forms]
         return next((text for text in told if len(text) <= ROOM), _first_sentences(min(told, key=len)))
 
 
 def _are_places_alone_apart(text: str) -> bool:
     """True where only lines of code tell sides apart: ``rank 0 at main (a.py:3) and rank 1 at main (a.py:9)``."""
-    functions = re.findall(r"(\S+) \([^()]+:\d+\)", text)
-    return len(set(functions)) < len(functions)
+    places = set(re.findall(r"(\S+) (\([^()]+:\d+\))", text))
+    return len({function for function, _ in places}) < len(places)
 
 
 def _first_sentences(text: str) -> str:
@@ -112,9 +113,7 @@ def joined(headlines: Sequence[Headline], who: str) -> Headline | None:
     Example: rank 0 and rank 4 each *never reached ALLREDUCE #7*: ``Ranks 0, 4 never reached ALLREDUCE #7.``
     """
     first = headlines[0]
-    if any((h.did, h.be, h.hedge, h.basis) != (first.did, first.be, first.hedge, first.basis) for h in headlines):
-        return None
-    if not first.did:
+    if not first.did or len({(h.did, h.be, h.hedge, h.basis) for h in headlines}) > 1:
         return None
     is_alike = all(h.detail == first.detail for h in headlines)
     told = replace(first, who=who, be=_MANY.get(first.be, first.be))

@@ -37,11 +37,11 @@ def writers(first: Event, ranks: Ranks) -> str:
 def error_words(event: Event) -> str:
     """What a line says, and what it was about."""
     if isinstance(event, CudaError):
-        return say("setup.cuda-error", topic=_TOPICS.get(event.topic), message=event.message[:100])
+        return say("setup.cuda-error", topic=_TOPICS.get(event.topic), message=event.message)
     if isinstance(event, NcclError) and event.last_error:
-        return event.last_error[:120]
+        return event.last_error
     text = getattr(event, "message", "") or getattr(event, "detail", "") or event.text
-    return str(text)[:120] + event.group_rank_note
+    return str(text) + event.group_rank_note
 
 
 def store_gave_out(event: StoreError) -> str:

@@ -61,8 +61,8 @@ MOST = 3
 MOST_SUSPECTS = 4
 """Suspects that a headline names."""
 
-LONGEST = 70
-"""Characters of one line in a headline."""
+LONGEST, SHORT = 70, 34
+"""Characters of one line in a headline, and of one that stands for several."""
 
 
 @rule(CauseClass.UNDETERMINED, refuted_by=say("refuted.missing-input-named-one"))
@@ -77,12 +77,12 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis:
     is_about_trouble = headline == headline_of("undetermined.failed-unexplained", what=sentence(trouble))
     citations: list[Citation] = [*written(facts, [Waiting(call)])]
     citations += lines if is_about_trouble else []
-    if first is not None:
-        citations.append(Line(first, say("undetermined.first-problem", who=rank_or_process(first.rank))))
     places = list(places_of_waits(facts).items())[:MOST]
     for place, ranks in places if len(places) > 1 else ():
         if (event := final_traceback(facts, min(ranks))) is not None:
             citations.append(Line(event, say("disagree.waited-at", rank=min(ranks), frame=place)))
+    if first is not None:
+        citations.append(Line(first, say("undetermined.first-problem", who=_whose_line(first))))
     told = [(e, say("undetermined.exited-with", who=process_name(e), code=e.exitcode)) for e in exits]
     citations += [Line(e, says) for e, says in told]
     citations += [
@@ -269,19 +269,19 @@ def _first_errors(troubles: Sequence[Event]) -> Headline:
     """What the first troubles say, each once; ranks that say the same stand together."""
     by_phrase: dict[str, list[Event]] = defaultdict(list)
     for event in sorted(troubles, key=lambda event: event.consequence is not None):
-        # an echo does not say what failed: a launcher's traceback, cut before its exception, or a result code on its way through NCCL
-        is_cut = isinstance(event, ExceptionRaised) and not event.type and event.origin == "echo"
+        # some do not say what failed: a traceback that is cut before its exception, or a result code on its way through NCCL
+        is_cut = isinstance(event, ExceptionRaised) and not event.type
         is_echo = is_cut or (isinstance(event, Note) and event.what == "nccl-trail")
         if event is troubles[0] or not is_echo:
             by_phrase[shorten(event.phrase(), LONGEST, placeholder=" …")].append(event)
-    errors = []
+    told = []
     for phrase, events in by_phrase.items():
         ranks = Ranks(e.rank for e in events if e.rank is not None)
-        named = ranks_phrase(ranks) if ranks else _whose_line(events[0])
-        errors.append(say("undetermined.first-error", who=named, what=phrase))
-    more = [say("undetermined.more", count=len(errors[MOST:]))] if errors[MOST:] else []
-    rest = f" and {len(errors) - 1} more" if len(errors) > 1 else ""
-    return headline_of("undetermined.first-errors", errors=[*errors[:MOST], *more], first=f"{errors[0]}{rest}")
+        told.append((ranks_phrase(ranks) if ranks else _whose_line(events[0]), phrase))
+    who, phrase = told[0]
+    first = say("undetermined.first-error", who=who, what=shorten(phrase, SHORT, placeholder=" …"))
+    errors = [say("undetermined.first-error", who=who, what=phrase) for who, phrase in told]
+    return headline_of("undetermined.first-errors", errors=errors, first=first, more=len(told) - 1 or None)
 
 
 def _whose_line(event: Event) -> str:

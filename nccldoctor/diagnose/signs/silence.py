@@ -201,9 +201,8 @@ def ranks_with_damaged_dumps(facts: Facts) -> Ranks:
 
 def doubts_of_odd_dumps(facts: Facts, ranks: Ranks) -> list[Doubt]:
     """A doubt where entries of one of these ranks hold something odd."""
-    odd = (
-        rank for rank, dump in zip(facts.case.dump_rank, facts.case.dumps, strict=True) if dump.problem and dump.entries
-    )
+    dumps = zip(facts.case.dump_rank, facts.case.dumps, strict=True)
+    odd = (rank for rank, dump in dumps if dump.problem and dump.entries)
     return [doubt_of("odd-dumps")] if not ranks.isdisjoint(odd) else []
 
 

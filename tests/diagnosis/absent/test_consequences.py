@@ -113,7 +113,7 @@ def test_a_person_who_stops_ranks_at_work_found_no_failure() -> None:
     [
         (
             interrupted(0, WAITS_IN) + interrupted(1, WORKS),
-            "rank 0 was waiting for a peer in <module> (train.py:8) and rank 1 was in step",
+            "rank 0 was waiting for a peer in <module> and rank 1 was in step",
         ),
         (AGENT.format(2), "A person stopped the job"),
         (
@@ -385,5 +385,5 @@ def test_what_the_launcher_ends_is_no_first_error() -> None:
     assert (
         read({"train.log": closed + killed + exits})
         .verdict["headline"]
-        .endswith("First errors: a process (exited with code 1).")
+        .endswith("First errors: exited with code 1 (a process).")
     )

@@ -33,9 +33,11 @@ def hung() -> Bundle:
 
 
 def test_the_rank_outside_is_named_with_its_host_and_process(hung: Bundle, tmp_path: Path) -> None:
-    verdict = nccldoctor.analyze(hung.write(tmp_path / "bundle.tar.zst")).verdict
+    incident = nccldoctor.analyze(hung.write(tmp_path / "bundle.tar.zst"))
+    verdict = incident.verdict
     assert (verdict.cause, str(verdict.ranks)) == ("not-arrived", "3")
-    assert "gpu-b, pid 1003" in verdict.headline
+    assert verdict.headline.startswith("Rank 3 has not reached all_reduce, where ranks 0-2 wait")
+    assert "rank 3 on gpu-b, pid 1003" in incident.to_text()
 
 
 @pytest.mark.parametrize(("grown", "confidence"), [(None, "low"), (0, "medium"), (18, "low")])

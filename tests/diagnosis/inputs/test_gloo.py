@@ -110,8 +110,9 @@ def test_two_places_without_a_culprit_are_told() -> None:
     texts = {r: steps(r, 3) + (apart if r == 1 else inside(r, "all_reduce", f"RuntimeError: {VAIN}")) for r in range(4)}
     ruling = read(logs(texts))
     assert (ruling.cause, ruling.ranks) == ("undetermined", ""), str(ruling)
-    assert "Ranks 0, 2-3 waited in step (train.py:61) and rank 1 in tp_sum (train.py:33)" in ruling.verdict["headline"]
-    assert "Rank 1 waited at tp_sum (train.py:33)." in [one["says"] for one in ruling.verdict["evidence"]]
+    assert ruling.verdict["headline"].startswith("Ranks 0, 2-3 waited in step and rank 1 in tp_sum")
+    says = [one["says"] for one in ruling.verdict["evidence"]]
+    assert {"Rank 0 waited at step (train.py:61).", "Rank 1 waited at tp_sum (train.py:33)."} <= {*says}
     assert ruling.verdict["suspects"] == "", "the line does not say that the call needs every rank"
     of_all = {name: str(text).replace("exchange(batch)", "dist.all_reduce(grad)") for name, text in logs(texts).items()}
     assert read({**of_all}).verdict["suspects"] == "1"

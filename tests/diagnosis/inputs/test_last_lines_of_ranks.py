@@ -79,7 +79,9 @@ def test_ranks_that_waited_until_their_limit_explain_the_connection_that_broke()
     for ruling in (read(files), read({**files, "sacct.txt": states})):
         assert ruling.cause == "undetermined", str(ruling)
         assert "closed it" not in ruling.verdict["headline"]
-        assert ruling.verdict["headline"].startswith("Ranks 0-1 waited in <module> (train.py:17)"), str(ruling)
+        assert ruling.verdict["headline"].startswith(
+            "Ranks 0-1 waited in <module> (train.py:17) and ranks 2-3 in <module> (train.py:14)"
+        ), str(ruling)
         assert "Timed out waiting 45000ms" in ruling.verdict["evidence"][0]["quote"]
 
 

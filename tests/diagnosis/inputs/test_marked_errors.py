@@ -86,14 +86,14 @@ def test_words_that_count_or_set_are_no_error(line: str) -> None:
 
 def test_the_process_that_wrote_the_line_is_told() -> None:
     ruling = read({"job.log": "[rank2]: 2031-02-03 10:11:12,130 ERROR shardd: lease 71 was given back twice\n"})
-    assert "of rank 2, says: " in ruling.verdict["headline"], str(ruling)
+    assert ruling.verdict["headline"].endswith(" (rank 2): lease 71 was given back twice."), str(ruling)
     assert (ruling.cause, ruling.ranks) == ("undetermined", "")
 
 
 def test_an_end_without_a_reason_is_told_with_the_first_error_above_it() -> None:
     text = "10:11:12 [E] lease 71 was given back twice\nterminate called after throwing an instance of 'shardd::Lost'\n"
     ruling = read({"job.log": text})
-    assert ruling.verdict["headline"].startswith("A process aborted. The first line marked as an error"), str(ruling)
+    assert ruling.verdict["headline"].startswith("A process aborted. First line marked as an error"), str(ruling)
 
 
 def test_an_error_at_the_start_takes_no_good_end_away() -> None:

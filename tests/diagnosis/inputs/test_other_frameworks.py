@@ -288,7 +288,7 @@ def test_the_worker_of_vllm_whose_exception_ends_the_engine_is_named() -> None:
     )
     ruling = read({"engine.log": text})
     assert (ruling.cause, ruling.ranks) == ("raised", "1"), str(ruling)
-    assert ruling.verdict["headline"].startswith("Rank 1 (pid 934) probably crashed: ValueError")
+    assert ruling.verdict["headline"].startswith("Rank 1 probably crashed: ValueError: bad shape")
 
 
 def test_the_peer_that_hccl_could_not_reach_is_told_by_its_number_in_the_group() -> None:
@@ -309,7 +309,7 @@ LOST = (
 def test_a_task_of_jax_that_lost_the_service_points_to_task_0_or_the_network() -> None:
     ruling = read({"job.log": LOST})
     assert (ruling.cause, ruling.ranks) == ("undetermined", ""), str(ruling)
-    assert "task 0 runs it and has exited or restarted, or the network to it failed" in ruling.verdict["headline"]
+    assert "task 0 exited, restarted or is unreachable" in ruling.verdict["headline"]
 
 
 def terminations(*ends: tuple[int, str]) -> str:
@@ -339,7 +339,7 @@ def test_a_memory_access_fault_of_an_amd_board_ended_a_process() -> None:
     fault = "Memory access fault by GPU node-4 (Agent handle: 0x55d0) on address 0x7f4400000000. Reason: Page not present.\n"
     ruling = read({"job.log": fault + "".join(watchdog.format(r=rank) for rank in (0, 1, 3))})
     assert ruling.cause == "raised", str(ruling)
-    assert "memory access fault by GPU node-4" in ruling.verdict["headline"]
+    assert any("memory access fault by GPU node-4" in one["says"] for one in ruling.verdict["evidence"])
 
 
 def test_the_time_out_of_the_engine_of_vllm_is_no_cause() -> None:

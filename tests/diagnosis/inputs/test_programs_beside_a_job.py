@@ -89,7 +89,7 @@ def test_the_analyser_of_an_older_release_is_read() -> None:
     ("member", "said"),
     [
         ("  The missing rank: 14\n", "The missing rank: 14"),
-        ("  Rank 14 -- GPU 6 managed by process 88123 on node gpu31\n", "Rank 14 there is process 88123 on gpu31"),
+        ("  Rank 14 -- GPU 6 managed by process 88123 on node gpu31\n", "rank 14 there is process 88123 on gpu31"),
     ],
 )
 def test_a_block_of_ras_without_its_head_names_the_rank_of_which_data_is_missing(member: str, said: str) -> None:

@@ -370,7 +370,9 @@ def test_a_library_that_cannot_set_up_accuses_no_rank_of_its_exception(error: st
     ruling = read({f"rank_{r}.log": f"rank {r} of 2\n{above}{error}\n" for r in range(2)})
     assert (ruling.cause, ruling.ranks) == ("init", ""), str(ruling)
     assert ruling.verdict["confidence"] != "high"
-    assert ruling.verdict["headline"].startswith(f"{library} could not create a communicator"), str(ruling)
+    headline = ruling.verdict["headline"]
+    assert headline.startswith(f"{library} init failed (ranks 0-1): "), str(ruling)
+    assert headline.endswith(f"{error.rpartition(': ')[2].removeprefix('7 ')}."), "the cause is whole"
 
 
 def test_an_exception_of_a_library_in_the_middle_of_a_job_accuses_no_rank() -> None:
@@ -418,7 +420,8 @@ def test_a_mesh_of_gloo_that_did_not_come_up_is_no_communicator_of_nccl(tmp_path
     (tmp_path / "train.log").write_text("\n".join([*lines, ""]))
     verdict = nccldoctor.analyze(tmp_path).verdict
     assert verdict.cause == "init"
-    assert verdict.headline.startswith("Gloo could not create a communicator") and "connectFullMesh" in verdict.headline
+    assert verdict.headline == "Gloo init failed (ranks 0-2): Connection refused."
+    assert "connectFullMesh" in verdict.evidence[0].quote
 
 
 VAIN_WAIT = "torch.distributed.DistStoreError: wait timeout after 20000ms, keys: {keys}"

@@ -28,7 +28,7 @@ def _replaced(old: str, new: str) -> Callable[[str], str]:
 DOCTORED: dict[str, list[Callable[[str], str]]] = {
     "same call": [
         _replaced("ALLREDUCE #6 in average", "ALLREDUCE #8 in average"),
-        _replaced("stopped in ALLREDUCE #6 while", "called ALLGATHER while"),
+        _replaced("stopped in ALLREDUCE #6: its", "called ALLGATHER: its"),
     ],
     "blocked count": [
         _replaced("3 of 4 ranks <span>", "2 of 4 ranks <span>"),

@@ -77,6 +77,7 @@ LOAD, BATCH = "it was in load (data.py:3)", "it was in load_batch (data.py:3)"
             f"Rank 1 never reached ALLREDUCE #9 of TP 1: {LOAD}.",
         ),
         ("rank 1 (node0)", LONG, BATCH, f"Rank 1 never reached {LONG}: it was in load_batch."),
+        ("rank 1 (killed by SIGABRT)", LONG, BATCH, f"Rank 1 (killed by SIGABRT) never reached {LONG}."),
         ("local rank 1 (node0, pid 7)", LONG, BATCH, f"Local rank 1 (node0, pid 7) never reached {LONG}."),
     ],
 )
@@ -87,6 +88,7 @@ def test_a_headline_that_is_too_long_leaves_hosts_out_first_and_then_places(who,
 def test_lines_of_code_stay_where_nothing_else_tells_two_sides_apart() -> None:
     sides = "rank 0 at main (train_the_model.py:33), ranks 1-7 at main (train_the_model.py:41)"
     assert sides in Headline("ranks", "made different calls at the same time", sides).sure
+    assert sides in Headline(f"ranks waited: {sides}", "", "nothing else is known", briefs=("",)).sure
 
 
 def test_the_shorter_detail_is_told_where_the_whole_one_has_no_room() -> None:
@@ -114,7 +116,10 @@ def test_a_sentence_without_room_is_left_out() -> None:
         ("unable to open shared memory object </torch_1> in read-write mode: Too many open files (24)", None, "Too many open files (24)"),
         ("[Errno 2] No such file or directory: 'shard_4.idx'", "No such file or directory: 'shard_4.idx'", "No such file or directory"),
         ("connect returned Connection refused, retrying (3/34)", None, "connect returned Connection refused"),
+        ("DataLoader worker (pid 7) is killed by signal: Killed", None, "DataLoader worker (pid 7) is killed by signal"),
         ("It broke. This error indicates a bug", "It broke", "It broke"),
+        ("ncclCommInitRank(a, b) failed (on 0: node1): system error", None, "system error"),
+        ("GPU node-4 faulted (agent: 0x5) at 0x7f", None, "GPU node-4 faulted (agent: 0x5) at 0x7f"),
     ],
 )  # fmt: skip
 def test_the_essentials_of_a_message_are_its_first_sentence_and_its_cause(message, first, cause) -> None:

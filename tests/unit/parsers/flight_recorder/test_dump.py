@@ -177,6 +177,13 @@ def test_an_odd_value_costs_at_most_its_field(field: str, value: object):
     assert batch.calls.seq.tolist() == [1, 2, 3]
 
 
+def test_a_group_may_be_a_name_alone_where_all_entries_write_it_so():
+    batch = of_entries(entry(1, process_group="0"), entry(1, process_group="3"))
+    assert [batch.vocabulary.groups[code] for code in batch.calls.group] == [("0", ""), ("3", "")]
+    odd = of_entries(entry(1), entry(2, process_group="7"))
+    assert odd.calls.group.tolist() == [0, -1]
+
+
 @pytest.mark.parametrize("name", ["\ud800", "7", "-1", 5])
 def test_a_name_that_no_operation_has_is_unknown(name: object):
     batch = of_entries(entry(1), entry(2, profiling_name=name))
