@@ -385,5 +385,5 @@ def test_what_the_launcher_ends_is_no_first_error() -> None:
     assert (
         read({"train.log": closed + killed + exits})
         .verdict["headline"]
-        .endswith("First errors: exited with code 1 (a process).")
+        .endswith("First errors: a process (exited with code 1).")
     )
