@@ -80,10 +80,9 @@ def _duration(facts: Facts, call: StuckCall) -> tuple[datetime | None, datetime 
         for e, by in zip(lines, ahead, strict=True)
         if e.time is not None
     ]
-    timed = [(at, with_year(when, at), ms) for at, when, ms in printed if not math.isnan(at)]
+    timed = sorted(((at, with_year(when, at), ms) for at, when, ms in printed if not math.isnan(at)), key=itemgetter(0))
     starts = [(at - ms / 1e3, when - timedelta(milliseconds=ms)) for at, when, ms in timed if ms is not None]
-    first, last = (min(pairs, key=itemgetter(0), default=(0.0, None))[1] for pairs in (starts, [t[:2] for t in timed]))
-    return first, last
+    return min(starts, key=itemgetter(0), default=(0.0, None))[1], timed[0][1] if timed else None
 
 
 def _timed_out(facts: Facts, call: StuckCall, began: float) -> list[float]:

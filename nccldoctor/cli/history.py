@@ -118,8 +118,8 @@ def _outcome_command(word: str, outcome: str, about: str) -> None:
     @click.argument("ids", nargs=-1, required=True, metavar="ID...")
     @_db
     def note(ids: tuple[str, ...], db: Path | None) -> None:
-        for start in ids:
-            found = _store(db).note_outcome(start, outcome)
+        store = _store(db)
+        for found in (store.note_outcome(start, outcome) for start in ids):
             click.echo(f"{outcome}: {found.id[:_ID]}  {line(found.headline, 200)}", err=True)
 
 

@@ -22,8 +22,9 @@ def find_remote(url: str, alone: bool) -> list[Found]:
     try:
         system, top = fsspec.core.url_to_fs(url)
         folders = list(takewhile(lambda name: not has_magic(name), top.split("/")))
-        tops = system.glob(top) if has_magic(top) else [top]
-        top = "/".join(folders)
+        tops = [top]
+        if has_magic(top) and not system.exists(top):
+            tops, top = system.glob(top), "/".join(folders)
         files = {path: size for one in tops for path, size in _sizes_by_path(system, one, len(top.rstrip("/"))).items()}
     except Exception as error:  # every kind of store has error types of its own
         text = f"{type(error).__name__}: {error}"[:200]

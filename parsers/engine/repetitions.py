@@ -43,13 +43,14 @@ class Repetitions:
         self._told: dict[Form, _Told] = {}
         self._left: Counter[Form] = Counter()
 
-    def forms_in(self, block: bytes, lines: HitLines, low: int) -> dict[int, Form]:
-        """The forms of lines that may name an exception, by place; the block begins at ``low``."""
+    def forms_in(self, data: bytearray, lines: HitLines, low: int, high: int) -> dict[int, Form]:
+        """The forms of lines of the block ``[low, high)`` that may name an exception, by place."""
         starts = [start - low for start, text in zip(lines.starts, lines.pieces, strict=True) if _NAMING.search(text)]
         self._left.clear()
         if len(starts) < 2 * READ:
             return {}
-        folded, out = form_of(block), dict[int, Form]()
+        block, out = bytes(data[low:high]), dict[int, Form]()
+        folded = form_of(block)
         for place, start in enumerate(starts):
             first, end = (
                 starts[max(0, place - _AROUND)],

@@ -267,7 +267,7 @@ class _Scan:
         lines = self.buffer.hit_lines(hits, done, limit)
         # a literal in a line without end may have begun before
         resume = max(self.buffer.low, done - self.literals.longest)
-        around = self.repetitions.forms_in(bytes(self.buffer.data[done:limit]), lines, done)
+        around = self.repetitions.forms_in(self.buffer.data, lines, done, limit)
         for first in range(0, len(lines.starts), _AT_ONCE):
             pieces = lines.pieces[first : first + _AT_ONCE]
             forms = self.forms.forms_of(pieces)

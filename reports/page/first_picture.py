@@ -153,15 +153,13 @@ def _clock(seconds: float) -> str:
 
 def cycle(diagnosis: Diagnosis) -> FirstPicture | None:
     """Who waits for whom, where the culprits are in the drawing."""
-    drawing, words = chain_picture(diagnosis.standings), _chain_words(diagnosis)
-    title = "The cycle" if words.endswith("for each other.") else "Who waits for whom"
-    return None if drawing is None else FirstPicture("chain", title, words, drawing)
-
-
-def _chain_words(diagnosis: Diagnosis) -> str:
-    ends = diagnosis.verdict.blamed
+    drawing, ends = chain_picture(diagnosis.standings), diagnosis.verdict.blamed
+    if drawing is None:
+        return None
     needed = Ranks(r for s in diagnosis.standings if s.ranks & ends for r in s.waits_for)
     both = Ranks(r for s in diagnosis.standings if s.waits_for & ends for r in s.ranks) & needed
     if both:
-        return f"{names.ranks_phrase(ends, 4).capitalize()} and {names.ranks_phrase(both, 4)} wait for each other."
-    return f"Every chain ends at {names.ranks_phrase(ends, 4)}." if ends else ""
+        words = f"{names.ranks_phrase(ends, 4).capitalize()} and {names.ranks_phrase(both, 4)} wait for each other."
+        return FirstPicture("chain", "The cycle", words, drawing)
+    words = f"Every chain ends at {names.ranks_phrase(ends, 4)}." if ends else ""
+    return FirstPicture("chain", "Who waits for whom", words, drawing)

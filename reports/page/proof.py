@@ -76,14 +76,14 @@ def _whose(exhibit: Exhibit, lines: QuotedLines, diagnosis: Diagnosis) -> str:
         blamed = (one for one in diagnosis.ranks if one.rank in diagnosis.verdict.ranks)
         there = Ranks(one.rank for one in blamed if one.host and one.host in text)
         return f"{names.ranks_phrase(there, 6).capitalize()} ran on that host." if there else ""
-    is_named = any(cite.strip("[]").endswith(str(state.rank)) and cite[:1].isalpha() for cite in exhibit.cites)
+    named = {cite.strip("[]").rpartition("ank")[2].strip(" _:=") for cite in exhibit.cites if "ank" in cite}
     known = (
         ("pid ", str(state.pid or "")),
         ("GPU ", (state.device or "").removeprefix("GPU ")),
         ("on ", state.host or ""),
     )
     shown = [f"{what}{value}" for what, value in known if value and value in text]
-    is_told = is_named or (f"ank {state.rank}" in exhibit.claim and not shown)
+    is_told = str(state.rank) in named or (f"ank {state.rank}" in exhibit.claim and not shown)
     if is_told or (not shown and state.rank not in diagnosis.verdict.ranks):
         return ""
     tie = f"Rank {state.rank} is {line(' '.join(shown), 120)}." if shown else ""

@@ -110,7 +110,7 @@ def test_logs_that_kubectl_fetches_are_analyzed(here: Path) -> None:
 
 def test_the_webhook_posts_the_ticket_without_names(here: Path) -> None:
     if shutil.which("jq") is None:
-        pytest.skip("needs jq")
+        pytest.skip("the recipe pipes through jq, which is not installed")
     done = run(f"set -euo pipefail\n{recipe('jq -Rs').text}", here)
 
     assert done.returncode == 0, done.stderr

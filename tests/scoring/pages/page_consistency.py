@@ -364,7 +364,7 @@ def host_is_used(page: Page, _: frozenset[int]) -> Iterator[str]:
 
 
 def nothing_asked_again(page: Page, _: frozenset[int]) -> Iterator[str]:
-    """No step asks for what was read."""
+    """No step asks for a file that was read already."""
     shown = "\n".join([page.headline, *(e.quote for e in page.exhibits), *(side.text for side in page.last_lines)])
     for step in page.steps:
         told = f"{step.text} {step.detail}"

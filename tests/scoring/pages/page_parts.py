@@ -114,7 +114,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Graph:
-    """Who waits for whom: boxes, and arrows as pairs of their places in the list."""
+    """The drawing of the wait chain: its boxes, and its arrows as pairs of indices of boxes."""
 
     sub: str
     boxes: tuple[Shape, ...]

@@ -216,6 +216,13 @@ def test_a_pattern_of_local_urls_finds_what_the_path_finds(tmp_path: Path) -> No
     assert list(texts(discover([f"file://{tmp_path}/rank_1*"]))) == ["rank_1.log", "rank_10.log"]
 
 
+def test_a_url_that_exists_is_no_pattern(tmp_path: Path) -> None:
+    for name in ("run[1]", "run1"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"{name}.log").write_bytes(LOG)
+    assert list(texts(discover([f"file://{tmp_path}/run[1]"]))) == ["run[1].log"]
+
+
 def test_a_url_without_fsspec_names_the_extra(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "fsspec", None)
     with pytest.raises(InputError) as raised:
