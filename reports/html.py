@@ -136,7 +136,7 @@ SHOWN_OF_LINE = 400
 
 def _marked(text: str, values: tuple[str, ...]) -> Markup:
     """A quoted line with the cited values marked."""
-    shown = sanitize.sanitize(_around_values(_without_colours(text), values), SHOWN_OF_LINE)
+    shown = sanitize.sanitize(_around_values(sanitize.text(_without_colours(text)), values), SHOWN_OF_LINE)
     words = sorted((re.escape(v) for v in values if v), key=len, reverse=True)
     pieces = re.split(rf"(?<!\w)({'|'.join(words)})(?!\w)", shown) if words else [shown]
     return Markup("").join(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_ENDS = (".", "!", "?", "…", ":")
+from nccldoctor.words.secrets import masked
 
 
 def capitalized(text: str) -> str:
@@ -25,14 +25,14 @@ def sentence(text: str) -> str:
     A text that ends in another mark keeps it.
     """
     shown = text.rstrip()
-    return capitalized(shown) + ("" if not shown or shown.endswith(_ENDS) else ".")
+    return capitalized(shown) + ("" if not shown or shown.endswith((".", "!", "?", "…", ":")) else ".")
 
 
 def essentials(message: str) -> tuple[str, str]:
-    """A message of a program in short: its first sentence, and the cause that this names.
+    """A message of a program, in short and masked: its first sentence, and the cause that this names.
 
     ``unable to open shared memory object </torch_1>: Too many open files (24)`` has the cause ``Too many open files (24)``.
     """
-    first = re.sub(r"^\[Errno \d+\] ", "", message).partition(". ")[0].removesuffix(".")
+    first = re.sub(r"^\[Errno \d+\] ", "", masked(message)).partition(". ")[0].removesuffix(".")
     parts = re.split(r"\s?: (?![^(]*\))", re.split(r", (?![^(]*\))", first)[0])
     return first, parts[-1] if parts[-1][:1].isalpha() and " " in parts[-1] else parts[0]

@@ -120,6 +120,7 @@ def test_a_sentence_without_room_is_left_out() -> None:
         ("It broke. This error indicates a bug", "It broke", "It broke"),
         ("ncclCommInitRank(a, b) failed (on 0: node1): system error", None, "system error"),
         ("GPU node-4 faulted (agent: 0x5) at 0x7f", None, "GPU node-4 faulted (agent: 0x5) at 0x7f"),
+        ("No key: Proxy-Authorization: Basic 50horse", "No key: Proxy-Authorization: Basic ***", "Basic ***"),
     ],
 )  # fmt: skip
 def test_the_essentials_of_a_message_are_its_first_sentence_and_its_cause(message, first, cause) -> None:

@@ -203,6 +203,19 @@ def test_cited_values_are_marked_in_their_quote():
     assert "<mark>ALLREDUCE</mark>" in page
 
 
+@pytest.mark.parametrize("before", range(100, 160, 4))
+def test_a_secret_is_masked_before_its_line_is_cut(before: int):
+    made = fixtures_diagnoses.lagging()
+    quoted = next(e for e in made.proof if e.lines is not None)
+    row = replace(
+        quoted.lines.shown[0], text=f"{'step ' * 100} password=50horsebattery9 {'x ' * (before // 2)} SeqNum=18723"
+    )
+    long = replace(quoted, lines=replace(quoted.lines, shown=(row, *quoted.lines.shown[1:])), cites=("18723",))
+    page = html.page(replace(made, proof=tuple(long if e is quoted else e for e in made.proof)))
+
+    assert "<mark>18723</mark>" in page and "horsebattery" not in page
+
+
 def test_a_call_that_was_never_issued_is_an_empty_slot():
     page = html.page(fixtures_diagnoses.lagging())
 

@@ -440,7 +440,7 @@ def _without_a_rank(errors: Sequence[StoreError], rendezvous: Sequence[Rendezvou
     """What kept the job from coming up, where no rank is known. A scheduler says why a task did not start."""
     failed = next((e for e in rendezvous if e.what == "launch-failed"), None)
     if failed is not None:
-        return say("setup.launch-failed", node=failed.node or "", why=failed.message.rpartition(": ")[2][:80])
+        return say("setup.launch-failed", node=failed.node or "", why=essentials(failed.message)[1][:80])
     taken = next((e for e in errors if e.operation == "port-in-use"), None)
     if taken is not None:
         return say("setup.port-taken", address=taken.address, host=taken.host)
