@@ -108,6 +108,11 @@ def _listed(entries: Iterator[Entry | None]) -> list[str]:
     return [f"- `nccldoctor explain {entry.remedy.id}`: {entry.remedy.title}" for entry in entries if entry]
 
 
+def _read_on(entries: Iterator[Entry]) -> list[str]:
+    read = _listed(entries)[:MOST]
+    return ["\n".join(("## Read on", "", *read))] if read else []
+
+
 def _explain_answer(name: str) -> str:
     asked = _words(name).replace(" ", "")
     for key, answer in answers().items():
@@ -140,25 +145,36 @@ def _explain_xid(name: str) -> str:
     if not meaning:
         return ""
     kind = answers()[f"xid-{weight(int(number), '')}"]
-    remedies = [entry.remedy for entry in in_use().catalogue.entries]
-    clauses = ((one.id, clause) for one in remedies for clause in (*one.clauses("all"), *one.clauses("any")))
-    asking = dict.fromkeys(id_ for id_, clause in clauses if int(number) in clause.arguments.get("xid", ()))
+    asking = (entry.remedy.id for entry in _asking("xid", int(number)))
     answer = Answer(f"{capitalized(meaning)}. {kind.means}", kind.first, (*asking, *kind.read))
     return _page(f"Xid {number}", answer)
 
 
+def _asking(name: str, value: object) -> Iterator[Entry]:
+    """The remedies of which a condition asks for this Xid or kind of event."""
+    for entry in in_use().catalogue.entries:
+        clauses = (*entry.remedy.clauses("all"), *entry.remedy.clauses("any"))
+        if any(value in clause.arguments.get(name, ()) for clause in clauses):
+            yield entry
+
+
 def _explain_line(text: str) -> str:
-    """What an analysis of this one line says; "" where it says nothing."""
+    """What an analysis says of this line, bare or behind the head of PyTorch; "" where it reads neither."""
     from nccldoctor.pipeline import analyze
 
-    with TemporaryDirectory() as folder:
-        Path(folder, "message.log").write_text(text + "\n", encoding="utf-8", errors="replace")
-        diagnosis = analyze([folder]).unquoted
-    if diagnosis.verdict.family is Family.UNDETERMINED:
-        return ""
-    answer = answers()[diagnosis.verdict.cause]
-    own = tuple(item.id for item in diagnosis.remedies[:MOST])
-    return _page(f"As a line of a log: {diagnosis.verdict.headline}", replace(answer, read=own or answer.read))
+    for head in ("", "[rank0]:[I1120 11:32:50 ProcessGroupNCCL.cpp:632] [PG 0 (default_pg) Rank 0] "):
+        with TemporaryDirectory() as folder:
+            Path(folder, "message.log").write_text(f"{head}{text}\n", encoding="utf-8", errors="replace")
+            incident = analyze([folder])
+        verdict = incident.unquoted.verdict
+        if verdict.family is not Family.UNDETERMINED:
+            own = tuple(item.id for item in incident.unquoted.remedies[:MOST])
+            answer = answers()[verdict.cause]
+            return _page(f"As a line of a log: {verdict.headline}", replace(answer, read=own or answer.read))
+        if events := sorted(incident.case.events, key=lambda event: not event.is_trouble):
+            about = (inspect.getdoc(type(events[0])) or "").partition("\n\n")[0]
+            return _kind_page(f"As a line of a log: {line(events[0].phrase(), 120)}", about, events[0].kind)
+    return ""
 
 
 def _found_remedies(text: str) -> str:
@@ -167,24 +183,21 @@ def _found_remedies(text: str) -> str:
 
 
 def _explain_kind(name: str) -> str:
-    event = KINDS.get(name)
-    if event is None:
+    if name not in KINDS:
         return ""
-    extra = [f"`{field}`" for field in event.__struct_fields__ if field not in Event.__struct_fields__]
-    about = (inspect.getdoc(event) or "").replace("``", "`")
-    return (
-        f"# {name}\n\nKind of event.\n\n{about}\n\nFields: {', '.join(extra) or 'only those that all events have'}.\n"
-    )
+    own = [f"`{field}`" for field in KINDS[name].__struct_fields__ if field not in Event.__struct_fields__]
+    fields = f"Fields: {', '.join(own) or 'only those that all events have'}."
+    return _kind_page(name, f"Kind of event.\n\n{inspect.getdoc(KINDS[name])}\n\n{fields}", name)
+
+
+def _kind_page(title: str, about: str, kind: str) -> str:
+    """What events of a kind mean, and the remedies that ask for them."""
+    return "\n\n".join((f"# {title}", about.replace("``", "`"), *_read_on(_asking("kind", kind)))) + "\n"
 
 
 def _explain_setting(name: str) -> str:
     told = describe_setting(name.upper())
-    read = _listed(iter(in_use().catalogue.search(name)))[:MOST] if told else []
-    return "\n".join((told or "", *(("## Read on", "", *read) if read else ())))
-
-
-SHARED = 4
-"""Letters that two words must share at their start for one to be suggested for the other."""
+    return "\n".join((told, *_read_on(iter(in_use().catalogue.search(name))))) if told else ""
 
 
 def known_names() -> list[str]:
@@ -196,7 +209,7 @@ def _suggestion(name: str) -> str:
     names = known_names()
     by_fold = {each.casefold(): each for each in names}
     near = [by_fold[each] for each in difflib.get_close_matches(name.casefold(), by_fold, 3, NEAR)]
-    words = [word for word in _words(name).split() if len(word) >= SHARED] if name.count(" ") < 2 else []
+    words = [word for word in _words(name).split() if len(word) > 3] if name.count(" ") < 2 else []
     near += [each for each in names if any(word in each.casefold().split("-") for word in words) and each not in near]
     if near:
         return f"did you mean {or_list(near[:3])}?"

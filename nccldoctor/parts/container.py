@@ -111,9 +111,8 @@ class StoredPart:
         self._packed = _stored_bytes(archive, f"{folder}/manifest")
         self.digest = hashlib.sha256(self._packed).hexdigest()
         self.manifest = read_document(Manifest, _unpacked(self._packed, MOST_RAW))
-        self._left = max(
-            FREE_RAW, MOST_RATIO * sum(_size_of(archive, f"{folder}/{m.name}") for m in self.manifest.members)
-        )
+        kept = {f"{folder}/{member.name}" for member in self.manifest.members}
+        self._left = max(FREE_RAW, MOST_RATIO * sum(i.file_size for i in archive.infolist() if i.filename in kept))
         if sum(member.raw for member in self.manifest.members) > self._left:
             raise PartError("it unpacks to more than a part of its size should")
 
@@ -232,10 +231,6 @@ def _info(archive: zipfile.ZipFile, name: str) -> zipfile.ZipInfo:
     if info is None or info.compress_type != zipfile.ZIP_STORED or info.file_size > MOST_RAW:
         raise zipfile.BadZipFile(name)
     return info
-
-
-def _size_of(archive: zipfile.ZipFile, name: str) -> int:
-    return archive.NameToInfo[name].file_size if name in archive.NameToInfo else 0
 
 
 def _stored_bytes(archive: zipfile.ZipFile, name: str) -> bytes:

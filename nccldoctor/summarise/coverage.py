@@ -128,8 +128,11 @@ def ruled_out(facts: Facts, verdict: Finding) -> tuple[Condition, ...]:
     was_killed = any(e.exitcode in (-9, 137) for e in case.of(ProcessExit))  # memory may have been the reason
     is_told = any(e.what.startswith(("oom", "out-of-memory")) for e in case.of(SchedulerEvent))
     had_memory_kill = was_killed or is_told or any(case.of(OutOfMemory))
+    failed_by_itself = (
+        any(not e.echo for e in case.of(SocketError)) or any(case.of(IbError)) or any(case.of(StoreError))
+    )
     rows = [
-        _hypothesis("network", CauseClass.NETWORK, verdict, _has_transport_error(case),
+        _hypothesis("network", CauseClass.NETWORK, verdict, failed_by_itself,
              f"no transport error in {logs}", _missing_warnings(facts)),
         _hypothesis("GPU fault", CauseClass.HARDWARE, verdict, has_gpu_fault,
              f"no GPU error in {kernels}", no_kernel),
@@ -185,11 +188,6 @@ def _missing_dumps(facts: Facts, verdict: Finding) -> str:
     if silent := facts.case.world - facts.progress.recorded_ranks:
         return f"no flight recorder dump from {ranks_phrase(silent)}"
     return "the flight recorder dumps don't settle it"
-
-
-def _has_transport_error(case: Case) -> bool:
-    """True where a connection or the store failed by itself: then a network fault is not ruled out."""
-    return any(not e.echo for e in case.of(SocketError)) or any(case.of(IbError)) or any(case.of(StoreError))
 
 
 def _hypothesis(

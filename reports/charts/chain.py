@@ -141,16 +141,13 @@ def _few_boxes(nodes: list[_Node]) -> list[_Node]:
         pairs = [pair for column in by_length for pair in combinations(column[::-1], 2)]
         last, before = next((pair for pair in pairs if pair[0].waits_for & pair[1].waits_for), pairs[0])
         same = before.details == last.details
-        calls = before.details if same else (_common(before.details, last.details),)
+        first = before.details[:1] if before.details[:1] == last.details[:1] else ("in several calls",)
+        calls = before.details if same else first
         tone = worst([before.tone, last.tone])
         ranks = before.ranks | last.ranks
         merged = _Node(ranks, (before.waits_for | last.waits_for) - ranks, tone, before.column, calls)
         nodes = [merged if node is before else node for node in nodes if node is not last]
     return nodes
-
-
-def _common(one: Sequence[str], other: Sequence[str]) -> str:
-    return one[0] if one[0] == other[0] else "in several calls"
 
 
 def _box_of(node: _Node, x: int, y: int, room: int) -> Box:

@@ -82,8 +82,9 @@ def _differing_fields(diff: FieldDiff | None) -> FirstPicture | None:
     if diff is None:
         return None
     shown = diff.fields[:FIELDS]
+    ops = next((set(field.values) for field in diff.fields if field.name == "operation"), set[str]())
     table = FieldTable(
-        call=names.call_title(diff.op, diff.seq) if len(set(_operations(diff))) < 2 else f"call #{diff.seq}",
+        call=names.call_title(diff.op, diff.seq) if len(ops) < 2 else f"call #{diff.seq}",
         sides=tuple(names.ranks_phrase(side, 4) for side in diff.sides),
         rows=tuple(
             (f.name, tuple(line(value, 80) for value in f.values), f.is_different and f.name not in EFFECTS)
@@ -92,10 +93,6 @@ def _differing_fields(diff: FieldDiff | None) -> FirstPicture | None:
         source=diff.source,
     )
     return FirstPicture("fields", "What differs", "", table)
-
-
-def _operations(diff: FieldDiff) -> tuple[str, ...]:
-    return next((field.values for field in diff.fields if field.name == "operation"), ())
 
 
 def _call_order(diagnosis: Diagnosis) -> FirstPicture | None:

@@ -37,6 +37,9 @@ DOCS = Path(__file__).resolve().parents[3] / "docs"
         ("nccl_timeout", "NCCL_TIMEOUT"),
         ("dataloader-stall", "Data loader stall"),
         ("NVRM: Xid (PCI:0000:18:00): 79, pid=1, GPU has fallen off the bus.", "As a line of a log: GPU 0000:18:00"),
+        ("GPU has fallen off the bus", "hardware"),
+        ("watchdog got stuck for 480 seconds", "As a line of a log: heartbeat monitor"),
+        ("NCCL communicator was aborted on rank 3", "As a line of a log: aborted its communicator"),
         ("tokenizers fork", "Remedies that mention tokenizers fork"),
     ],
 )
