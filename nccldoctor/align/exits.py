@@ -161,17 +161,13 @@ def is_own_exit(case: Case, liveness: Liveness, activity: RankActivity, event: P
     if signal == "SIGABRT":
         ended = activity.teardown or any(case.of(IbError, event.rank))  # UCX aborts where the adapter reports an error
         silent = not ended and activity.logged and liveness.first_alarm is None
-        return silent or _is_broken_heap(case, event) or (event.first and _has_only_lost_connections(case))
+        explained = any(e.reporter == "process" and e.signal == "SIGABRT" for e in case.of(ProcessExit, event.rank))
+        is_first = event.first and (explained or _has_only_lost_connections(case))
+        return silent or event.reporter == "process" or is_first
     if signal in FATAL:
         is_echo = was_forced(case, event) or _is_one_of_many_kills(case, event) or _is_end_of_job(case, liveness, event)
         return signal != "SIGKILL" or not is_echo
     return 0 < (code or 0) <= 128 and (event.first or math.isnan(liveness.alarm)) and activity.dump != "good"
-
-
-def _is_broken_heap(case: Case, event: ProcessExit) -> bool:
-    """True of an abort that the process explains itself, and of the first one that its launcher saw then."""
-    explained = any(e.reporter == "process" and e.signal == "SIGABRT" for e in case.of(ProcessExit, event.rank))
-    return event.reporter == "process" or (explained and event.first)
 
 
 def _has_only_lost_connections(case: Case) -> bool:

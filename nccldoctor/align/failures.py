@@ -90,7 +90,7 @@ def failures(case: Case, liveness: Liveness, hosts: Hosts) -> tuple[Failure, ...
     found = (
         _hardware(case, liveness, hosts),
         _network(case, liveness, hosts),
-        (f for f in _exceptions(case, liveness) if not _is_of_killed_peer(f, deaths)),
+        (f for f in _exceptions(case, liveness) if not (_is_of_killed_peer(f, deaths) or _is_of_parent(f, deaths))),
         deaths,
     )
     for of_kind in found:
@@ -133,6 +133,13 @@ def _is_of_killed_peer(raised: Failure, deaths: Sequence[Failure]) -> bool:
         and (not death.when > raised.when + SLACK or (isinstance(end, SchedulerEvent) and end.what == "node-failure"))
         for death, end in ((death, death.events[0]) for death in deaths)
     )
+
+
+def _is_of_parent(raised: Failure, deaths: Sequence[Failure]) -> bool:
+    """True of an exception without a rank, below the line in which a parent noticed the loss of one."""
+    ends = [death.events[0] for death in deaths if death.ranks and not raised.ranks]
+    noticed = (end for end in ends if isinstance(end, ProcessExit) and end.reporter in NOTICED)
+    return any(raised.events[0].place.is_below(end.place) for end in noticed)
 
 
 def _is_sudden_end(event: Event) -> bool:

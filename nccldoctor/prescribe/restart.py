@@ -124,12 +124,6 @@ def _was_evicted(finding: Finding, survey: Survey, why: Callable[[str], bool] = 
     return finding.cause is CauseClass.DIED and was_evicted
 
 
-def _was_taken_away(finding: Finding, survey: Survey) -> bool:
-    """True of a job that the scheduler preempted, moved, or ended at its time limit."""
-    transient = any(event.what in TRANSIENT for event in survey.events_of(SchedulerEvent))
-    return finding.cause is CauseClass.DIED and (transient or _was_evicted(finding, survey, was_evicted_for_node))
-
-
 def _was_out_of_memory(finding: Finding, survey: Survey) -> bool:
     return finding.cause in (CauseClass.DIED, CauseClass.RAISED, CauseClass.INIT) and (
         bool(survey.events_of(OutOfMemory)) or any(e.what == "oom" for e in survey.events_of(SchedulerEvent))
@@ -175,12 +169,6 @@ def _was_lost_with_host(finding: Finding, survey: Survey) -> bool:
     return len(lost) == 1 and None not in lost and len(on_them) > 1 and on_them <= set(finding.ranks) < set(keys)
 
 
-def _was_killed_unseen(finding: Finding, survey: Survey) -> bool:
-    """True of a SIGKILL where no kernel log and no scheduler tells whether memory had run out."""
-    is_seen = SourceKind.KERNEL_LOG in survey.source_kinds or bool(survey.events_of(SchedulerEvent))
-    return not is_seen and any(end.signal == "SIGKILL" for end in _ends_of(finding, survey))
-
-
 def _is_evidence_at_stake(finding: Finding, survey: Survey) -> bool:
     """True of a hang that still stands, without a stack of its culprits, or a dump where nobody is named."""
     if finding.cause not in STANDING or job_end(survey.case, finding).state is not JobState.RUNNING:
@@ -207,12 +195,6 @@ def _has_user_frame(finding: Finding, survey: Survey) -> bool:
     return frame is not None and all(frame_of_rank(rank, survey) != frame for rank in finding.victims)
 
 
-def _has_slow_work(finding: Finding, survey: Survey) -> bool:
-    """True where a culprit's log or stack shows that it saves, evaluates, samples or prepares data."""
-    done = work_of(finding, survey)
-    return done is not None and not done.is_guess
-
-
 _SIGNS: dict[str, Callable[[Finding, Survey], bool]] = {
     "unsure": lambda finding, _: finding.confidence in _UNSURE,
     "unsure-in-user-code": lambda finding, survey: finding.confidence in _UNSURE and _has_user_frame(finding, survey),
@@ -224,14 +206,21 @@ _SIGNS: dict[str, Callable[[Finding, Survey], bool]] = {
     "device-fault": _has_device_fault,
     "never-connected": lambda _, survey: any(error.what == "setup" for error in survey.events_of(IbError)),
     "evicted-for-usage": lambda finding, survey: _was_evicted(finding, survey, was_evicted_for_usage),
-    "taken-away": _was_taken_away,
+    "taken-away": lambda finding, survey: (
+        _was_evicted(finding, survey, was_evicted_for_node)
+        or (finding.cause is CauseClass.DIED and any(e.what in TRANSIENT for e in survey.events_of(SchedulerEvent)))
+    ),
     "evicted": _was_evicted,
     "out-of-memory": _was_out_of_memory,
     "out-of-resource": _was_out_of_resource,
     "stopped-by-person": _was_stopped_by_person,
     "passing-error": _has_passing_error,
     "lost-host": _was_lost_with_host,
-    "killed-unseen": _was_killed_unseen,
+    "killed-unseen": lambda finding, survey: (
+        SourceKind.KERNEL_LOG not in survey.source_kinds
+        and not survey.events_of(SchedulerEvent)
+        and any(end.signal == "SIGKILL" for end in _ends_of(finding, survey))
+    ),
     "killed": lambda finding, survey: any(end.signal in ("SIGKILL", "SIGTERM") for end in _ends_of(finding, survey)),
     "evidence-at-stake": _is_evidence_at_stake,
     "unheard": _is_unheard,
@@ -250,6 +239,6 @@ _SIGNS: dict[str, Callable[[Finding, Survey], bool]] = {
         any(not e.echo or e.how == "setup" for e in survey.events_of(SocketError))
         or any(e.address and e.operation.endswith(("connect", "resolve", "-use")) for e in survey.events_of(StoreError))
     ),
-    "slow-work": _has_slow_work,
+    "slow-work": lambda finding, survey: (done := work_of(finding, survey)) is not None and not done.is_guess,
     "waits-for-person": lambda finding, survey: at_prompt(survey.facts, finding.blamed).holds is True,
 }

@@ -70,12 +70,6 @@ def _machines(finding: Finding, ranks: Iterable[int], survey: Survey) -> tuple[s
     return tuple(host for host in fault_hosts(finding, survey) if not survey.case.pods.is_pod(host))
 
 
-def _ended_at(finding: Finding, survey: Survey) -> str | None:
-    """When the first culprit ended, by its record; of a process without a rank the first record."""
-    ends = (e for e in survey.events_of(ProcessExit) if e.rank in finding.blamed or not finding.blamed)
-    return next((instant(end.time) for end in ends if end.time is not None), None)
-
-
 def _one_rank(finding: Finding) -> int:
     """The first of the ranks that remedies are for; -1 where they are many, or not known."""
     return next(iter(finding.blamed), -1) if len(finding.blamed) <= 8 else -1
@@ -93,6 +87,7 @@ def placeholder_values(finding: Finding, survey: Survey) -> dict[str, str]:
     """The values of the placeholders of a remedy in this finding; only those that are known."""
     case = survey.case
     rank = _one_rank(finding)
+    ends = (e for e in survey.events_of(ProcessExit) if e.rank in finding.blamed or not finding.blamed)
     waiting = next(iter(finding.victims), -1)
     stalled = finding.stalled
     frame = culprit_frame(finding, survey)
@@ -110,7 +105,7 @@ def placeholder_values(finding: Finding, survey: Survey) -> dict[str, str]:
         **_unreached(survey),
         **({"frame": frame.function, "frame_at": frame.place} if frame is not None else {}),
         "job": job_id(survey),
-        "ended_at": _ended_at(finding, survey),
+        "ended_at": next((instant(e.time) for e in ends if e.time is not None), None),
         "port": first.hca if first is not None else None,
         **_work(finding, survey),
         "waiting_rank": waiting if waiting >= 0 else None,

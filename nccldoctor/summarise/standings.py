@@ -213,11 +213,12 @@ def _folded(facts: Facts, members: list[_RankStanding]) -> Standing:
     since = recorded or calculated or known_times(last_issued(facts, rank) for rank in ranks)
     until = [one.until for one in times if one.until is not None]
     left = (facts.liveness.activity(rank) for rank in ranks)
+    groups = dict.fromkeys(group for one in members if one.call is not None for group in one.call.groups)
     return Standing(
         ranks=ranks,
         involvement=members[0].involvement,
         hosts=() if "" in hosts else tuple(hosts),
-        call=_common_call([one.call for one in members]),
+        call=replace(call, groups=tuple(groups)) if (call := members[0].call) is not None else None,
         waits_for=Ranks(r for needed in {wait.waits_for for wait in waits} for r in needed) - ranks,
         frame=function,
         frame_at=place.rstrip(")"),
@@ -229,12 +230,6 @@ def _folded(facts: Facts, members: list[_RankStanding]) -> Standing:
         ended=max(known_times(time_of_exit(facts, activity) for activity in left), default=None),
         is_calculated=bool(calculated) and not recorded,
     )
-
-
-def _common_call(calls: Sequence[WaitedCall | None]) -> WaitedCall | None:
-    """The call of the first rank, with the groups of all: each waits in one of its own."""
-    groups = dict.fromkeys(group for call in calls if call is not None for group in call.groups)
-    return replace(calls[0], groups=tuple(groups)) if calls[0] is not None else None
 
 
 def track_rows(case: Case) -> Iterator[TrackRow]:

@@ -99,7 +99,9 @@ def _decisive_moments(facts: Facts, findings: tuple[Finding, ...], frame: _Frame
         earliest = frame.stall - (BEFORE_STALL if kind == "trouble" else 0.0)
         latest = frame.stall if is_uncited_fault else frame.end
         if is_telling and earliest <= at <= latest:
-            firsts.setdefault(kind, Mark(_flag_kind(event), at, _flag_text(event), str(event.place)))
+            who = f"rank {event.rank}" if event.rank is not None else event.host
+            text = f"{who}: {event.phrase()}" if who else event.phrase()
+            firsts.setdefault(kind, Mark(_flag_kind(event), at, text, str(event.place)))
     return tuple(sorted(firsts.values(), key=lambda mark: mark.at)[:FLAGS])
 
 
@@ -107,12 +109,6 @@ def _flag_kind(event: Event) -> str:
     """The symbol of an event; a dump that a line only asks for, or announces, is a request."""
     is_written = isinstance(event, DumpNote) and event.what in ("written", "by-the-job", "on-request")
     return "dump-request" if event.symbol == "dump" and not is_written else event.symbol
-
-
-def _flag_text(event: Event) -> str:
-    """What happened, and to which rank or host."""
-    who = f"rank {event.rank}" if event.rank is not None else event.host or ""
-    return f"{who}: {event.phrase()}" if who else event.phrase()
 
 
 def _ahead(facts: Facts) -> float:

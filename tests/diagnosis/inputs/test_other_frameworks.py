@@ -177,6 +177,20 @@ def test_the_worker_of_vllm_that_died_is_named() -> None:
     assert (ruling.cause, ruling.ranks) == ("died", "3"), str(ruling)
 
 
+def test_what_the_engine_raises_after_it_lost_a_worker_is_no_crash_of_its_own() -> None:
+    raised = (
+        "(EngineCore pid=9) ERROR 08-20 10:01:40 [core.py:1104] EngineCore encountered a fatal error.\n"
+        "(EngineCore pid=9) ERROR 08-20 10:01:40 [core.py:1104] Traceback (most recent call last):\n"
+        '(EngineCore pid=9) ERROR 08-20 10:01:40 [core.py:1104]   File "/vllm/shm_broadcast.py", line 702, in acquire_read\n'
+        '(EngineCore pid=9) ERROR 08-20 10:01:40 [core.py:1104]     raise RuntimeError("cancelled")\n'
+        "(EngineCore pid=9) ERROR 08-20 10:01:40 [core.py:1104] RuntimeError: cancelled\n"
+    )
+    lost = "(EngineCore pid=9) ERROR 08-20 10:01:40 [ray.py:455] RayWorkerProc rank=[2] died unexpectedly, shutting down.\n"
+    ruling = read({"engine.log": lost + raised})
+    assert (ruling.cause, ruling.ranks) == ("died", "2"), str(ruling)
+    assert read({"engine.log": raised}).cause == "raised"
+
+
 WATCHDOG = "[2026-05-14 08:36:13 TP{r}] Scheduler watchdog timeout (self.watchdog_timeout=300, self.soft=False)\n"
 
 

@@ -329,6 +329,25 @@ def test_a_rank_that_starts_another_communicator_alone_is_named_without_certaint
     assert "contradict" in " ".join(ruling.verdict["doubts"])
 
 
+def completed(begun: str, *ranks: int) -> str:
+    lines = [line for line in begun.splitlines(keepends=True) if "Init START" in line]
+    return "".join(line.replace("START", "COMPLETE") for line in lines if int(line.partition(":")[0]) in ranks)
+
+
+def test_ranks_that_did_not_complete_a_communicator_as_others_did_are_suspects() -> None:
+    begun = starts(*range(8)).partition("1: [rank1]")[0]
+    ruling = read({"slurm-1.out": begun + completed(begun, 0, 2, 4, 6)})
+    assert (ruling.cause, ruling.ranks) == ("init", ""), str(ruling)
+    assert (ruling.verdict["confidence"], ruling.verdict["suspects"]) == ("low", "1,3,5,7")
+
+
+def test_a_rank_that_went_on_to_another_communicator_completed_the_one_before() -> None:
+    begun = starts(*range(8)).partition("1: [rank1]")[0]
+    later = "".join(line.replace("0x61b1", "0x99") for line in begun.splitlines(keepends=True) if "Init START" in line)
+    ruling = read({"slurm-1.out": begun + completed(begun, 0, 2, 4, 6, 7) + later + completed(later, *range(8))})
+    assert (ruling.cause, ruling.ranks) == ("undetermined", ""), str(ruling)
+
+
 def test_what_another_process_wrote_into_a_labelled_line_is_not_of_the_label() -> None:
     """The end of a line of task 6 is gone with the label of task 2 behind it: the port is that of task 2."""
     boots = starts().partition("1: [rank1]")[0]

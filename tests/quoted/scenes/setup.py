@@ -143,3 +143,13 @@ def cut_in_start(rng: Random) -> Quoted:
     who = f"rank {rank} nranks {size} cudaDev {rank} nvmlDev {rank}"
     start = f"n7:81:99 [{rank}] NCCL INFO comm 0x7f3aed3f8c00 {who} busId b9000 commId 0xb28c - Init START\n"
     return Quoted("init", (), {"log.txt": start})
+
+
+@scene("rules/setup/init._half_completed: setup.half-completed", "doubts.start-unnamed")
+def half_started(rng: Random) -> Quoted:
+    """All ranks start a communicator, those of one parity complete it, and the text ends."""
+    size, parity = rng.choice([4, 8, 16]), rng.randrange(2)
+    line = "n{0}:8{1}:9{1} [{1}] NCCL INFO ncclCommInitRank comm 0x7f{1} rank {1} nranks {2} cudaDev {1} commId 0xb28c - Init {3}\n"
+    lines = [line.format(r // 4, r, size, "START") for r in range(size)]
+    lines += [line.format(r // 4, r, size, "COMPLETE") for r in range(parity, size, 2)]
+    return Quoted("init", (), {"log.txt": "".join(lines)})

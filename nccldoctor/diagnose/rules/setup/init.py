@@ -207,6 +207,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
             or _store_gave_up(facts)
             or _waits_at_store(facts)
             or _communicator_failed(facts)
+            or _half_completed(facts)
         )
     return _started_not_completed(facts) or _first_call(facts, stall)
 
@@ -292,16 +293,34 @@ def _started_not_completed(facts: Facts) -> Hypothesis | None:
 
     Example: ranks 0-6 print "Init START" of a communicator of 8 ranks, nobody prints "Init COMPLETE": rank 7 never started it.
     """
-    starts: dict[str, dict[int, CommInit]] = defaultdict(dict)
-    completed: set[str] = set()
-    for event in facts.case.of(CommInit):
-        name = event.comm_id or (f"{event.split}" if event.split else f"of {event.nranks}")
-        if event.group_rank is not None and event.what == "start":
-            starts[name].setdefault(event.group_rank, event)
-        elif event.group_rank is not None and event.what == "complete":
-            completed.add(name)
-    begun = next((events for name, events in starts.items() if name not in completed), None)
+    begun = next((starts for starts, done in _communicators(facts).values() if starts and not done), None)
     return _never_completed(facts, begun) if begun else None
+
+
+def _communicators(facts: Facts) -> dict[str, tuple[dict[int, CommInit], Ranks]]:
+    """The starts of each communicator by rank in it, and the ranks that completed it."""
+    lines: dict[str, dict[str, dict[int, CommInit]]] = defaultdict(lambda: defaultdict(dict))
+    for event in facts.case.of(CommInit):
+        if event.group_rank is not None:
+            name = event.comm_id or (f"{event.split}" if event.split else f"of {event.nranks}")
+            lines[name][event.what].setdefault(event.group_rank, event)
+    return {name: (own["start"], Ranks(own["complete"])) for name, own in lines.items()}
+
+
+def _half_completed(facts: Facts) -> Hypothesis | None:
+    """A communicator that some ranks completed, and that others started as the last thing they said of any."""
+    newest = {e.rank: e for e in facts.case.of(CommInit)}
+    for starts, done in _communicators(facts).values():
+        left = {e.rank: e for r, e in starts.items() if e.rank is not None and r not in done and newest[e.rank] is e}
+        if left and done:
+            size = max(e.nranks or 0 for e in left.values())
+            return Hypothesis(
+                headline_of("setup.half-completed", ranks=Ranks(left), size=size, done=len(done)),
+                [Line(e, say("setup.started-not-completed", rank=r, size=size)) for r, e in list(left.items())[:4]],
+                [doubt_of("start-unnamed", cut=True)],
+                suspects=Ranks(left),
+            )
+    return None
 
 
 def _started_otherwise(facts: Facts, size: int) -> Ranks:
