@@ -124,6 +124,7 @@ CASES: list[tuple[str, str, dict[str, object]]] = [
     ("[1,3]<stderr>:text", "text", {"rank": 3}),
     # PRRTE: tag-fullname, tag-detailed (prte_iof, 3.0)
     ("[prterun-n17-4242@1,3]<stdout>: text", "text", {"rank": 3}),
+    ("Fri Aug 11 12:31:45 2023[1,3]<stdout>:text", "text", {"rank": 3, "time": T(2023, 8, 11, 12, 31, 45)}),
     ("[1,3][n17:5150]<stderr>: text", "text", {"rank": 3, "host": "n17", "pid": 5150}),
     ("[1,3][unknown:unknown]<stderr>: text", "text", {"rank": 3}),
     # syslog on the wire: RFC 3164 and 5424, and the kernel's own
