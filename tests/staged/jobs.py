@@ -16,11 +16,11 @@ from typing import Any
 from staged import truth
 from staged.plan import Plan, draw, healthy
 from staged.play import Played, open_works, run
-from staged.scenes import absent, disagree, inside, others
-from staged.scenes.stage import SCENES, Stage
+from staged.scenes import absent, disagree, inside, others, strange, strange_files
+from staged.scenes.stage import SCENES, STRANGE, Stage
 from staged.writing.layouts import Files, Kept, collect
 
-FAULTS = (absent, disagree, inside, others)
+FAULTS = (absent, disagree, inside, others, strange, strange_files)
 """The modules whose scenes register themselves."""
 
 
@@ -62,13 +62,15 @@ def make(seed: int, *, scenario: str | None = None, cls: str | None = None) -> J
     name = scenario or scene_of(seed)
     if cls is not None:
         name = random.Random(f"scene {seed}").choice(_of_class(cls))
-    maker, needs = SCENES[name]
+    maker, needs = (SCENES | STRANGE)[name]
     plan = draw(seed, name, needs)
     programs = healthy(plan)
     before = [list(program) for program in programs]
     scene = maker(Stage(plan, programs, max(1, plan.steps - 2)))
     played = run(plan, programs, scene)
     files, kept = collect(plan, played, scene)
+    if scene.twist is not None:
+        scene.twist(files)
     works, missing = truth.root(plan, before, played, scene)
     told_ranks, told_class = truth.judge(plan, played, scene, kept, works)
     also = list(scene.also)

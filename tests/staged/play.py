@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from staged.plan import Call, Group, Plan, Program
@@ -60,6 +61,9 @@ class Scene:
     stalled: bool = True
     told: tuple[bool, bool] | None = None  # what can be told where it is not derived
     notes: dict[str, str] = field(default_factory=dict)  # files beside the output that testify to nothing
+    codes: dict[int, int] = field(default_factory=dict)  # rank → how it ends when it gives up, if not by SIGABRT
+    has_coll_lines: bool = False  # NCCL logs every call
+    twist: Callable[[dict[str, str | bytes]], None] | None = None  # what becomes of the files after they are written
 
 
 @dataclass
@@ -225,7 +229,7 @@ def _give_up(plan: Plan, scene: Scene, played: Played) -> None:
             fate.dump_at = played.first_fire + plan.rng.uniform(0.3, 1.5)
         if fate.fires:
             fate.fires = [f for f in fate.fires if f[0] < fate.fires[0][0] + wait]
-            fate.gone_at, fate.code, fate.by = fate.fires[0][0] + wait, -6, "itself"
+            fate.gone_at, fate.code, fate.by = fate.fires[0][0] + wait, scene.codes.get(rank, -6), "itself"
 
 
 def _tear_down(plan: Plan, scene: Scene, played: Played) -> None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import io
 import json
 import pickle
+import re
 from typing import Any
 
 import pytest
 from staged import jobs
 from staged.play import open_works
-from staged.scenes.stage import SCENES
+from staged.scenes.stage import SCENES, STRANGE
+from staged.scenes.strange_files import OUTPUTS, rank_of
 
-ALL = sorted(SCENES)
+ALL = sorted(SCENES | STRANGE)
 
 
 class Strict(pickle.Unpickler):
@@ -59,3 +61,48 @@ def test_nobody_waits_for_nothing() -> None:
     (culprit,) = job.truth["culprit_ranks"]
     assert job.truth["stalled"]["missing"] == [culprit]
     assert not any(w.call.group.uid == job.truth["stalled"]["group"] for w in open_works(job.played.works[culprit]))
+
+
+def test_no_seed_draws_a_strange_scene() -> None:
+    assert STRANGE
+    assert {jobs.scene_of(seed) for seed in range(500)} == {*SCENES}
+
+
+def test_a_rank_without_a_file_has_none() -> None:
+    job = jobs.make(3, scenario="rank_without_a_file")
+    named = {rank_of(name) for name in job.files if not name.endswith((".md", ".yaml", ".py"))}
+    assert named == {*range(job.plan.world)} - {*job.truth["culprit_ranks"]}
+
+
+def test_one_innocent_dump_holds_what_is_no_bool() -> None:
+    job = jobs.make(3, scenario="retired_that_is_no_bool")
+    held = {rank_of(name): load(content) for name, content in job.files.items() if isinstance(content, bytes)}
+    odd = {rank for rank, dump in held.items() if not all(type(e["retired"]) is bool for e in dump["entries"])}
+    assert len(odd) == 1
+    assert odd.isdisjoint(job.truth["culprit_ranks"])
+
+
+def test_an_earlier_run_stands_above_and_blames_another_rank() -> None:
+    job = jobs.make(3, scenario="earlier_run_in_the_same_file")
+    (text,) = (str(content) for name, content in job.files.items() if name in OUTPUTS)
+    raised, fired = text.index("Traceback"), text.index("Watchdog caught")
+    assert raised < fired
+    assert text[:raised].rpartition("[rank")[2].split("]")[0] != str(job.truth["culprit_ranks"][0])
+
+
+def test_a_host_with_a_clock_ahead_says_the_same_six_seconds_later() -> None:
+    job = jobs.make(3, scenario="clock_ahead")
+    signals = {
+        host: min(re.findall(r"\[E\d+ (\d\d:\d\d:\d\d)\S+ .*Received a dump signal", str(text)))
+        for host, text in job.files.items()
+        if host.endswith(".log")
+    }
+    ahead = f"{job.plan.host(job.truth['culprit_ranks'][0])}.log"
+    others = [seconds(clock) for host, clock in signals.items() if host != ahead]
+    assert others
+    assert all(3 < seconds(signals[ahead]) - other < 9 for other in others)
+
+
+def seconds(clock: str) -> int:
+    hours, minutes, rest = map(int, clock.split(":"))
+    return hours * 3600 + minutes * 60 + rest

@@ -58,13 +58,26 @@ class Stage:
 
 Make = Callable[[Stage], Scene]
 SCENES: dict[str, tuple[Make, dict[str, object]]] = {}
+STRANGE: dict[str, tuple[Make, dict[str, object]]] = {}
+"""Scenes of :func:`strange`, by name. Apart from the others, for which seeds stand in measurements."""
 
 
 def scene(**needs: object) -> Callable[[Make], Make]:
     """Registers a scene under the name of its function; ``needs`` fix what chance would draw."""
 
+    return _registered(SCENES, needs)
+
+
+def strange(**needs: object) -> Callable[[Make], Make]:
+    """Registers a scene that no seed draws: it is asked for by name."""
+    return _registered(STRANGE, needs)
+
+
+def _registered(
+    register: dict[str, tuple[Make, dict[str, object]]], needs: dict[str, object]
+) -> Callable[[Make], Make]:
     def add(make: Make) -> Make:
-        SCENES[make.__name__] = (make, needs)
+        register[make.__name__] = (make, needs)
         return make
 
     return add

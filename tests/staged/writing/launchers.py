@@ -129,3 +129,23 @@ def communicator(plan: Plan, rank: int) -> Iterator[tuple[float, str]]:
     api = "ncclCommInitRank " if plan.number >= (2, 5) else ""
     yield plan.start + 4, f"{head} {api}{comm} {key} - Init START"
     yield plan.start + 6, f"{head} {api}{comm} {key} - Init COMPLETE"
+
+
+def calls(plan: Plan, played: Played, rank: int) -> Iterator[tuple[float, str]]:
+    """What NCCL logs of each call on the world's communicator with ``NCCL_DEBUG_SUBSYS=COLL``."""
+    pid, device = plan.pid(rank), rank % plan.per_host
+    head = f"{plan.host(rank)}:{pid}:{pid} [{device}] NCCL INFO"
+    for work in played.works[rank]:
+        name = "Broadcast" if work.call.op == "broadcast" else "AllReduce"
+        buffer = f"0x{0x7F0000000000 + work.place * 0x400000:x}"
+        yield (
+            work.created,
+            (
+                f"{head} {name}: opCount {work.seq - 1:x} sendbuff {buffer} recvbuff {buffer} count {work.call.n_in} "
+                f"datatype {_DATATYPES[work.call.dtype]} op 0 root 0 comm 0x{0x55D0000000 + rank * 4096:x} "
+                f"[nranks={plan.world}] stream 0x{0x55E000 + device:x}"
+            ),
+        )
+
+
+_DATATYPES = {"Half": 6, "Float": 7, "Double": 8, "BFloat16": 9}

@@ -60,6 +60,8 @@ def _rank_lines(plan: Plan, played: Played, scene: Scene) -> list[tuple[float, i
     for rank in range(plan.world):
         if plan.nccl_info and played.works[rank]:
             rows += [(t, rank, text) for t, text in launchers.communicator(plan, rank)]
+        if scene.has_coll_lines:
+            rows += [(t, rank, text) for t, text in launchers.calls(plan, played, rank)]
         rows += [(t, rank, text) for t, text in c10d.lines(plan, played, rank)]
         if scene.ending == "finished":
             rows.append((played.end, rank, f"rank {rank}: training finished, all done"))

@@ -6,6 +6,7 @@ from staged.plan import Plan
 from staged.play import Played, Scene
 from staged.writing.c10d import stands_in
 
+_REDUCES = ["all_reduce (torch/distributed/distributed_c10d.py:2810)", "wrapper (torch/distributed/c10d_logger.py:81)"]
 PLACES = {
     "loader": [
         "wait (threading.py:331)",
@@ -30,6 +31,9 @@ PLACES = {
     "lock": ["acquire (filelock/_api.py:344)", "prepare (data/cache.py:22)"],
     "driver": ["synchronize (torch/cuda/__init__.py:985)"],
     "lingers": ["_shutdown (threading.py:1568)"],
+    "mean of the loss": [*_REDUCES, "mean_loss (main.py:231)"],
+    "agrees on a step": [*_REDUCES, "agree (main.py:52)", "end_step (main.py:196)"],
+    "agrees on an epoch": [*_REDUCES, "agree (main.py:52)", "end_epoch (main.py:209)"],
 }
 COMPUTE = ("forward (model/blocks.py:212)", "backward (torch/_tensor.py:581)", "attention (model/blocks.py:80)")
 
@@ -46,10 +50,10 @@ def stack(plan: Plan, played: Played, scene: Scene, rank: int, moving: int | Non
 
 
 def _main(plan: Plan, played: Played, scene: Scene, rank: int, moving: int | None) -> tuple[list[str], str]:
-    if moving is not None:
-        return [COMPUTE[(moving + rank * 2) % len(COMPUTE)]], "active+gil"
     if rank in scene.doing:
         return PLACES[scene.doing[rank]], "idle"
+    if moving is not None:
+        return [COMPUTE[(moving + rank * 2) % len(COMPUTE)]], "active+gil"
     work = stands_in(played.works[rank])
     if work is None:
         return ["synchronize (torch/cuda/__init__.py:985)"], "idle"
