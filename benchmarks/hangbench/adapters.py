@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
-import io
 import json
-import pickle
 import re
 import shlex
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from hangbench.answers import Answer, NoAnswerError, rank_set, read_answer
-from hangbench.jobs import BenchJob, recorder_dumps
+from hangbench.dumps import content_of, recorder_dumps
+from hangbench.jobs import BenchJob
 from hangbench.processes import Finished
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.version import __version__
@@ -128,14 +128,15 @@ class TorchFrTrace:
     def command(self, job: BenchJob, folder: Path, scratch: Path) -> list[str] | None:
         """The analyser on copies of the pickled dumps under one prefix; None where there is none."""
         dumps = {rank: job.files[path] for rank, path in recorder_dumps(job.files).items()}
-        dumps = {rank: dump for rank, dump in dumps.items() if is_analysable(dump)}
+        dumps = {rank: dump for rank, dump in dumps.items() if self._is_readable(content_of(dump))}
         if not dumps:
             return None
-        prefix, copies = "nccl_trace_rank_", scratch / "dumps"
-        copies.mkdir()
-        for rank, dump in dumps.items():
-            (copies / f"{prefix}{rank}").write_bytes(dump)
-        return [sys.executable, "-c", TORCHFRTRACE, "--allow-incomplete-ranks", "-p", prefix, str(copies)]
+        copies = _copied(dumps, scratch)
+        return [sys.executable, "-c", TORCHFRTRACE, "--allow-incomplete-ranks", "-p", PREFIX, str(copies)]
+
+    def _is_readable(self, dump: Mapping[str, Any]) -> bool:
+        """True for format 2.0 or later; it fails on any other."""
+        return bool(dump) and str(dump.get("version", "0")).partition(".")[0] not in ("0", "1")
 
     def answer(self, finished: Finished) -> Answer:
         """The first report that it printed, and the ranks of the others."""
@@ -146,8 +147,7 @@ class TorchFrTrace:
             first, cause = reports[0]
             return Answer(first, _union(*(ranks for ranks, _ in reports), *unseen) - first, cause)
         if finished.code != 0:
-            last = (finished.stderr.strip().splitlines() or ["nothing printed"])[-1]
-            raise NoAnswerError(f"exit code {finished.code}: {last[:160]}")
+            raise _failure(finished)
         has_mismatch = not unseen and re.search(r"^MISMATCH", printed, re.MULTILINE)
         return Answer(suspects=_union(*unseen), cause="unmatched-p2p" if has_mismatch else None)
 
@@ -166,28 +166,79 @@ class TorchFrTrace:
         return next((cause for kind, cause in CAUSES.items() if kind in kinds), "disagree")
 
 
-class _PlainPickle(pickle.Unpickler):
-    """Loads lists, dictionaries, numbers and texts, and nothing that could run."""
-
-    def find_class(self, module: str, name: str) -> object:
-        raise pickle.UnpicklingError(f"{module}.{name} is no plain value")
-
-
-def is_analysable(dump: bytes) -> bool:
-    """True for a whole recorder dump of format 2.0 or later; torchfrtrace fails on any other."""
-    try:
-        content = _PlainPickle(io.BytesIO(dump)).load()
-    except (pickle.UnpicklingError, EOFError, ValueError, KeyError, IndexError, TypeError):
-        return False
-    return isinstance(content, dict) and str(content.get("version", "0")).partition(".")[0] not in ("0", "1")
-
-
 def _listed(text: str) -> Ranks:
     return rank_set(text.replace(" ", ""))
 
 
 def _union(*sets: Ranks) -> Ranks:
     return Ranks(rank for ranks in sets for rank in ranks)
+
+
+NVRX = """
+import glob, runpy, sys
+listed = glob.glob
+by_rank = lambda name: int(name.rpartition("_")[2])
+glob.glob = lambda pattern: sorted(listed(pattern), key=by_rank)
+runpy.run_module("nvidia_resiliency_ext.attribution.trace_analyzer.fr_attribution", run_name="__main__", alter_sys=True)
+"""
+"""NVRx takes the dumps in the order in which the folder lists them, or by name: here it is the order of the ranks."""
+
+
+class Nvrx:
+    """The analyser of recorder dumps in NVIDIA's resiliency extension, without its language model."""
+
+    name = "nvrx"
+    about = (
+        "The analyser of recorder dumps in NVIDIA's resiliency extension (`attribution.trace_analyzer.fr_attribution`), without the "
+        "language model that can be put behind it; it needs no GPU. It prints the process groups in which ranks are missing, and calls "
+        "these ranks together the hanging ones: they are the answer, of the family *absent*. It knows no other class, states no "
+        "confidence and gives no all-clear; where its table is empty, that counts as *cannot tell*. It is given the whole pickled dumps "
+        "of a job that hold the state of each group (`pg_status`, format 2.3 and later, PyTorch 2.5), in the order of the ranks; it "
+        "can read no older dumps, no JSON dumps as PyTorch writes them, no logs and no stacks. It fails on dumps without process "
+        "groups, and on groups whose names are hashes."
+    )
+
+    def version(self) -> str:
+        """The version of the package; empty where it lacks the analyser."""
+        spec = importlib.util.find_spec("nvidia_resiliency_ext")
+        places = [] if spec is None else spec.submodule_search_locations or []
+        if not any(Path(place, "attribution", "trace_analyzer", "fr_attribution.py").is_file() for place in places):
+            return ""
+        return f"of nvidia-resiliency-ext {importlib.metadata.version('nvidia-resiliency-ext')}"
+
+    def command(self, job: BenchJob, folder: Path, scratch: Path) -> list[str] | None:
+        """The analyser on copies of the dumps under one prefix; None where there is none."""
+        dumps = {rank: job.files[path] for rank, path in recorder_dumps(job.files).items()}
+        dumps = {rank: dump for rank, dump in dumps.items() if "pg_status" in content_of(dump)}
+        if not dumps:
+            return None
+        copies = _copied(dumps, scratch)
+        return [sys.executable, "-c", NVRX, "--emit-stdout", "--fr-path", str(copies), "-p", f"{PREFIX}*"]
+
+    def answer(self, finished: Finished) -> Answer:
+        """The missing ranks of all groups in its table."""
+        if finished.code != 0:
+            raise _failure(finished)
+        rows = [line.split("|") for line in finished.stdout.splitlines() if line.count("|") == 5]
+        missing = _union(*(_listed(row[-1]) for row in rows if row[0].strip() != "PGID"))
+        return Answer(missing, cause="absent" if missing else None)
+
+
+PREFIX = "nccl_trace_rank_"
+
+
+def _copied(dumps: Mapping[int, bytes], scratch: Path) -> Path:
+    """A folder with the dumps under :data:`PREFIX`, and nothing else."""
+    copies = scratch / "dumps"
+    copies.mkdir()
+    for rank, dump in dumps.items():
+        (copies / f"{PREFIX}{rank}").write_bytes(dump)
+    return copies
+
+
+def _failure(finished: Finished) -> NoAnswerError:
+    last = (finished.stderr.strip().splitlines() or ["nothing printed"])[-1]
+    return NoAnswerError(f"exit code {finished.code}: {last[:160]}")
 
 
 class PrintsJson:
@@ -215,7 +266,7 @@ class PrintsJson:
             raise NoAnswerError(f"exit code {finished.code}: {error}") from None
 
 
-BUILT_IN: tuple[type[Adapter], ...] = (NcclDoctor, TorchFrTrace)
+BUILT_IN: tuple[type[Adapter], ...] = (NcclDoctor, TorchFrTrace, Nvrx)
 
 
 def load_adapter(said: str) -> Adapter:

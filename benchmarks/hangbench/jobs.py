@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,7 +13,9 @@ from typing import Any
 from builders.files.packing import as_bytes, write
 from simulator import jobs as simulator
 from staged import jobs as staged
+from staged.scenes.stage import STRANGE
 
+from hangbench.dumps import recorder_dumps
 from nccldoctor.cli import demo
 from nccldoctor.model.ranks import Ranks
 
@@ -24,9 +25,19 @@ FIRST_SEED = 50_000
 HEALTHY_SHARE = 8
 """One of so many simulated jobs is healthy on purpose; by chance it would be one of twenty."""
 
-DUMP = re.compile(r"^(?P<stem>.*?)(?P<rank>\d{1,7})$")
-PICKLE = b"\x80"
-"""The first byte of a pickle of protocol 2 and later, in which PyTorch writes its recorder dumps."""
+STRANGE_SEED = 50_003
+"""The seed of the kinds met at strangers: of the first twelve, that with which rank 0 is at fault least often."""
+
+SETS = {
+    "recorded": "Real processes: PyTorch, gloo, torchrun, py-spy and JAX wrote these files in formats of their own, on CPUs; the training "
+    "script and its fault are ours. NCCL had no part in it, so there is no answer of RAS",
+    "bundled": "The other incidents that come with nccldoctor: written after somebody's report, or simulated",
+    "simulator": "A simulator that plays streams and communicators",
+    "staged": "A second simulator, in which a scene says who stands where",
+    "strangers": "Kinds on which an earlier build of nccldoctor erred when it met the files of strangers: one job of each, made anew by "
+    "the second simulator",
+}
+"""The sets of jobs, by the first word of their names, and where they come from."""
 
 Made = simulator.Job | staged.Job
 
@@ -82,28 +93,35 @@ class BenchJob:
     files: Mapping[str, bytes]
     truth: KnownTruth
 
+    @property
+    def origin(self) -> str:
+        """The set that it belongs to: a key of :data:`SETS`."""
+        return self.name.partition("-")[0]
+
     def write(self, folder: Path) -> None:
         """Write the files, and not the truth, below ``folder``."""
         write(folder, self.files)
 
 
 def labelled_jobs(simulated: int) -> Iterator[BenchJob]:
-    """All bundled incidents, then ``simulated`` jobs of each of the two simulators, an eighth of them healthy."""
+    """All bundled incidents, ``simulated`` jobs of each simulator, an eighth of them healthy, and a job of each kind met at strangers."""
     yield from bundled_jobs()
     for author, make in (("simulator", simulator.make), ("staged", staged.make)):
         healthy = simulated // HEALTHY_SHARE
         yield from drawn_jobs(author, make, simulated - healthy)
         yield from healthy_jobs(author, make, healthy)
+    yield from stranger_jobs()
 
 
 def bundled_jobs() -> Iterator[BenchJob]:
     """The bundled incidents, as ``expected.toml`` has them; *undetermined* there means that nobody can tell."""
     for sample in demo.samples():
-        verdict = tomllib.loads(demo.expected(sample.name))["verdict"]
+        known = tomllib.loads(demo.expected(sample.name))
+        verdict, origin = known["verdict"], "recorded" if known["origin"]["kind"] == "recorded" else "bundled"
         classes = tuple(verdict["class"])
         can_tell = "undetermined" not in classes
         truth = KnownTruth(sample.about, (Ranks.parse(verdict.get("ranks", "")),), classes, can_tell, can_tell)
-        yield BenchJob(f"bundled-{sample.name}", demo.contents(sample.name), truth)
+        yield BenchJob(f"{origin}-{sample.name}", demo.contents(sample.name), truth)
 
 
 def drawn_jobs(author: str, make: Callable[[int], Made], count: int) -> Iterator[BenchJob]:
@@ -125,6 +143,13 @@ def healthy_jobs(author: str, make: Callable[..., Made], count: int) -> Iterator
         yield simulated_job(f"{author}-healthy-{seed}", make(seed, cls="none"))
 
 
+def stranger_jobs() -> Iterator[BenchJob]:
+    """One job of each kind that once misled nccldoctor on the files of strangers; no seed draws such a kind."""
+    for kind in sorted(STRANGE):
+        name = f"strangers-{kind.replace('_', '-')}"
+        yield simulated_job(name, staged.make(STRANGE_SEED, scenario=kind))
+
+
 def simulated_job(name: str, made: Made) -> BenchJob:
     """A job of a simulator under a name."""
     return BenchJob(name, as_bytes(made.files), simulated_truth(made.truth))
@@ -141,19 +166,6 @@ def simulated_truth(known: Mapping[str, Any]) -> KnownTruth:
         known["determinable_ranks"],
         known["determinable_class"],
     )
-
-
-def recorder_dumps(files: Mapping[str, bytes]) -> dict[int, str]:
-    """The recorder dumps as PyTorch writes them: rank to path.
-
-    A dump is a pickle whose name ends in the rank. Of several sets with different names the largest counts, of equal ones the last.
-    """
-    sets: dict[str, dict[int, str]] = {}
-    for path in sorted(files):
-        named = DUMP.match(path)
-        if named and files[path].startswith(PICKLE):
-            sets.setdefault(named["stem"], {})[int(named["rank"])] = path
-    return max(reversed(sets.values()), key=len, default={})
 
 
 def fingerprint(jobs: Iterable[BenchJob]) -> str:

@@ -8,7 +8,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hangbench.scores import SCORES, Outcome, as_json, is_exact
+from hangbench.dumps import has_unnamed_groups_only
+from hangbench.jobs import SETS, BenchJob
+from hangbench.scores import SCORES, Outcome, Score, as_json, is_exact
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +64,14 @@ class Results:
             "## Each tool over the jobs that it can read\n\n" + self._own_scores(),
         ]
         if len(self.tools) > 1:
-            sections.append("## All tools over the jobs that each can read\n\n" + self._shared_scores())
+            shared = set.intersection(*(tool.readable for tool in self.tools))
+            named = shared - self._unnamed()
+            sections += [
+                "## All tools over the jobs that each can read\n\n" + self._scores(shared),
+                f"## The same without dumps of gloo alone\n\n{WITHOUT_GLOO}\n\n{self._scores(named)}",
+            ]
         sections += [
+            "## Each set by itself\n\n" + self._by_set(),
             "## Culprit exact, by class\n\n" + self._by_class(),
             "## Faults, by name\n\n" + self._faults(),
             TAIL,
@@ -71,15 +79,36 @@ class Results:
         return "\n\n".join(sections) + "\n"
 
     def _jobs(self) -> str:
-        truths = [one.job.truth for one in self.tools[0].outcomes]
-        authors = [one.job.name.partition("-")[0] for one in self.tools[0].outcomes]
-        counts = ", ".join(f"{authors.count(author)} {author}" for author in dict.fromkeys(authors))
-        healthy = sum(truth.is_healthy for truth in truths)
-        untold = sum(not truth.is_healthy and not truth.tells_ranks for truth in truths)
+        jobs = [one.job for one in self.tools[0].outcomes]
+        untold = [job for job in jobs if not job.truth.is_healthy and not job.truth.tells_ranks]
+        rows = [
+            [
+                origin,
+                *(str(sum(job.origin == origin for job in some)) for some in (jobs, healthy_of(jobs), untold)),
+                about,
+            ]
+            for origin, about in SETS.items()
+        ]
         return (
-            f"## Jobs\n\n{len(truths)} jobs ({counts}), fingerprint `{self.fingerprint}`: equal digits stand for\n"
-            f"equal files and equal truth. Healthy: {healthy}. Failed, and the files do not show who is at fault: {untold}."
+            f"## Jobs\n\n{len(jobs)} jobs, fingerprint `{self.fingerprint}`: equal digits stand for equal files and equal truth.\n"
+            "*Not shown* are failed jobs whose files do not show who is at fault.\n\n"
+            + table(["set", "jobs", "healthy", "not shown", "where they come from"], rows)
         )
+
+    def _unnamed(self) -> set[str]:
+        """The jobs of whose dumps none says who is in a process group."""
+        return {one.job.name for one in self.tools[0].outcomes if has_unnamed_groups_only(one.job.files)}
+
+    def _by_set(self) -> str:
+        """A few scores of each tool in each set of which it can read a job."""
+        shown = [score for score in SCORES if score.title in OF_A_SET]
+        rows = []
+        for origin in SETS:
+            for tool in self.tools:
+                found = [one for one in tool.of(tool.readable) if one.job.origin == origin]
+                if found:
+                    rows.append([origin, tool.name, str(len(found)), *(_share(*score.count(found)) for score in shown)])
+        return table(["set", "tool", "jobs", *map(_titled, shown)], rows)
 
     def _own_scores(self) -> str:
         asked = [tool.of(tool.readable) for tool in self.tools]
@@ -87,9 +116,8 @@ class Results:
         rows = [["no input it can read", *unread], *_rows(asked), ["processor time", *map(self._cost, self.tools)]]
         return table(["", *(tool.name for tool in self.tools)], rows)
 
-    def _shared_scores(self) -> str:
-        shared = set.intersection(*(tool.readable for tool in self.tools))
-        return table(["", *(tool.name for tool in self.tools)], _rows([tool.of(shared) for tool in self.tools]))
+    def _scores(self, jobs: set[str]) -> str:
+        return table(["", *(tool.name for tool in self.tools)], _rows([tool.of(jobs) for tool in self.tools]))
 
     def _cost(self, tool: ToolResult) -> str:
         """The processor time as a multiple of the first tool's, over the jobs that both answered."""
@@ -126,11 +154,24 @@ HEAD = """# hangbench: tools that diagnose hung jobs, compared
 {origin}.
 [benchmarks/hangbench](../benchmarks/hangbench/README.md) says how to add a tool, and how to write the jobs to a folder.
 
-**Read it with this in mind.** The jobs come from the authors of nccldoctor: incidents that are bundled with it, and jobs of two
-simulators that share no code with each other. They show which evidence a tool understands; they aren't a sample of real failures in
-clusters. nccldoctor was developed against the bundled incidents and against jobs of the same simulators, though not of these
-seeds: its figures are an upper bound, and 100 % means that jobs of this kind are easy for it, not that it never errs. A tool that
-reads one kind of file alone is scored on the jobs that have it."""
+**Read it with this in mind.** The jobs come from the authors of nccldoctor. Programs of others wrote the files of one set,
+*recorded*; simulators and people wrote the rest in the same forms. They show which evidence a tool understands; they aren't a
+sample of real failures in clusters. nccldoctor was developed against the incidents that come with it, *recorded* among them, and
+against jobs of the same simulators, though not of these seeds; the kinds of *strangers* were known when it was mended. So its
+figures are an upper bound, and 100 % means that jobs of this kind are easy for it, not that it never errs. A tool that reads one
+kind of file alone is scored on the jobs that have it."""
+
+WITHOUT_GLOO = """For gloo the recorder keeps no members of a process group (`pg_config`), and torchfrtrace and nvrx fail on
+such dumps. Here the jobs are left out whose dumps are all of that kind: those of *recorded*."""
+
+OF_A_SET = (
+    "culprit exact",
+    "class right",
+    "healthy job called healthy",
+    "innocent accused",
+    "wrong with high confidence",
+)
+"""The titles of the scores that each set is shown with."""
 
 TAIL = """## How it is run
 
@@ -152,10 +193,16 @@ def _rows(asked: Sequence[Sequence[Outcome]]) -> list[list[str]]:
     rows = [["jobs", *(str(len(found)) for found in asked)]]
     for title, ending in ENDINGS:
         rows.append([title, *(str(sum(one.ending == ending for one in found)) for found in asked)])
-    for score in SCORES:
-        title = f"{score.title} (a fault)" if score.is_fault else score.title
-        rows.append([title, *(_share(*score.count(found)) for found in asked)])
-    return rows
+    return [*rows, *([_titled(score), *(_share(*score.count(found)) for found in asked)] for score in SCORES)]
+
+
+def _titled(score: Score) -> str:
+    return f"{score.title} (a fault)" if score.is_fault else score.title
+
+
+def healthy_of(jobs: Iterable[BenchJob]) -> list[BenchJob]:
+    """The jobs with which nothing is wrong."""
+    return [job for job in jobs if job.truth.is_healthy]
 
 
 def _meanings() -> str:

@@ -1,6 +1,6 @@
 """Scores tools on labelled jobs, and writes a page of results.
 
-    python benchmarks/hangbench/run.py -o docs/hangbench.md             # nccldoctor, and torchfrtrace where torch is installed
+    python benchmarks/hangbench/run.py -o docs/hangbench.md             # nccldoctor, and torchfrtrace and nvrx where installed
     python benchmarks/hangbench/run.py --command 'mytool {folder}'      # any command that prints its answer as JSON
     python benchmarks/hangbench/run.py --adapter mytool.py:MyTool       # any class like those of adapters.py
     python benchmarks/hangbench/run.py --write jobs/                    # only write the jobs and their truth
@@ -55,7 +55,8 @@ def tried(job: BenchJob, adapter: Adapter, limit_s: float) -> Outcome:
         try:
             answer = adapter.answer(finished)
         except NoAnswerError as error:
-            return Outcome(job, "crashed", cpu_s=finished.cpu_s, complaint=str(error))
+            complaint = str(error).replace(place, "...")
+            return Outcome(job, "crashed", cpu_s=finished.cpu_s, complaint=complaint)
     if answer is None:
         return Outcome(job, "no input", cpu_s=finished.cpu_s)
     return Outcome(job, "answered", answer, finished.cpu_s)
@@ -104,7 +105,7 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
         action="append",
         default=[],
         metavar="NAME",
-        help="nccldoctor, torchfrtrace or FILE.py:CLASS; repeat for more",
+        help="nccldoctor, torchfrtrace, nvrx or FILE.py:CLASS; repeat for more",
     )
     options.add_argument(
         "--command", action="append", default=[], help="a command that prints JSON; {folder} is the job's"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import pickle
 import re
 import shlex
@@ -9,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hangbench.adapters import NcclDoctor, PrintsJson, TorchFrTrace, load_adapter
+from hangbench.adapters import NcclDoctor, Nvrx, PrintsJson, TorchFrTrace, load_adapter
 from hangbench.answers import Answer, NoAnswerError
 from hangbench.jobs import BenchJob, KnownTruth, bundled_jobs
 from hangbench.processes import Finished, run_command
@@ -109,6 +110,62 @@ def test_torchfrtrace_answers_on_a_bundled_incident() -> None:
     job = next(job for job in bundled_jobs() if job.name == "bundled-dtype-mismatch")
     outcome = tried(job, TorchFrTrace(), PATIENCE)
     assert (outcome.ending, outcome.answer) == ("answered", Answer(Ranks([3]), cause="dtype-mismatch"))
+
+
+@pytest.mark.parametrize(("installed", "warns"), [(("tabulate",), False), ((), True)])
+def test_torchfrtrace_says_where_tabulate_is_missing(
+    monkeypatch: pytest.MonkeyPatch, installed: tuple[str, ...], warns: bool
+) -> None:
+    pytest.importorskip("torch")
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: name in installed if name == "tabulate" else find(name)
+    )
+    assert ("without tabulate" in TorchFrTrace().version()) == warns
+
+
+TABLE = """\
+PGID   | Process Group Desc        | Op Type    | Size     | Dtype    | Missing Ranks
+3      | mesh_tp,0                 | nccl:all_reduce | 4096     | Float    | 6
+11     | mesh_dp,0                 | nccl:all_reduce | 512      | Float    | 4,6
+
+"""
+
+
+@pytest.mark.parametrize(("text", "answer"), [("", Answer()), (TABLE, Answer(Ranks([4, 6]), cause="absent"))])
+def test_the_table_of_nvrx_is_read(text: str, answer: Answer) -> None:
+    assert Nvrx().answer(Finished(0, text, "INFO: noise | of | its | log | with | 9", 0.0)) == answer
+
+
+def test_a_failure_of_nvrx_is_no_answer() -> None:
+    with pytest.raises(NoAnswerError, match="KeyError"):
+        Nvrx().answer(printed("Traceback (most recent call last):\nKeyError: '0'\n", code=1))
+
+
+def test_nvrx_gets_the_dumps_that_hold_the_state_of_groups(tmp_path: Path) -> None:
+    whole, older = (pickle.dumps(dump) for dump in ({"version": "2.4", "pg_status": {}}, {"version": "2.1"}))
+    dumps = {"fr/trace_3": whole, "fr/trace_10": whole, "fr/trace_4": older, "job.log": b"step 1\n"}
+    command = Nvrx().command(BenchJob("made-up", dumps, TRUTH), tmp_path / "job", tmp_path)
+    assert command is not None
+    (copies,) = (Path(word) for word in command if word.startswith(str(tmp_path)))
+    assert sorted(path.name for path in copies.iterdir()) == ["nccl_trace_rank_10", "nccl_trace_rank_3"]
+    assert Nvrx().command(BenchJob("made-up", {"fr/trace_4": older}, TRUTH), tmp_path / "job", tmp_path) is None
+
+
+def test_nvrx_answers_on_a_bundled_incident() -> None:
+    if not Nvrx().version():
+        pytest.skip("nvidia-resiliency-ext 0.6 is not installed")
+    job = next(job for job in bundled_jobs() if job.name == "bundled-frozen")
+    assert tried(job, Nvrx(), PATIENCE).answer == Answer(Ranks([7]), cause="absent")
+
+
+def test_a_complaint_names_no_folder_of_this_machine() -> None:
+    class Complains(Nvrx):
+        def command(self, job: BenchJob, folder: Path, scratch: Path) -> list[str]:
+            return [sys.executable, "-c", f"raise SystemExit('no dump in {folder}')"]
+
+    outcome = tried(LOGS, Complains(), PATIENCE)
+    assert (outcome.ending, outcome.complaint) == ("crashed", "exit code 1: no dump in .../job")
 
 
 def test_nccldoctor_answers_on_a_bundled_incident() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import subprocess
 import sys
 from dataclasses import replace
@@ -11,7 +12,9 @@ from pathlib import Path
 
 import pytest
 from hangbench import jobs
+from hangbench.dumps import content_of, has_unnamed_groups_only, recorder_dumps
 from hangbench.jobs import BenchJob
+from staged.scenes.stage import STRANGE
 
 from nccldoctor.model.causes import CauseClass
 from nccldoctor.model.ranks import Ranks
@@ -70,8 +73,22 @@ def test_simulated_jobs_have_their_share_of_dumps_and_of_health(labelled: list[B
     for author in ("simulator", "staged"):
         mine = [job for job in labelled if job.name.startswith(author)]
         drawn = [job for job in mine if "healthy" not in job.name]
-        assert [bool(jobs.recorder_dumps(job.files)) for job in drawn] == [n % 2 == 0 for n in range(FEW - 1)]
+        assert [bool(recorder_dumps(job.files)) for job in drawn] == [n % 2 == 0 for n in range(FEW - 1)]
         assert [job.truth.is_healthy for job in mine if job not in drawn] == [True]
+
+
+def test_each_set_is_described_and_holds_jobs(labelled: list[BenchJob]) -> None:
+    assert {job.origin for job in labelled} == {*jobs.SETS}
+    assert len([job for job in labelled if job.origin == "strangers"]) == len(STRANGE)
+
+
+def test_what_programs_of_others_wrote_is_a_set_of_its_own(labelled: list[BenchJob]) -> None:
+    recorded = {job.name: job for job in labelled if job.origin == "recorded"}
+    assert {"recorded-died", "recorded-jax-barrier"} <= {*recorded}
+    assert not {"recorded-frozen", "recorded-slow-norms"} & {*recorded}
+    gloo = {name for name, job in recorded.items() if has_unnamed_groups_only(job.files)}
+    assert gloo == {name for name, job in recorded.items() if recorder_dumps(job.files)}
+    assert gloo == {job.name for job in labelled if has_unnamed_groups_only(job.files)}
 
 
 def test_a_bundled_incident_that_nobody_can_settle_says_so(labelled: list[BenchJob]) -> None:
@@ -96,5 +113,20 @@ def test_dumps_are_the_largest_set_of_pickles_named_by_rank() -> None:
         "b/trace_11": b"{}",
         "b/trace_x": b"\x80\x02",
     }
-    assert jobs.recorder_dumps(files) == {0: "b/trace_0", 10: "b/trace_10"}
-    assert jobs.recorder_dumps({"rank_0": b"step 1"}) == {}
+    assert recorder_dumps(files) == {0: "b/trace_0", 10: "b/trace_10"}
+    assert recorder_dumps({"rank_0": b"step 1"}) == {}
+
+
+def test_a_dump_names_groups_where_one_holds_members() -> None:
+    def dump(**groups: str) -> bytes:
+        return pickle.dumps({"version": "2.4", "pg_config": {name: {"ranks": ranks} for name, ranks in groups.items()}})
+
+    assert has_unnamed_groups_only({"fr_0": dump(a="[]"), "fr_1": dump()})
+    assert not has_unnamed_groups_only({"fr_0": dump(a="[]"), "fr_1": dump(a="[]", b="[0, 1]")})
+    assert not has_unnamed_groups_only({"rank_0": b"step 1", "fr_0": pickle.dumps([])})
+
+
+def test_a_dump_that_is_broken_or_could_run_code_holds_nothing() -> None:
+    whole = pickle.dumps({"version": "2.4"})
+    assert content_of(whole) == {"version": "2.4"}
+    assert content_of(whole[:-3]) == content_of(pickle.dumps(Path("/"))) == content_of(b"step 1") == {}

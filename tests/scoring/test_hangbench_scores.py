@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import pickle
+import re
 from dataclasses import replace
 
 import pytest
@@ -136,6 +138,36 @@ def test_the_page_shows_the_scores_of_each_tool() -> None:
     assert "| wrong with high confidence | one | made-3 |" in shared
     for score in SCORES:
         assert score.meaning in page
+
+
+def in_sets() -> Results:
+    """A job of real processes with dumps of gloo, and one of a kind met at strangers; the second tool fails on the first."""
+    gloo = pickle.dumps({"version": "2.10", "pg_config": {"": {"ranks": "[]"}}})
+    jobs = [BenchJob("recorded-1", {"fr_0": gloo}, TOLD), BenchJob("strangers-1", {}, TOLD)]
+    first = tuple(Outcome(job, "answered", RIGHT, 1.0) for job in jobs)
+    second = (Outcome(jobs[0], "crashed"), Outcome(jobs[1], "answered", MORE, 1.0))
+    tools = (ToolResult("one", "1.0", "All of it.", first), ToolResult("two", "2.0", "Half of it.", second))
+    return Results("Made today", "0123", tools)
+
+
+def test_the_page_shows_each_set_by_itself() -> None:
+    page = in_sets().as_markdown()
+    assert re.search(r"^\| recorded \| 1 \| 0 \| 0 \| Real processes", page, re.MULTILINE)
+    table = page.partition("## Each set by itself")[2].partition("\n## ")[0]
+    assert [row.split(" | ")[:4] for row in table.splitlines() if row.startswith(("| recorded", "| strangers"))] == [
+        ["| recorded", "one", "1", "1 / 1 (100 %)"],
+        ["| recorded", "two", "1", "0 / 1 (0 %)"],
+        ["| strangers", "one", "1", "1 / 1 (100 %)"],
+        ["| strangers", "two", "1", "0 / 1 (0 %)"],
+    ]
+
+
+def test_one_table_leaves_out_the_jobs_with_dumps_of_gloo_alone() -> None:
+    shared, named = in_sets().as_markdown().partition("## All tools over")[2].split("## The same without")
+    assert "| jobs | 2 | 2 |" in shared
+    assert "| crashes | 0 | 1 |" in shared
+    assert "| jobs | 1 | 1 |" in named
+    assert "| crashes | 0 | 0 |" in named.partition("\n## ")[0]
 
 
 def test_what_a_tool_printed_is_text_on_the_page() -> None:

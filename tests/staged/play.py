@@ -62,6 +62,7 @@ class Scene:
     told: tuple[bool, bool] | None = None  # what can be told where it is not derived
     notes: dict[str, str] = field(default_factory=dict)  # files beside the output that testify to nothing
     codes: dict[int, int] = field(default_factory=dict)  # rank → how it ends when it gives up, if not by SIGABRT
+    pause: float = 0.0  # seconds without a step, before the steps that a live job goes on with
     has_coll_lines: bool = False  # NCCL logs every call
     twist: Callable[[dict[str, str | bytes]], None] | None = None  # what becomes of the files after they are written
 

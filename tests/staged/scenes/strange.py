@@ -127,7 +127,7 @@ def labels_of_the_script(stage: Stage) -> Scene:
 @strange(sources="logs+stacks", layout=["per_rank", "tagged"], shape=["ddp", "fsdp"], hosts=[1, 2])
 def healthy_while_one_evaluates(stage: Stage) -> Scene:
     """Two looks at a job in which one rank evaluates while the others wait in a call; its log goes on after both."""
-    out = Scene("none", ending="live", stalled=False, told=(True, True), notes={"asked": "stacks"})
+    out = Scene("none", ending="live", stalled=False, told=(True, True), notes={"asked": "stacks"}, pause=30.0)
     out.doing = dict.fromkeys(range(stage.plan.world), "mean of the loss") | {0: "evaluate"}
     return out
 

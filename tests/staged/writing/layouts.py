@@ -56,7 +56,7 @@ def _rank_lines(plan: Plan, played: Played, scene: Scene) -> list[tuple[float, i
     more = {"live": 0, "finished": 0}.get(scene.ending, 0)
     if scene.cls == "none" and scene.ending == "live":
         more = 60
-    rows = list(script.progress(plan, played, more)) if any(played.works) else []
+    rows = list(script.progress(plan, played, more, scene.pause)) if any(played.works) else []
     for rank in range(plan.world):
         if plan.nccl_info and played.works[rank]:
             rows += [(t, rank, text) for t, text in launchers.communicator(plan, rank)]

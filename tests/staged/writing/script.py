@@ -10,20 +10,20 @@ from staged.play import Played
 from staged.writing.calendar import at, comma
 
 
-def progress(plan: Plan, played: Played, more: int) -> Iterator[tuple[float, int, str]]:
-    """(time, rank, line) for the steps before the played ones, the played ones that ended, and ``more`` after them."""
+def progress(plan: Plan, played: Played, more: int, pause: float = 0.0) -> Iterator[tuple[float, int, str]]:
+    """(time, rank, line) for the steps before the played ones, the played ones that ended, and ``more`` after them and a pause."""
     rng = plan.rng
     every, who = rng.choice([1, 1, 2, 5]), rng.choice(["first", "first", "all", "last"])
     stamped = rng.random() < 0.7 or more > 0  # else nothing shows that the job went on
     total = plan.first_step + rng.choice([900, 20_000])
     ranks = {"first": [0], "last": [plan.world - 1], "all": list(range(plan.world))}[who]
     for rank in ranks:
-        for step, end in _steps(plan, played, rank, more):
+        for step, end in _steps(plan, played, rank, more, pause):
             if step % every == 0:
                 yield end, rank, _line(plan, step, total, end, stamped, rank if who == "all" else None)
 
 
-def _steps(plan: Plan, played: Played, rank: int, more: int) -> Iterator[tuple[int, float]]:
+def _steps(plan: Plan, played: Played, rank: int, more: int, pause: float) -> Iterator[tuple[int, float]]:
     """The steps that a rank has ended, with the time."""
     works = played.works[rank]
     begin = works[0].created if works else plan.start
@@ -37,7 +37,7 @@ def _steps(plan: Plan, played: Played, rank: int, more: int) -> Iterator[tuple[i
         last, latest = plan.first_step + index, max(w.end or 0 for w in mine)
         yield last, latest + 0.01
     for extra in range(1, more + 1):
-        yield last + extra, latest + extra * plan.step_time
+        yield last + extra, latest + pause + extra * plan.step_time
 
 
 def _line(plan: Plan, step: int, total: int, when: float, stamped: bool, rank: int | None) -> str:
