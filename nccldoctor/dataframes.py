@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -586,20 +587,16 @@ def write_parquet(frames: Mapping[str, pd.DataFrame], folder: Path) -> list[Path
     """Write each frame as NAME.parquet; dictionaries become JSON text. Raises as :meth:`~nccldoctor.incident.Incident.to_parquet` does."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        paths = []
+        paths, as_json = [], partial(json.dumps, default=str, sort_keys=True)
         for name, frame in frames.items():
             paths.append(folder / f"{name}.parquet")
-            texts = {str(c): frame[c].map(_as_json) for c in frame.columns if frame[c].dtype == object}
+            texts = {str(c): frame[c].map(as_json) for c in frame.columns if frame[c].dtype == object}
             frame.assign(**texts).to_parquet(paths[-1], index=False)
     except ImportError as error:
         raise OutputError("writing parquet needs pyarrow", "pip install 'nccldoctor[parquet]'") from error
     except OSError as error:
         raise OutputError(f"cannot write {folder}: {error.strerror}", "choose another folder") from error
     return paths
-
-
-def _as_json(value: object) -> str:
-    return json.dumps(value, default=str, sort_keys=True)
 
 
 def _pair(left: str, right: str) -> str:

@@ -87,6 +87,12 @@ class Incident(Struct, frozen=True, dict=True):
 
         return json_document.to_json(self.unquoted)
 
+    def to_attribution(self) -> str:
+        """What to leave out of the next run, as data: the document of ``analyze --format attribution``."""
+        from nccldoctor.reports import attribution
+
+        return attribution.to_json(self.unquoted)
+
     def to_parquet(self, folder: str | Path) -> list[Path]:
         """Write each frame to ``folder`` as NAME.parquet, for other tools; the paths.
 
@@ -111,6 +117,17 @@ class Incident(Struct, frozen=True, dict=True):
         if dialect not in dialects.DIALECTS:
             raise NccldoctorError(f"there is no dialect {dialect!r}", f"choose one of {', '.join(dialects.DIALECTS)}")
         return ticket.in_dialect(self.diagnosis, dialects.DIALECTS[dialect])
+
+    def to_form(self, form: str) -> str:
+        """The issue form of a project as Markdown: ``pytorch``, ``nccl``, ``vllm``, ``verl``, ``deepspeed`` or ``hpc-desk``.
+
+        Raises :class:`~nccldoctor.model.errors.NccldoctorError` for any other word.
+        """
+        from nccldoctor.reports import forms
+
+        if form not in forms.FORMS:
+            raise NccldoctorError(f"there is no form {form!r}", f"choose one of {', '.join(forms.FORMS)}")
+        return forms.filled(form, self.diagnosis, self.case.events, self._lines)
 
     def to_full_markdown(self) -> str:
         """The whole report as Markdown."""

@@ -88,8 +88,8 @@ def analyze(
     Ranks('3')
 
     ``rank_from`` is a regular expression with a group ``rank`` for file names that no rule knows; ``catalogue`` names folders
-    of further remedies; ``scheduler`` is the address of a dask cluster whose workers read the files. Whatever can be read is diagnosed.
-    To analyse a growing folder again and again, give the same ``before`` each time: only files that changed are read.
+    of further remedies; ``scheduler`` is the address of a cluster of dask or Ray whose workers read the files. Whatever can be read is
+    diagnosed. To analyse a growing folder again and again, give the same ``before`` each time: only files that changed are read.
 
     Raises :class:`~nccldoctor.model.errors.NccldoctorError` for a path or a catalogue that does not exist or is wrong.
     """
@@ -134,15 +134,15 @@ def _read_all(
     before: ReadBefore | None = None,
     scheduler: str | None = None,
 ) -> tuple[Ingested, LineReader]:
-    """All that was read of the inputs, also on a dask cluster, and what gives the lines that reports quote."""
+    """All that was read of the inputs, also on a cluster, and what gives the lines that reports quote."""
     if inputs.parts or scheduler is not None:
         from nccldoctor.parts.join import join
 
         given = inputs
         if scheduler is not None:
-            from nccldoctor.parts.on_dask import read_on_dask
+            from nccldoctor.parts.on_cluster import read_on_cluster
 
-            given = read_on_dask(inputs, scheduler, on_progress)
+            given = read_on_cluster(inputs, scheduler, on_progress)
         return join(given, rank_from=rank_from, workers=workers, on_progress=on_progress, order=inputs.inputs)
     read = ingest(inputs, workers, on_progress, before=before)
     return read, lambda wanted: excerpts.read_excerpts(inputs.inputs, wanted)

@@ -116,7 +116,8 @@ def _proved(proof: tuple[exhibits.Exhibit, ...]) -> tuple[Proved, ...]:
     )
 
 
-def _with_evidence_ids(evidence: tuple[findings.Evidence, ...]) -> tuple[NumberedEvidence, ...]:
+def with_evidence_ids(evidence: tuple[findings.Evidence, ...]) -> tuple[NumberedEvidence, ...]:
+    """The evidence of a finding with the ids of the documents."""
     return tuple(
         NumberedEvidence(f"E{number}", item.where, item.quote, item.says, item.supports, item.observer)
         for number, item in enumerate(evidence, 1)
@@ -167,7 +168,7 @@ CHANGED: dict[tuple[type, str], Callable[[Any], Any]] = {
     (figures.Mark, "where"): _or_null,
     (figures.Timeline, "zone"): _or_null,
     (findings.Finding, "doubts"): _doubts,
-    (findings.Finding, "evidence"): _with_evidence_ids,
+    (findings.Finding, "evidence"): with_evidence_ids,
     (findings.Reason, "evidence"): _evidence_number,
     (findings.RemedyAdvice, "avoid"): _warned,
     **dict.fromkeys(((figures.Mark, "at"), (figures.Timeline, "start"), (figures.Timeline, "end")), _microseconds),

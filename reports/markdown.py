@@ -1,16 +1,25 @@
-"""The whole report as Markdown, for places that do not take HTML; it begins with the ticket text."""
+"""What is written as Markdown by templates: the whole report, for places that do not take HTML."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
 
-from nccldoctor.model import Diagnosis, EventRole, IncidentEvent
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+from msgspec.structs import replace
+
+from nccldoctor.model import Diagnosis, EventRole
+from nccldoctor.model.ranks import Ranks
 from nccldoctor.reports import ticket
 from nccldoctor.reports.dialects import MD
-from nccldoctor.reports.parts import advice, prose, standing_titles, wording
-from nccldoctor.reports.parts.quoted_proof import TEXT, all_quoted, decisive_lines
+from nccldoctor.reports.parts import prose, standing_titles, wording
+from nccldoctor.reports.parts.quoted_proof import all_quoted, decisive_lines
 from nccldoctor.words import names, times
-from nccldoctor.words.sanitize import line
+from nccldoctor.words.sentences import capitalized
+
+TEMPLATES = Path(__file__).parent / "templates"
 
 EVENTS = 12
 """Rows of the story."""
@@ -23,110 +32,66 @@ ROLES = {
 }
 """The word for each role, in the order in which rows are kept."""
 
-ROWS = 24
-
 
 def full(diagnosis: Diagnosis) -> str:
-    """The whole report as Markdown."""
-    rows = [line(setting, 300).replace("```", "'''") for setting in diagnosis.capture[:ROWS]]
+    """The whole report as Markdown; it begins with the ticket text."""
     story, roles = diagnosis.story, list(ROLES)
     kept = sorted(range(len(story)), key=lambda n: (not story[n].cause, roles.index(story[n].role), n))[:EVENTS]
-    blocks = [
-        ticket.in_dialect(diagnosis, MD).rstrip("\n"),
-        _other_findings(diagnosis),
-        _chain(diagnosis),
-        _ranks(diagnosis),
-        _proof(diagnosis),
-        _remedies(diagnosis),
-        _section("What happened, in order", [_event_line(story[n]) for n in sorted(kept)], len(story) - len(kept)),
-        _table(
-            "Ruled out, or not checked",
-            ("Hypothesis", "Result", "Why"),
-            [(c.text, "ruled out" if c.met is False else "not checked", c.says) for c in diagnosis.ruled_out[:ROWS]],
-        ),
-        _table(
-            "Input",
-            ("Kind", "Found", "Expected", "Problems"),
-            [
-                (c.input, names.few(c.found), names.few(c.expected), "; ".join(c.problems[:3]))
-                for c in diagnosis.coverage[:ROWS]
-            ],
-        ),
-        _section("Capture this next time", ["```sh", *rows, "```"] if rows else ()),
-    ]
-    return "\n\n".join(block for block in blocks if block) + "\n"
+    return rendered(
+        "report.md",
+        d=diagnosis,
+        ticket=Markup(ticket.in_dialect(diagnosis, MD).rstrip("\n")),
+        others=wording.others(diagnosis),
+        proof=all_quoted(diagnosis),
+        roles=ROLES,
+        story=[story[n] for n in sorted(kept)],
+        more=len(story) - len(kept),
+    )
 
 
-def _other_findings(diagnosis: Diagnosis) -> str:
-    others = wording.others(diagnosis)
-    rows = [
-        f"- **{f.id}** `{f.cause.value}`, {f.confidence.value} confidence: {MD.words(f.headline, 300)}"
-        for f in others[:12]
-    ]
-    return _section("Also found", rows)
+def rendered(template: str, **values: Any) -> str:
+    """A template filled with these values; ends with one newline."""
+    return _environment().get_template(template).render(values).strip("\n") + "\n"
 
 
-def _chain(diagnosis: Diagnosis) -> str:
-    verdict = diagnosis.verdict
-    rows = [f"1. {MD.words(standing_titles.wait_in_words(link, verdict.suspects), 300)}" for link in verdict.chain[:12]]
-    return _section("Who waits for whom", rows)
+@cache
+def _environment() -> Environment:
+    """The templates: a value is plain words on one line, unless a filter makes code of it."""
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_plain_words,
+        optimized=False,
+    )
+    environment.filters |= {
+        "as_ranks": Ranks,
+        "block": lambda text, limit: Markup(MD.block(text, limit)),
+        "capitalized": capitalized,
+        "code": lambda text, limit=200: Markup(MD.code(text, limit)),
+        "conditions_met": wording.conditions_met,
+        "decisive_lines": decisive_lines,
+        "duration": times.duration,
+        "fenced": _fenced,
+        "few": names.few,
+        "group_title": names.group_title,
+        "instant": times.instant,
+        "prose": lambda text, limit: Markup(MD.prose(prose.inline_pieces(text), limit)),
+        "ranks_phrase": names.ranks_phrase,
+        "stalled_name": wording.stalled_name,
+        "wait_in_words": standing_titles.wait_in_words,
+        "waited_title": standing_titles.waited_title,
+        "words": _plain_words,
+    }
+    return environment
 
 
-def _ranks(diagnosis: Diagnosis) -> str:
-    rows = [
-        (
-            names.few(row.ranks),
-            row.involvement.value,
-            standing_titles.waited_title(row.call),
-            names.few(row.waits_for, 4) if row.waits_for else "",
-            f"{row.frame} ({row.frame_at})" if row.frame_at else row.frame,
-            ", ".join(row.hosts[:3]),
-            row.end,
-        )
-        for row in diagnosis.standings[:ROWS]
-    ]
-    return _table("Ranks", ("Ranks", "State", "In", "Waits for", "At", "Hosts", "End"), rows)
+def _plain_words(value: object, limit: int = 200) -> Markup:
+    """Words of a log, in which nothing becomes markup; what is markup already stays."""
+    return value if isinstance(value, Markup) else Markup(MD.words(str(value), limit))
 
 
-def _proof(diagnosis: Diagnosis) -> str:
-    rows = []
-    for proof in all_quoted(diagnosis):
-        note = " (formatted)" if proof.is_formatted else ""
-        rows.append(f"- {proof.id}: {MD.words(proof.claim, 240)} {MD.code(proof.place, 200)}{note}")
-        rows.append(MD.block("\n".join(decisive_lines(proof)), 3 * TEXT))
-    return _section("Proof", rows)
-
-
-def _remedies(diagnosis: Diagnosis) -> str:
-    rows: list[str] = []
-    for item in diagnosis.remedies[: advice.OPEN]:
-        fit = f"`{line(item.id, 80)}`, {line(item.fit, 20)} fit, {wording.conditions_met(item)}"
-        rows.append(f"### {MD.words(item.title, 160)}\n\n{fit}\n")
-        for label, texts in (("Confirm", item.confirm), ("Fix", item.fix), ("Prevent", item.prevent)):
-            shown = (MD.prose(prose.inline_pieces(text), 600) for text in texts[: advice.OPEN])
-            rows += [f"- **{label}:** {text}" for text in shown]
-        rows.append("")
-    return _section("What to do", rows).rstrip()
-
-
-def _event_line(event: IncidentEvent) -> str:
-    time = times.instant(event.time) if event.time is not None else ""
-    who = [names.ranks_phrase(event.ranks, 4)] if event.ranks else []
-    who += [line(event.host, 60)] if event.host else []
-    says = line(event.says, 160) + (f" ({event.count:,} times)" if event.count > 1 else "")
-    told = f"{MD.words(' on '.join(who) or 'the job', 160)}: {MD.words(says, 200)}"
-    role = "**root cause**" if event.cause else f"({ROLES[event.role]})"
-    return " ".join(filter(None, ("-", time, told, role, MD.code(line(str(event.where), 160), 160))))
-
-
-def _section(title: str, rows: Sequence[str], more: int = 0) -> str:
-    """Rows under a heading; "" where there are none."""
-    counted = [f"- and {more} more in the JSON"] if more else []
-    return "\n".join([f"## {title}", "", *rows, *counted]) if rows else ""
-
-
-def _table(title: str, head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    if not rows:
-        return ""
-    body = ["| " + " | ".join(MD.words(cell, 200) for cell in row) + " |" for row in rows]
-    return _section(title, [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}", *body])
+def _fenced(text: str, limit: int, language: str = "") -> Markup:
+    return Markup(replace(MD, indent="", fence=(f"```{language}", "```")).block(text, limit))

@@ -67,7 +67,7 @@ def analyze_paths(paths: tuple[str, ...], options: Options) -> int:
 
 
 def _diagnose(paths: tuple[str, ...], options: Options) -> Incident:
-    """The incident; with ``--format json`` a failure is printed as a document before it is raised."""
+    """The incident; a failure is printed as a document before it is raised, where ``--format`` is one."""
     with exit_codes.failures_as(options.form), terminal.Waiting(options.quiet) as waiting:
         return pipeline.analyze(
             paths,
@@ -81,8 +81,8 @@ def _diagnose(paths: tuple[str, ...], options: Options) -> Incident:
 
 def _print(incident: Incident, options: Options) -> None:
     verdict = incident.verdict
-    if options.form == "json":  # for programs, which read UTF-8 whatever the terminal is
-        terminal.out(incident.to_json(), encoding="utf-8")
+    if options.form in exit_codes.DOCUMENTS:  # for programs, which read UTF-8 whatever the terminal is
+        terminal.out(exit_codes.DOCUMENTS[options.form](incident.unquoted), encoding="utf-8")
     elif options.form in TICKETS:
         terminal.out(incident.to_ticket(options.form))
     elif options.quiet:

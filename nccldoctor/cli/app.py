@@ -1,8 +1,5 @@
 """Declares the commands: quick to start, because each imports its work when it runs."""
 
-# click keeps the lines of a paragraph that begins with a real backspace; in a raw docstring it is two characters.
-# ruff: noqa: D301
-
 from __future__ import annotations
 
 import gc
@@ -18,7 +15,15 @@ import click
 from nccldoctor.cli import catalogue, completion, env, history, terminal
 from nccldoctor.cli.completion import completing
 from nccldoctor.cli.live import commands as live
-from nccldoctor.cli.options import format_option, paths_argument, rank_from_option, report_options, workers_option
+from nccldoctor.cli.options import (
+    choice_option,
+    format_option,
+    paths_argument,
+    rank_from_option,
+    redact_option,
+    report_options,
+    workers_option,
+)
 from nccldoctor.version import __version__
 
 EXIT_CODES = """\b
@@ -48,7 +53,7 @@ def cli() -> None:
 @paths_argument
 @report_options
 @workers_option
-@click.option("--scheduler", metavar="ADDRESS", help="Read on a dask cluster: tcp://host:8786.")
+@click.option("--scheduler", metavar="ADDRESS", help="Read on a cluster: tcp://host:8786, ray://host:10001 or ray.")
 def analyze(paths: tuple[str, ...], **options: Any) -> None:
     """Name the rank at fault, who waited for it, why, and what to do.
 
@@ -189,6 +194,36 @@ def settle(paths: tuple[str, ...]) -> None:
 
     incident, at = pipeline.analyze(paths), Path(paths[0]).resolve()
     terminal.out(settling_script(incident.verdict, incident.case, at if at.is_dir() else at.parent))
+
+
+@cli.command()
+@paths_argument
+@choice_option(
+    "--for", "pytorch", "nccl", "vllm", "verl", "deepspeed", "hpc-desk", to="form", help="Whose form to fill."
+)
+@redact_option
+def report(paths: tuple[str, ...], form: str, redact: str | None) -> None:
+    """Fill the issue form of a project, or of the desk of your cluster.
+
+    It is Markdown, ready to paste field by field. What no file holds is a box to
+    tick, with the command that finds it. Read it before you send it: hosts, users
+    and paths stand in it, unless --redact replaces them; secrets are masked.
+
+    \b
+    Examples:
+      nccldoctor report logs/ --for pytorch > issue.md
+      nccldoctor report logs/ --for nccl --redact hosts,users,paths,addresses
+    """
+    from nccldoctor import pipeline
+    from nccldoctor.cli import exit_codes
+    from nccldoctor.reports.parts import redact as redaction
+
+    wanted = redaction.wanted(redact or "")
+    with terminal.Waiting() as waiting:
+        incident = pipeline.analyze(paths, on_progress=waiting)
+    if exit_codes.exit_code(incident.unquoted) == exit_codes.NOTHING_READABLE:
+        raise exit_codes.unreadable(paths, incident.case.gaps)
+    terminal.out((incident.redacted(wanted) if wanted else incident).to_form(form))
 
 
 @cli.command(context_settings={"ignore_unknown_options": True})

@@ -1,8 +1,5 @@
 """The commands that browse and check the catalogue of remedies."""
 
-# click keeps the lines of a paragraph that begins with a real backspace; in a raw docstring it is two characters.
-# ruff: noqa: D301
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,8 +1,5 @@
 """The commands about environment variables: what to set for the next run, and what is wrong with those set."""
 
-# click keeps the lines of a paragraph that begins with a real backspace; in a raw docstring it is two characters.
-# ruff: noqa: D301
-
 from __future__ import annotations
 
 import json

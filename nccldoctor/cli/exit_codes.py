@@ -22,12 +22,15 @@ from nccldoctor.model import (
 )
 from nccldoctor.model.errors import InputError, NccldoctorError
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.reports import json_document
+from nccldoctor.reports import attribution, json_document
 
 NOTHING_WRONG = 0
 DIAGNOSED = 1
 NOTHING_READABLE = 2
 CANNOT_TELL = 3
+
+DOCUMENTS = {"json": json_document.to_json, "attribution": attribution.to_json}
+"""What writes a diagnosis as a document for programs, by the names of ``--format``."""
 
 _UNREAD = (SourceKind.EMPTY, SourceKind.UNREADABLE, SourceKind.UNKNOWN)
 _ANYTHING = (SourceKind.LOG, SourceKind.JSON)
@@ -86,11 +89,11 @@ def failed(message: str, hint: str = "") -> Diagnosis:
 
 @contextmanager
 def failures_as(form: str) -> Iterator[None]:
-    """Print a failure as a document where ``form`` is ``json``, before it is raised."""
+    """Print a failure as a document where ``form`` is one, before it is raised."""
     try:
         yield
     except Exception as error:
-        if form == "json":
+        if form in DOCUMENTS:
             hint = error.hint if isinstance(error, NccldoctorError) else ""
-            terminal.out(json_document.to_json(failed(str(error), hint)), encoding="utf-8")
+            terminal.out(DOCUMENTS[form](failed(str(error), hint)), encoding="utf-8")
         raise

@@ -1,8 +1,5 @@
 """The commands that remember incidents and compare them."""
 
-# click keeps the lines of a paragraph that begins with a real backspace; in a raw docstring it is two characters.
-# ruff: noqa: D301
-
 from __future__ import annotations
 
 import os

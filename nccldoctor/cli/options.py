@@ -45,10 +45,17 @@ workers_option = click.option(
     "--workers", type=click.IntRange(1, 1024), help="Readers at work side by side (default: one per core, at most 16)."
 )
 
+redact_option = click.option(
+    "--redact",
+    metavar="WHAT,...",
+    shell_complete=complete_list(redacted_kinds),
+    help="Replace hosts, users, paths and addresses by stand-ins.",
+)
+
 report_options = all_of(
     format_option(
-        *("text", "json", "github", "jira", "slack", "md"),
-        help="What goes to stdout: the summary, JSON, a ticket text, or a report for CI.",
+        *("text", "json", "attribution", "github", "jira", "slack", "md"),
+        help="What goes to stdout: the summary, JSON, hosts to leave out as JSON, or a ticket text.",
     ),
     click.option(
         "-o",
@@ -57,12 +64,7 @@ report_options = all_of(
         help="Also write a report: FILE.html, .json, .md, or .zip with all three.",
     ),
     click.option("--force", is_flag=True, help="Replace the file named by -o."),
-    click.option(
-        "--redact",
-        metavar="WHAT,...",
-        shell_complete=complete_list(redacted_kinds),
-        help="Replace hosts, users, paths and addresses by stand-ins.",
-    ),
+    redact_option,
     rank_from_option,
     click.option(
         "--catalogue",

@@ -69,7 +69,7 @@ def kind_of_bystander(head: bytes, lines: Sequence[str], *, is_json: bool, is_wh
         return None
     if is_json:
         # each line is a document, or holds numbers alone, and says neither when nor who wrote it
-        looked_at = [line for line in (_object(line) for line in lines[:8]) if line]
+        looked_at = [line for line in map(value_of_json, lines[:8]) if isinstance(line, dict) and line]
         data = [
             keys
             for keys in looked_at
@@ -123,12 +123,18 @@ def _is_document(value: object) -> bool:
     return isinstance(value, list) or (isinstance(value, str) and "\n" in value.strip())
 
 
-def _object(line: str) -> dict[str, object] | None:
+def value_of_json(text: str | bytes) -> object:
+    """The value of a JSON text; None where it is none."""
     try:
-        value = json.loads(line)
+        return json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return value if isinstance(value, dict) else None
+
+
+def text_of_json(string: bytes) -> bytes:
+    """The text of a JSON string; b"" where it is none."""
+    value = value_of_json(string)
+    return value.encode("utf-8", "replace") if isinstance(value, str) else b""
 
 
 def _printed_by_build(lines: Sequence[str]) -> int:

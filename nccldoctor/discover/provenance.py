@@ -8,12 +8,19 @@ quotes source in a traceback, stays a log.
 
 from __future__ import annotations
 
-import json
 import re
 
 from msgspec import Struct
 
-from nccldoctor.discover.bystanders import LONGEST, LOOKED_AT, count_matches, first_lines, kind_of_bystander
+from nccldoctor.discover.bystanders import (
+    LONGEST,
+    LOOKED_AT,
+    count_matches,
+    first_lines,
+    kind_of_bystander,
+    text_of_json,
+    value_of_json,
+)
 from nccldoctor.discover.streams import HEAD
 from nccldoctor.model import SourceKind
 from nccldoctor.parsers.rows import Table
@@ -154,7 +161,7 @@ def _kind_of_json(head: bytes, name: str) -> SourceKind | None:
     if b'"ts"' in head and b'"user"' in head and b'"text"' in head and b'"type"' in head and b'"message"' in head:
         return SourceKind.CHAT
     first = head[:LOOKED_AT].lstrip().partition(b"\n")[0]
-    if _is_json(first):
+    if value_of_json(first) is not None:
         return None  # one document for each line: a log
     asked = 1 if re.search(r"config|settings|args|ds_|zero", name, re.I) else 2
     keys = {hit.group() for hit in _SETTINGS_KEYS.finditer(head)}
@@ -169,16 +176,4 @@ def _text_inside(head: bytes) -> bytes:
     found = _ONE_TEXT.match(head)
     if found is None or b"\\n" not in found["text"]:
         return b""
-    try:
-        text = json.loads(b'"' + found["text"] + b'"')
-    except ValueError:
-        return b""
-    return str(text).encode("utf-8", "replace")
-
-
-def _is_json(line: bytes) -> bool:
-    try:
-        json.loads(line)
-    except (ValueError, RecursionError):
-        return False
-    return True
+    return text_of_json(b'"' + found["text"] + b'"')

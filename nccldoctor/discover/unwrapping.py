@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import base64
 import codecs
-import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
+from nccldoctor.discover.bystanders import text_of_json
 from nccldoctor.parsers.flight_recorder.dump import is_pickle
 from nccldoctor.patterns import lazy
 
@@ -182,22 +182,13 @@ def _json_dumps(content: bytes) -> Iterator[tuple[int, int, str, bytes]]:
         name = (found["rank"] or (beside[1] if beside else key[1] if key else b"")).decode()
         if b'\\"' in found[0]:
             whole = _STRING.match(content, start - 1)
-            stop, dump = (whole.end(), _unescaped(whole[0])) if whole else (found.end(), b"")
+            stop, dump = (whole.end(), text_of_json(whole[0])) if whole else (found.end(), b"")
         else:
             stop = _balanced_end(content, start) or len(content)
             dump = content[start:stop]
         if _ENTRIES.search(dump):
             yield start, stop, name, dump
         at = stop
-
-
-def _unescaped(text: bytes) -> bytes:
-    """The text of a JSON string; b"" where it is none."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return b""
-    return value.encode("utf-8", "replace") if isinstance(value, str) else b""
 
 
 def _balanced_end(content: bytes, start: int) -> int:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
-from types import SimpleNamespace
 
 from markupsafe import Markup
 from msgspec import Struct
@@ -26,23 +25,6 @@ _LEFT, _WIDTH, _ROW, _APART = 206, 1000, 24, 28
 
 HEADS = ("At fault", "Took part", "By chance", "Probability", "Remark")
 """What is told of a host or device that is tested."""
-
-
-class Row(Struct, frozen=True):
-    """A row of a table; ``is_marked`` where it is beyond chance."""
-
-    cells: tuple[str, ...]
-    is_marked: bool = False
-
-
-class Table(Struct, frozen=True):
-    """A table with a sentence about it."""
-
-    key: str
-    title: str
-    about: str
-    heads: tuple[str, ...]
-    rows: tuple[Row, ...]
 
 
 class StripRow(Struct, frozen=True):
@@ -67,45 +49,31 @@ class Strip(Struct, frozen=True):
 def history_page(incidents: Sequence[PastIncident]) -> str:
     """The page of these incidents, the oldest first; a file of its own that loads nothing."""
     style = html.asset("page.css")
-    policy = Markup(f"style-src '{style.hash}'")  # our own words and hash
-    template = html.environment().get_template("history.html")
-    return template.render(h=overview(incidents), style=style, policy=policy) + "\n"
-
-
-def overview(incidents: Sequence[PastIncident]) -> SimpleNamespace:
-    """What the page says about these incidents: its title, lede, span, tables, strip and footer."""
     hosts, devices = returning.returning_hosts(incidents), returning.returning_devices(incidents)
-    marks = returning.returning_defects(incidents)
-    named = [masked(one.name) for one in (*hosts, *devices) if one.is_beyond_chance]
-    again = sum(mark.count > 1 for mark in marks)
-    rows = (
-        Row((masked(str(mark.fingerprint)), str(mark.count), day(mark.first), day(mark.last)), mark.count > 1)
-        for mark in marks[:MOST_ROWS]
+    defects = returning.returning_defects(incidents)
+    return (
+        html.environment()
+        .get_template("history.html")
+        .render(
+            named=[one.name for one in (*hosts, *devices) if one.is_beyond_chance],
+            tested={"host": notable(hosts), "device": notable(devices)},
+            heads=HEADS,
+            defects=defects[:MOST_ROWS],
+            returned=sum(defect.count > 1 for defect in defects),
+            incidents=incidents,
+            newest=list(reversed(incidents))[:MOST_ROWS],
+            strip=_strip(incidents, hosts),
+            level=f"{LEVEL:.0%}",
+            version=__version__,
+            at_fault=_at_fault,
+            cells=cells,
+            day=day,
+            plural=plural,
+            style=style,
+            policy=Markup(f"style-src '{style.hash}'"),  # our own words and hash
+        )
+        + "\n"
     )
-    about = "Incidents of one class, at one line of the program, in one kind of process group. They are counted, not tested."
-    return SimpleNamespace(
-        title=f"{named[0]} fails more often than by chance" if named else "No host fails more often than by chance",
-        lede=f"{plural(len(incidents), 'incident')}. At the {LEVEL:.0%} level, over all that was tested, these stand out: "
-        f"{', '.join(named) or 'none'}. {plural(again, 'defect')} returned.",
-        span=f"{day(incidents[0].time)} to {day(incidents[-1].time)}" if incidents else "",
-        tables=(
-            _tested("hosts", "Hosts", "host", hosts),
-            _tested("devices", "Devices", "device", devices),
-            Table("defects", "Defects", about, ("Defect", "Incidents", "First", "Last"), tuple(rows)),
-            _incidents(incidents),
-        ),
-        strip=_strip(incidents, hosts),
-        footer=f"nccldoctor {__version__}",
-    )
-
-
-def _tested(key: str, title: str, noun: str, found: Sequence[Recurrence]) -> Table:
-    about = (
-        f"How often each {noun} was at fault, how often it took part, and how often we'd expect it by chance. The last column is the "
-        f"probability that chance alone gives any {noun} so many."
-    )
-    rows = (Row(cells(one), one.is_beyond_chance) for one in notable(found))
-    return Table(key, title, about, (noun.capitalize(), *HEADS), tuple(rows))
 
 
 def notable(found: Sequence[Recurrence]) -> list[Recurrence]:
@@ -120,20 +88,6 @@ def cells(one: Recurrence) -> tuple[str, ...]:
     return (masked(one.name), str(one.at_fault), str(one.took_part), f"{one.expected:.2f}", chance, remark)
 
 
-def _incidents(incidents: Sequence[PastIncident]) -> Table:
-    rows = (
-        Row((day(one.time), masked(one.headline), _at_fault(one), one.confidence, one.outcome, one.report))
-        for one in list(reversed(incidents))[:MOST_ROWS]
-    )
-    return Table(
-        "incidents",
-        "Incidents",
-        "The newest first.",
-        ("Day", "Verdict", "At fault", "Confidence", "Outcome", "Report"),
-        tuple(rows),
-    )
-
-
 def _at_fault(one: PastIncident) -> str:
     return ", ".join(dict.fromkeys(accused.host or f"rank {accused.rank}" for accused in one.accused[:8]))
 
@@ -142,12 +96,14 @@ def _strip(incidents: Sequence[PastIncident], hosts: Sequence[Recurrence]) -> St
     accusing = returning.accusations(incidents)
     if len(accusing) < 2 or accusing[0].time == accusing[-1].time:
         return None
-    place = _scale(accusing[0].time, accusing[-1].time)
+    first, length = accusing[0].time, (accusing[-1].time - accusing[0].time).total_seconds()
+    width = _WIDTH - _LEFT - _APART
+    places = {one.id: round(_LEFT + (one.time - first).total_seconds() / length * width, 1) for one in accusing}
     rows = tuple(
         StripRow(
             masked(host.name),
             _ROW // 2 + number * _ROW,
-            _marked_places(place(one.time) for one in accusing if host.name in hosts_of(one.accused)),
+            _marked_places(places[one.id] for one in accusing if host.name in hosts_of(one.accused)),
             host.is_beyond_chance,
         )
         for number, host in enumerate(notable(hosts)[:30])
@@ -164,11 +120,6 @@ def _marked_places(places: Iterable[float]) -> tuple[tuple[float, int], ...]:
         else:
             marks.append((x, 1))
     return tuple(marks)
-
-
-def _scale(first: datetime, last: datetime) -> Callable[[datetime], float]:
-    length = (last - first).total_seconds()
-    return lambda time: round(_LEFT + (time - first).total_seconds() / length * (_WIDTH - _LEFT - _APART), 1)
 
 
 def day(time: datetime) -> str:

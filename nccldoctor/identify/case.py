@@ -10,7 +10,17 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from nccldoctor.events import CallTimeout, Event, Events, ExceptionRaised, Note, ProcessExit, WorkStatus
+from nccldoctor.events import (
+    CallTimeout,
+    Event,
+    Events,
+    ExceptionRaised,
+    Note,
+    ProcessExit,
+    SchedulerEvent,
+    Setting,
+    WorkStatus,
+)
 from nccldoctor.identify.groups import Groups
 from nccldoctor.identify.launcher_tables import LauncherTable, Reporter, launcher_tables, ranks_off_table
 from nccldoctor.identify.nccl_counters import NcclCounters
@@ -143,6 +153,14 @@ class Case(Struct, frozen=True, dict=True):
         told = ("world-size", "job-size", "least-size")
         noted = any(note.what in told and note.detail == str(size) for note in self.of(Note))
         return not noted and not any(len(g.ranks) == size for dump in self.dumps for g in dump.config if g.ranks)
+
+    @cached_property
+    def job_id(self) -> str | None:
+        """The number of the Slurm job, without its step: of ``8841207.0`` it is 8841207."""
+        told = [event.job for event in self.of(SchedulerEvent) if event.job]
+        told += [event.value for event in self.of(Setting) if event.name == "SLURM_JOB_ID"]
+        numbers = (job.partition(".")[0] for job in told)
+        return next((job for job in numbers if job.replace("_", "").isdigit()), None)
 
     def place_of_call(self, row: int) -> Place:
         """Where a recorded call stands: its dump, and the number of its entry there."""

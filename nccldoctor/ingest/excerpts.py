@@ -78,8 +78,5 @@ def _wanted_lines(stream: BinaryIO, numbers: list[int]) -> dict[int, str]:
             number += len(ends)
     if wanted is not None and begun:
         found[wanted] = begun
-    return {line: _as_text(raw) for line, raw in found.items()}
-
-
-def _as_text(raw: bytes) -> str:
-    return raw[: 4 * LONGEST].decode("utf-8", "backslashreplace").rstrip("\r")[:LONGEST]
+    texts = {line: raw[: 4 * LONGEST].decode("utf-8", "backslashreplace") for line, raw in found.items()}
+    return {line: text.rstrip("\r")[:LONGEST] for line, text in texts.items()}

@@ -112,9 +112,10 @@ def _read_texts_and_dumps(
     with collector_off():
         dumps = [i for i in inputs if i.source.kind is SourceKind.RECORDER]
         texts = [i for i in inputs if i.source.kind is not SourceKind.RECORDER]
-        with loading(
-            [_dump_file(i) for i in dumps], workers, limits, lambda n: progress.count_bytes(dumps[n].source.size)
-        ) as loaded:
+        files = [
+            DumpFile(i.source.id, i.source.path, i.open, i.file, (i.lane, i.turn) if i.lane else None) for i in dumps
+        ]
+        with loading(files, workers, limits, lambda n: progress.count_bytes(dumps[n].source.size)) as loaded:
             results = {
                 parsed.source.id: parsed for parsed in _read_texts(texts, workers, progress, before, texts_in_all)
             }
@@ -213,10 +214,6 @@ def collector_off() -> Iterator[None]:
     finally:
         if was_on:
             gc.enable()
-
-
-def _dump_file(one: Input) -> DumpFile:
-    return DumpFile(one.source.id, one.source.path, one.open, one.file, (one.lane, one.turn) if one.lane else None)
 
 
 def _read_texts(

@@ -30,7 +30,7 @@ class Job(Struct, frozen=True):
     """The job as a whole.
 
     ``world_at_least``: as many ranks there are in any case. ``world_guessed``: no line states ``world_size``, which is then one more than
-    the highest rank in the input. ``has_times`` is false where no record of the job has a time.
+    the highest rank in the input. ``id`` is what Slurm calls it.
     """
 
     world_size: int | None
@@ -40,7 +40,7 @@ class Job(Struct, frozen=True):
     groups: tuple[Group, ...]
     world_guessed: bool = False
     world_at_least: int = 0
-    has_times: bool = True
+    id: str | None = None
 
 
 class Coverage(Struct, frozen=True):
@@ -56,7 +56,7 @@ class Action(Struct, frozen=True):
     """When the job may be restarted: ``now``, ``after-fix``, ``after-replacing-node`` or ``unknown``, and what to do first.
 
     ``steps`` are at most three, the answer about the restart among them. ``cordon`` are hosts to take out,
-    ``pods`` the pods whose hosts are not known.
+    ``pods`` the pods whose hosts are not known, and ``sure`` those of both that a finding of high confidence names.
     """
 
     restart: str
@@ -64,6 +64,7 @@ class Action(Struct, frozen=True):
     cordon: tuple[str, ...] = ()
     steps: tuple[Step, ...] = ()
     pods: tuple[str, ...] = ()
+    sure: tuple[str, ...] = ()
 
 
 class Role(StrEnum):

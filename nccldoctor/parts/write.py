@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import BinaryIO
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import BinaryIO, TypeVar
 
 from msgspec.structs import replace
 
@@ -35,6 +35,7 @@ MOST_CHARACTERS = 64 << 20
 """Characters of lines kept in a part, about."""
 
 Progress = Callable[[int, int], None]
+_T = TypeVar("_T")
 
 
 def write_part(
@@ -55,7 +56,7 @@ def write_part(
     dumps = [number for number, one in enumerate(inputs) if one.source.kind is SourceKind.RECORDER]
     read: dict[int, Parsed] = {}
     total = sum(one.source.size for one in inputs)
-    for numbers in filter(None, (texts, *_slices(inputs, dumps))):
+    for numbers in filter(None, (texts, *in_slices(dumps, lambda number: inputs[number].source.size))):
         done = sum(inputs[number].source.size for number in read)
 
         def tell(now: int, _: int, done: int = done) -> None:
@@ -91,16 +92,17 @@ class _Calls:
         return {number: replace(parsed, batch=None) for number, parsed in read.items()}
 
 
-def _slices(inputs: Sequence[Input], dumps: Sequence[int]) -> Iterator[list[int]]:
-    own: list[int] = []
+def in_slices(items: Iterable[_T], size_of: Callable[[_T], int], most: int = SLICE_FILES) -> Iterator[list[_T]]:
+    """Neighbours, at most so many and of so many bytes as are read together."""
+    own: list[_T] = []
     size = 0
-    for number in dumps:
-        if len(own) == SLICE_FILES or (own and size + inputs[number].source.size > SLICE_BYTES):
+    for one in items:
+        if len(own) == most or (own and size + size_of(one) > SLICE_BYTES):
             yield own
             own, size = [], 0
-        own.append(number)
-        size += inputs[number].source.size
-    yield own
+        own.append(one)
+        size += size_of(one)
+    yield from [own] if own else ()
 
 
 def _write_inputs(writer: PartWriter, inputs: Sequence[Input], read: Sequence[Parsed], with_calls: set[int]) -> None:

@@ -20,7 +20,6 @@ from nccldoctor.prescribe.conditions.inputs import backends_of
 from nccldoctor.prescribe.conditions.survey import Survey
 from nccldoctor.prescribe.remote_commands import is_this_machine
 from nccldoctor.prescribe.under_capture import another_look, is_captured
-from nccldoctor.prescribe.values import job_id
 from nccldoctor.words.names import ranks_phrase
 from nccldoctor.words.stack_tools import PYTHON_STACKS
 
@@ -73,7 +72,7 @@ def exits_of_culprits(finding: Finding, survey: Survey) -> tuple[Step, ...]:
     who = ranks_phrase(finding.ranks, 4)
     launcher = survey.launcher
     if launcher == "slurm":
-        job = job_id(survey) or "JOBID"
+        job = survey.case.job_id or "JOBID"
         command = f"sacct -j {shlex.quote(job)} -o JobID,State,ExitCode,NodeList > sacct.txt"
         return (Step(StepKind.SEND, f"Ask Slurm how {who} ended.", "Its steps show exit codes and signals.", command),)
     if launcher == "kubernetes":
@@ -132,7 +131,7 @@ def _logs(survey: Survey, missing: Ranks) -> Step:
     if launcher == "kubernetes":
         command = f"mkdir -p logs; for p in {_pod_words(survey)}; do kubectl logs $p > logs/$p.log; done"
     elif launcher == "slurm":
-        command = f"mkdir -p logs; cp slurm-{shlex.quote(job_id(survey) or '')}*.out logs/".replace("''", "")
+        command = f"mkdir -p logs; cp slurm-{shlex.quote(survey.case.job_id or '')}*.out logs/".replace("''", "")
     elif launcher == "ray":
         copied = f'for h in {_host_words(survey)}; do scp -r "$h:/tmp/ray/session_latest/logs" logs/$h; done'
         command = f"mkdir -p logs; {copied}"
@@ -177,7 +176,7 @@ def live_command(survey: Survey) -> str:
 
     Empty for pods, and for several hosts without Slurm.
     """
-    launcher, job = survey.launcher, job_id(survey)
+    launcher, job = survey.launcher, survey.case.job_id
     if launcher == "slurm" and job:
         return look_at_slurm(job)
     is_one_host = len(survey.hosts_of(survey.case.rank_host)) < 2
@@ -236,7 +235,7 @@ def _host_words(survey: Survey) -> str:
     names = survey.hosts_of(survey.case.rank_host)
     if 0 < len(names) <= _HOSTS:
         return " ".join(map(shlex.quote, names))
-    if survey.launcher == "slurm" and (job := job_id(survey)):
+    if survey.launcher == "slurm" and (job := survey.case.job_id):
         return f'$(scontrol show hostnames "$(sacct -nPX -j {shlex.quote(job)} -o NodeList)")'
     return "HOST_0 HOST_1"
 

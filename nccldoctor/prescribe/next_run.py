@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -40,60 +40,18 @@ class NextRun(Struct, frozen=True):
             return (*recorder_exports(self.torch, self.entries), *nccl_exports(self.nccl), *others)
         return (Export("TORCH_FR_BUFFER_SIZE", str(self.entries), "calls that nccldoctor.capture keeps"), *others)
 
-    @property
-    def notes(self) -> tuple[str, str]:
-        """For which release the variables are, and why the recorder has its size."""
-        release = "for any PyTorch from 2.2 on; --torch 2.13 leaves older names out"
-        if self.torch or not self.has_nccl:
-            release = f"for PyTorch {self.torch}" if self.torch else "for any PyTorch"
-        if not self.has_nccl:
-            release += (
-                f" with {', '.join(sorted(self.backends))}, which writes no dump by itself; nccldoctor.capture does"
-            )
-        if self.torch and self.has_nccl and not recorder_exports(self.torch, self.entries):
-            return release, "this PyTorch has no flight recorder; the first release that has one is 2.2"
-        return release, f"the flight recorder keeps {self.entries} calls of each rank: {self.because}"
-
 
 _CAPTURE = '-m nccldoctor.capture --to "$LOG_DIR" train.py ...'
 
 
 def render(form: str, run: NextRun) -> str:
     """All of it for ``form`` (shell, slurm or kubernetes), ready to paste, ending in a newline."""
-    lines = {"shell": _shell, "slurm": _slurm, "kubernetes": _kubernetes}[form](run)
-    return "".join(f"{line}\n" for line in (*(f"# {note}" for note in run.notes), *lines))
+    from jinja2 import StrictUndefined, Template
 
-
-def _shell(run: NextRun) -> Iterator[str]:
-    yield from _exports(run, "$PWD/logs", f"torchrun {LOG_EACH_RANK} {'...' if run.has_nccl else _CAPTURE}")
-
-
-def _slurm(run: NextRun) -> Iterator[str]:
-    yield "# in the batch script, below the #SBATCH lines"
-    program = "..." if run.has_nccl else f"python {_CAPTURE}"
-    command = f'srun --export=ALL --label --output="$LOG_DIR/%x-%j-%n-%t.out" {program}'
-    yield from _exports(run, "$SLURM_SUBMIT_DIR/logs-$SLURM_JOB_ID", command)
-
-
-def _exports(run: NextRun, folder: str, command: str) -> Iterator[str]:
-    yield f'export LOG_DIR="${{LOG_DIR:-{folder}}}"  # a folder that all nodes see'
-    yield 'mkdir -p "$LOG_DIR"'
-    if run.has_nccl:
-        yield f"unset {' '.join(BLOCKING_WAIT)}  # they turn off the watchdog and every dump"
-    yield from (export.line() for export in run.exports)
-    yield f"# then: {command}"
-
-
-def _kubernetes(run: NextRun) -> Iterator[str]:
-    """Under a container; ``$(NAME)`` is how a pod refers to a variable defined above."""
-    rest = f"; remove {' and '.join(BLOCKING_WAIT)}: they turn off every dump" if run.has_nccl else ""
-    yield f"# in each container of the job{rest}"
-    yield "env:"
-    yield "  - name: LOG_DIR"
-    yield '    value: "/nccl-logs"  # a volume that outlives the pod and that all pods mount'
-    for export in run.exports:
-        yield f"  - name: {export.name}"
-        value = json.dumps(export.value.replace("$LOG_DIR", "$(LOG_DIR)"))
-        yield f"    value: {value}" + (f"  # {export.why}" if export.why else "")
-    if not run.has_nccl:
-        yield f"# then: torchrun {_CAPTURE}"
+    text = Path(__file__).with_suffix(".j2").read_text(encoding="utf-8")
+    template = Template(
+        text, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
+    )
+    values = {"blocking": BLOCKING_WAIT, "capture": _CAPTURE, "log_each_rank": LOG_EACH_RANK}
+    has_recorder = not run.torch or bool(recorder_exports(run.torch, run.entries))
+    return str(template.render(values, form=form, run=run, has_recorder=has_recorder))

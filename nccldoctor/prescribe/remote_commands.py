@@ -18,7 +18,7 @@ from nccldoctor.model.hosts import short_host
 from nccldoctor.prescribe.catalogue.words import fill_command
 from nccldoctor.prescribe.conditions.inputs import backends_of
 from nccldoctor.prescribe.conditions.survey import Survey
-from nccldoctor.prescribe.values import job_id, probable_host
+from nccldoctor.prescribe.values import probable_host
 from nccldoctor.words.names import ranks_phrase
 
 _PID = re.compile(r"\{\{\s*pid\s*\}\}")
@@ -136,7 +136,7 @@ class _Scene(Struct, frozen=True):
 
     def sought(self, command: str, ranks: Sequence[int]) -> str:
         """The command at processes of which no line tells the host: on all known hosts of the job."""
-        case, job = self.survey.case, job_id(self.survey)
+        case, job = self.survey.case, self.survey.case.job_id
         hosts = self.survey.hosts_of(case.rank_host)
         if ranks and job is not None and self.survey.launcher == "slurm":
             once = f"srun --overlap --jobid={shlex.quote(job)} --ntasks-per-node=1"

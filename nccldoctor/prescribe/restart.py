@@ -80,11 +80,13 @@ def decide(findings: tuple[Finding, ...], survey: Survey) -> Action:
     rows = [(next(row for row in ROWS if row.is_for(each, survey)), each) for each in (findings[0], *sure)]
     order = ("after-replacing-node", "after-fix", "unknown", "now")
     row, finding = min(rows, key=lambda pair: order.index(pair[0].restart))
-    hosts = sorted({host for each, about in rows if each.cordon for host in _cordoned(about, survey)})
+    named = [(host, about) for each, about in rows if each.cordon for host in _cordoned(about, survey)]
+    hosts = sorted({host for host, _ in named})
     machines = [host for host in hosts if not survey.case.pods.is_pod(host)]
     pods = [host for host in hosts if survey.case.pods.is_pod(host)]
     why = fill_in_words(row.why, placeholder_values(finding, survey))
-    return Action(row.restart, why, tuple(machines[:_CORDON_SHOWN]), pods=tuple(pods[:_CORDON_SHOWN]))
+    certain = tuple(sorted({host for host, about in named if about.confidence is Confidence.HIGH}))
+    return Action(row.restart, why, tuple(machines[:_CORDON_SHOWN]), pods=tuple(pods[:_CORDON_SHOWN]), sure=certain)
 
 
 def _cordoned(finding: Finding, survey: Survey) -> tuple[str, ...]:

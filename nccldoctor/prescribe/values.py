@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from nccldoctor.align.world.hosts import find_hosts
-from nccldoctor.events import GpuError, IbError, ProcessExit, SchedulerEvent, Setting, SocketError, StoreError
+from nccldoctor.events import GpuError, IbError, ProcessExit, SocketError, StoreError
 from nccldoctor.model import Family, Finding
 from nccldoctor.prescribe.catalogue.words import PLACEHOLDERS, as_text, node_of_pod
 from nccldoctor.prescribe.conditions.survey import Survey
@@ -29,14 +29,6 @@ def _unreached(survey: Survey) -> dict[str, object]:
     host, _, port = printed.rpartition(":")
     peer = next((e.peer for e in survey.events_of(SocketError) if e.peer and "localRank" not in e.peer), None)
     return {"unreached_host": host.strip("[]") or peer, "unreached_port": port or None}
-
-
-def job_id(survey: Survey) -> str | None:
-    """The number of the Slurm job, without its step: of ``8841207.0`` it is 8841207."""
-    told = [event.job for event in survey.events_of(SchedulerEvent) if event.job]
-    told += [event.value for event in survey.events_of(Setting) if event.name == "SLURM_JOB_ID"]
-    numbers = (job.partition(".")[0] for job in told)
-    return next((job for job in numbers if job.replace("_", "").isdigit()), None)
 
 
 def probable_host(rank: int, survey: Survey) -> str | None:
@@ -104,7 +96,7 @@ def placeholder_values(finding: Finding, survey: Survey) -> dict[str, str]:
         "device": case.rank_device.get(rank),
         **_unreached(survey),
         **({"frame": frame.function, "frame_at": frame.place} if frame is not None else {}),
-        "job": job_id(survey),
+        "job": survey.case.job_id,
         "ended_at": next((instant(e.time) for e in ends if e.time is not None), None),
         "port": first.hca if first is not None else None,
         **_work(finding, survey),

@@ -127,12 +127,12 @@ def ruled_out(facts: Facts, verdict: Finding) -> tuple[Condition, ...]:
     is_storage_slow = any(e.what in ("nfs", "blocked-task") for e in case.of(KernelEvent))
     was_killed = any(e.exitcode in (-9, 137) for e in case.of(ProcessExit))  # memory may have been the reason
     is_told = any(e.what.startswith(("oom", "out-of-memory")) for e in case.of(SchedulerEvent))
-    had_memory_kill = was_killed or is_told or any(case.of(OutOfMemory))
-    failed_by_itself = (
+    had_transport_error = (
         any(not e.echo for e in case.of(SocketError)) or any(case.of(IbError)) or any(case.of(StoreError))
     )
+    had_memory_kill = was_killed or is_told or any(case.of(OutOfMemory))
     rows = [
-        _hypothesis("network", CauseClass.NETWORK, verdict, failed_by_itself,
+        _hypothesis("network", CauseClass.NETWORK, verdict, had_transport_error,
              f"no transport error in {logs}", _missing_warnings(facts)),
         _hypothesis("GPU fault", CauseClass.HARDWARE, verdict, has_gpu_fault,
              f"no GPU error in {kernels}", no_kernel),

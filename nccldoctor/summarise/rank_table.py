@@ -145,7 +145,6 @@ def job(facts: Facts) -> Job:
     names = {*case.rank_host.values(), *(e.host for e in case.of(CommInit) if e.host)}
     hosts = sorted({case.pods.place(name) for name in names})
     groups = tuple(group for group in case.groups if group.learned != "unnamed")
-    has_times = bool((case.calls.created_ns > 0).any()) or any(event.time is not None for event in case.events)
     return Job(
         case.world_size,
         tuple(hosts),
@@ -154,7 +153,7 @@ def job(facts: Facts) -> Job:
         groups,
         case.is_size_guessed,
         case.world_at_least,
-        has_times,
+        case.job_id,
     )
 
 

@@ -140,9 +140,8 @@ def _few_boxes(nodes: list[_Node]) -> list[_Node]:
         by_length = sorted(columns.values(), key=lambda c: (len(c), c[0].column), reverse=True)
         pairs = [pair for column in by_length for pair in combinations(column[::-1], 2)]
         last, before = next((pair for pair in pairs if pair[0].waits_for & pair[1].waits_for), pairs[0])
-        same = before.details == last.details
-        first = before.details[:1] if before.details[:1] == last.details[:1] else ("in several calls",)
-        calls = before.details if same else first
+        first = before.details[0] if before.details[0] == last.details[0] else "in several calls"
+        calls = before.details if before.details == last.details else (first,)
         tone = worst([before.tone, last.tone])
         ranks = before.ranks | last.ranks
         merged = _Node(ranks, (before.waits_for | last.waits_for) - ranks, tone, before.column, calls)

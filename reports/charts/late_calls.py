@@ -56,14 +56,13 @@ def _latest_peers(peers: Sequence[RankLateness]) -> tuple[float, ...]:
 
 
 def _times_late(row: RankLateness, worst: Sequence[float], bound: float) -> int:
-    """In how many calls before the last one a rank was clearly later than the latest of its peers."""
+    """In how many calls before the last one a rank was clearly later than the latest of its peers.
+
+    The bound is behind its most punctual call: a clock that is off makes all of them late.
+    """
+    least = max(bound + min((value for value in row.late_ms if value >= 0), default=0.0), 0.0)
     pairs = zip(row.late_ms[:-1], worst[:-1], strict=True)
-    return sum(_excess(row, ms) > bound and ms >= TIMES_LATEST_PEER * peer for ms, peer in pairs)
-
-
-def _excess(row: RankLateness, ms: float) -> float:
-    """Milliseconds behind the rank's most punctual call: a clock that is off makes all of them late."""
-    return ms - min(value for value in row.late_ms if value >= 0) if ms >= 0 else 0.0
+    return sum(ms > least and ms >= TIMES_LATEST_PEER * peer for ms, peer in pairs)
 
 
 def _without_stall(drawn: StripPicture) -> StripPicture:

@@ -93,18 +93,14 @@ def rank_map(diagnosis: Diagnosis) -> RankMap | None:
     hosts = sorted(by_host.items(), key=lambda item: min(item[1]))
     if len(hosts) < 2 or "" in by_host:
         ranks = sorted(state.rank for state in diagnosis.ranks)
-        columns = [_Column(_named_column(r, diagnosis.verdict.blamed), tuple((n,) for n in r)) for r in _runs(ranks)]
+        blamed = diagnosis.verdict.blamed  # a column is named by its rank at fault, else by its first
+        columns = [_Column(f"rank {min(blamed & r, default=r[0])}", tuple((n,) for n in r)) for r in _runs(ranks)]
         return _drawn(columns, diagnosis.standings, "", "")
     if len(diagnosis.ranks) > MOST_CELLS:
         columns = [_Column(run[0][0], tuple(tuple(ranks) for _, ranks in run)) for run in _runs(hosts)]
         return _drawn(columns, diagnosis.standings, "One cell a host, in the colour of its worst rank.", "")
     columns = [_Column(host, tuple((n,) for n in sorted(ranks))) for host, ranks in hosts]
     return _drawn(columns, diagnosis.standings, "One column a host, one row a local rank.", "local ")
-
-
-def _named_column(ranks: list[int], blamed: Ranks) -> str:
-    """``rank 392``: the first rank of a column, or the one in it that is at fault."""
-    return f"rank {min(blamed & ranks, default=ranks[0])}"
 
 
 def _runs(items: list[_T], size: int = 8) -> list[list[_T]]:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from msgspec import Struct
 
 from nccldoctor.model import CauseClass, Diagnosis, Family
-from nccldoctor.model.figures import FieldDiff, SnapshotRow, Snapshots
+from nccldoctor.model.figures import FieldDiff, Snapshots
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.reports.charts.chain import ChainPicture, chain_picture
 from nccldoctor.reports.charts.crossed import CrossedCalls, crossed_calls
@@ -82,9 +82,9 @@ def _differing_fields(diff: FieldDiff | None) -> FirstPicture | None:
     if diff is None:
         return None
     shown = diff.fields[:FIELDS]
-    ops = next((set(field.values) for field in diff.fields if field.name == "operation"), set[str]())
+    operations = next((field.values for field in diff.fields if field.name == "operation"), ())
     table = FieldTable(
-        call=names.call_title(diff.op, diff.seq) if len(ops) < 2 else f"call #{diff.seq}",
+        call=names.call_title(diff.op, diff.seq) if len(set(operations)) < 2 else f"call #{diff.seq}",
         sides=tuple(names.ranks_phrase(side, 4) for side in diff.sides),
         rows=tuple(
             (f.name, tuple(line(value, 80) for value in f.values), f.is_different and f.name not in EFFECTS)
@@ -124,10 +124,13 @@ def _broken(diagnosis: Diagnosis) -> FirstPicture | None:
 def _stacks_over_time(found: Snapshots | None) -> FirstPicture | None:
     if found is None or any(row.is_culprit and row.has_moved for row in found.rows):
         return None
+    clocks = (None if at is None else f"{datetime.fromtimestamp(at, UTC):%H:%M:%S}" for at in found.times)
+    frames = [tuple(line(frame, 80) or "-" for frame in row.frames) for row in found.rows]
     table = SnapshotTable(
-        times=tuple(f"snapshot {n}" if at is None else _clock(at) for n, at in enumerate(found.times, 1)),
+        times=tuple(clock or f"snapshot {n}" for n, clock in enumerate(clocks, 1)),
         rows=tuple(
-            (names.ranks_phrase(row.ranks, 4), _frames(row), row.is_culprit, row.has_moved) for row in found.rows
+            (names.ranks_phrase(row.ranks, 4), seen, row.is_culprit, row.has_moved)
+            for row, seen in zip(found.rows, frames, strict=True)
         ),
     )
     first, last = found.times[0], found.times[-1]
@@ -138,14 +141,6 @@ def _stacks_over_time(found: Snapshots | None) -> FirstPicture | None:
 
 
 _COUNTS = {2: "Two", 3: "Three"}
-
-
-def _frames(row: SnapshotRow) -> tuple[str, ...]:
-    return tuple(line(frame, 80) or "-" for frame in row.frames)
-
-
-def _clock(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%H:%M:%S")
 
 
 def cycle(diagnosis: Diagnosis) -> FirstPicture | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from nccldoctor.model import Condition, Confidence, Coverage, Diagnosis
+from nccldoctor.model import Confidence, Coverage, Diagnosis
 from nccldoctor.model.figures import NEVER
 from nccldoctor.model.steps import JobState
 from nccldoctor.reports.page import tables
@@ -56,7 +56,11 @@ def checks(diagnosis: Diagnosis) -> tuple[Check, ...]:
         rows.append(
             Check("Late ranks", True, f"under {times.duration(late)}" if late < 5 else times.duration(late), proof, "")
         )
-    rows += [_absent(item) for item in diagnosis.ruled_out if item.met is False]
+    rows += [
+        Check(capitalized(line(c.text, 60)), True, "no sign", line(c.says, 160), line(c.where or "", 120))
+        for c in diagnosis.ruled_out
+        if c.met is False
+    ]
     unchecked = tables.ruled_out([item for item in diagnosis.ruled_out if item.met is not False])
     rows += [Check(capitalized(row.name), False, "not checked", line(row.says, 160), "") for row in unchecked]
     return tuple(rows[:ROWS])
@@ -83,11 +87,6 @@ def _state_words(diagnosis: Diagnosis) -> str:
         return "still running"
     is_sure = diagnosis.verdict.confidence is Confidence.HIGH
     return f"{world:,} of {world:,} finished" if world is not None and is_sure else "no open failure"
-
-
-def _absent(item: Condition) -> Check:
-    """A cause of hangs that the input rules out."""
-    return Check(capitalized(line(item.text, 60)), True, "no sign", line(item.says, 160), line(item.where or "", 120))
 
 
 def _latest(diagnosis: Diagnosis) -> float | None:

@@ -1,4 +1,4 @@
-"""The rows of two tables of the page: coverage, and what is not the cause."""
+"""The rows of a table of the page: what is not the cause."""
 
 from __future__ import annotations
 
@@ -6,41 +6,9 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from nccldoctor.model import Condition, Coverage, Diagnosis
-from nccldoctor.words import names
+from nccldoctor.model import Condition
 from nccldoctor.words.lists import and_list
-from nccldoctor.words.sanitize import line
 from nccldoctor.words.sentences import uncapitalized
-
-ROWS = 24
-
-
-class CoverageRow(Struct, frozen=True):
-    """A kind of input: how many ranks of how many, who is missing, and the problems."""
-
-    input: str
-    counts: str
-    is_complete: bool
-    missing: str
-    problems: tuple[str, ...]
-
-
-def coverage(diagnosis: Diagnosis) -> tuple[CoverageRow, ...]:
-    """A row for each kind of input."""
-    return tuple(_coverage_row(row) for row in diagnosis.coverage[:ROWS])
-
-
-def _coverage_row(row: Coverage) -> CoverageRow:
-    absent = row.expected - row.found
-    is_empty = not (row.expected or row.found or row.problems)
-    missing = f"missing: {names.ranks_phrase(absent, 5)}" if absent else ""
-    return CoverageRow(
-        input=line(row.input, 80),
-        counts=f"{len(row.found):,} / {len(row.expected):,}" if row.expected else f"{len(row.found):,}",
-        is_complete=not (absent or row.problems or is_empty),
-        missing="none of a known rank" if is_empty else missing,
-        problems=tuple(line(problem, 240) for problem in row.problems),
-    )
 
 
 class RuledOutRow(Struct, frozen=True):

@@ -74,7 +74,10 @@ def build(diagnosis: Diagnosis) -> SimpleNamespace:
         notices=diagnosis.notices,
         facts=_facts(diagnosis),
         act=_heading(diagnosis),
-        steps=tuple(_step_row(n, step) for n, step in enumerate(_numbered(diagnosis), 1)),
+        steps=tuple(
+            StepRow(f"c{n}", advice.LABELS[step.kind], step.text, step.detail, line(step.command or "", 600))
+            for n, step in enumerate(_numbered(diagnosis), 1)
+        ),
         restart=next((advice.sentence_of(step) for step in left), ""),
         checks=open_verdict.checks(diagnosis) if verdict.family is Family.NONE else (),
         known=open_verdict.known(diagnosis) if verdict.family is Family.UNDETERMINED else (),
@@ -101,7 +104,7 @@ def build(diagnosis: Diagnosis) -> SimpleNamespace:
         ruled_out=not_the_cause,
         ruled_out_words=tables.ruled_out_words(not_the_cause),
         ticket="" if is_open else ticket.in_dialect(diagnosis, dialects.GITHUB),
-        coverage=tables.coverage(diagnosis),
+        coverage=diagnosis.coverage,
         input_line=missing_inputs.input_line(diagnosis),
         capture=diagnosis.capture[:SETTINGS],
         footer=facts.footer(diagnosis),
@@ -129,10 +132,6 @@ def _heading(diagnosis: Diagnosis) -> str:
     if shown[0].kind is not StepKind.SEND:
         return "Do now"
     return "Collect this" if len(shown) == 1 else f"Collect these {_COUNTS[len(shown)]} things"
-
-
-def _step_row(number: int, step: Step) -> StepRow:
-    return StepRow(f"c{number}", advice.LABELS[step.kind], step.text, step.detail, line(step.command or "", 600))
 
 
 def _fixes(diagnosis: Diagnosis, best: RemedyAdvice | None) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from nccldoctor.model import Diagnosis, Family, Place
 from nccldoctor.model.exhibits import CallsTable, CountsRow, CountsTable, Exhibit, Part, QuotedLines
-from nccldoctor.model.figures import CallDiff, IssuedCall
+from nccldoctor.model.figures import CallDiff
 from nccldoctor.patterns import lazy
 from nccldoctor.words import names
 from nccldoctor.words.sanitize import line, sanitize, shortened
@@ -172,14 +172,12 @@ def _order_lines(diff: CallDiff) -> tuple[ProofLine, ...]:
     """The calls of both ranks from the first difference on, each in its own order."""
     first = next((number for number, row in enumerate(diff.rows) if row.kind != "same"), 0)
     rows = diff.rows[first : first + 3]
-    return tuple(
-        ProofLine(f"rank {rank}", line(" then ".join(_call(call) for call in calls if call is not None), TEXT))
-        for rank, calls in ((diff.left, [row.left for row in rows]), (diff.right, [row.right for row in rows]))
+    sides = ((diff.left, [row.left for row in rows]), (diff.right, [row.right for row in rows]))
+    told = (
+        (rank, [f"{names.call_title(c.op, c.seq)} ({names.group_title(c.group)})" for c in calls if c is not None])
+        for rank, calls in sides
     )
-
-
-def _call(call: IssuedCall) -> str:
-    return f"{names.call_title(call.op, call.seq)} ({names.group_title(call.group)})"
+    return tuple(ProofLine(f"rank {rank}", line(" then ".join(titles), TEXT)) for rank, titles in told)
 
 
 def _count_line(table: CountsTable, row: CountsRow) -> ProofLine:

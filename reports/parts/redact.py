@@ -220,7 +220,7 @@ def _walk(value: Any, change: Callable[[str], str], seen: dict[str, str]) -> Any
             seen[value] = change(value)
         return seen[value]
     if isinstance(value, tuple):
-        items = tuple(_walk(item, change, seen) for item in value)
+        items = type(value)(_walk(item, change, seen) for item in value)
         return value if all(a is b for a, b in zip(items, value, strict=True)) else items
     if isinstance(value, Mapping):
         return {key: _walk(item, change, seen) for key, item in value.items()}

@@ -29,7 +29,9 @@ def lateness_figure(
         return looks.empty(TITLE, "no flight recorder dumps of several ranks with times", look)
     asked = lateness.ranks if ranks is None else lateness.ranks & ranks
     seqs = lateness.seqs[-last:] if last else lateness.seqs
-    levels = dict(zip(lateness.ranks, _level_rows(lateness, len(seqs)), strict=True))
+    every = len(lateness.seqs)  # one byte a call, rank by rank
+    own = (lateness.levels[n - len(seqs) : n] for n in range(every, len(lateness.levels) + 1, every))
+    levels = dict(zip(lateness.ranks, own, strict=True))
     rows, step = merged([levels[rank] for rank in asked], BINS, SEVERITY)
     order = list(asked)
     members = [Ranks(order[n * step : (n + 1) * step]) for n in range(len(rows))]
@@ -57,22 +59,15 @@ def lateness_figure(
     return looks.finished(figure, f"{TITLE} in the last {len(seqs)} calls", len(rows), look)
 
 
-def _level_rows(lateness: Lateness, last: int) -> list[bytes]:
-    """The levels of each rank in its last calls, one byte a call."""
-    columns = len(lateness.seqs)
-    return [lateness.levels[n + columns - last : n + columns] for n in range(0, len(lateness.levels), columns)]
-
-
 def _late_words(lateness: Lateness, inside: Ranks, levels: bytes, is_single: bool) -> list[str]:
     """The lateness in each call: milliseconds for a rank that is looked at one by one, else the level."""
     exact = next((row.late_ms for row in lateness.rows if is_single and row.rank in inside), None)
     if exact is None:
         return [LEVEL_NAMES[value] for value in levels]
-    return [_late(value) for value in exact[-len(levels) :]]
-
-
-def _late(value: float) -> str:
-    return LEVEL_NAMES[level(value)] if value in (NEVER, UNKNOWN) else f"{times.duration(value)} late"
+    return [
+        LEVEL_NAMES[level(value)] if value in (NEVER, UNKNOWN) else f"{times.duration(value)} late"
+        for value in exact[-len(levels) :]
+    ]
 
 
 def merged(rows: Sequence[bytes], most: int, severity: bytes) -> tuple[list[bytes], int]:

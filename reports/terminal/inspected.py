@@ -11,7 +11,7 @@ from typing import Any
 from nccldoctor.model import Source
 from nccldoctor.reports.inspect import Inspected, read_files
 from nccldoctor.reports.terminal.columns import Column, heads_without_room, table_lines
-from nccldoctor.reports.terminal.layout import Span, paragraph
+from nccldoctor.reports.terminal.layout import plain_paragraph
 from nccldoctor.words import numbers
 from nccldoctor.words.lists import and_list
 from nccldoctor.words.sanitize import line, shortened
@@ -60,10 +60,8 @@ def _files(case: Inspected, files: Sequence[tuple[Source, Any]], width: int) -> 
         rows.append((*what, parsed, first, last, lines, line(source.why, 60)))
     yield from table_lines(COLUMNS, rows, width)
     if hidden := heads_without_room(COLUMNS, rows, width):
-        for spans in paragraph(
-            f"Columns that did not fit: {and_list(hidden)}. Widen the terminal, or use --format json.", width
-        ):
-            yield "".join(span.text for span in spans)
+        told = f"Columns that did not fit: {and_list(hidden)}. Widen the terminal, or use --format json."
+        yield from plain_paragraph(told, width)
     if len(case.sources) > ROWS:
         yield f"and {numbers.plural(len(case.sources) - ROWS, 'file')} more"
 
@@ -96,8 +94,7 @@ def _in_utc(time: str) -> str:
 def _found(case: Inspected, width: int) -> Iterator[str]:
     kinds = Counter(event.kind for event in case.events) + Counter({"recorder-dump": len(case.dumps)})
     text = ", ".join(f"{name} {kinds[name]:,}" for name in sorted(kinds)) or "none"
-    for spans in paragraph(text, width, head=(Span("events: "),), indent=8):
-        yield "".join(span.text for span in spans)
+    yield from plain_paragraph(text, width, head="events: ", indent=8)
 
 
 def _unparsed(files: Sequence[tuple[Source, Any]], width: int) -> Iterator[str]:
@@ -112,7 +109,6 @@ def _gaps(case: Inspected, width: int) -> Iterator[str]:
     if case.gaps:
         yield "gaps:"
     for gap in case.gaps[:GAPS]:
-        for spans in paragraph(f"{line(gap.what, 120)}: {line(gap.why, 160)}", width, head=(Span("  "),), indent=4):
-            yield "".join(span.text for span in spans)
+        yield from plain_paragraph(f"{line(gap.what, 120)}: {line(gap.why, 160)}", width, head="  ", indent=4)
     if len(case.gaps) > GAPS:
         yield f"  and {numbers.plural(len(case.gaps) - GAPS, 'gap')} more"

@@ -39,6 +39,12 @@ def paragraph(text: str, width: int, *, head: Line = (), indent: int = 0, style:
         yield (Span(" " * indent), Span(piece[indent:], style))
 
 
+def plain_paragraph(text: str, width: int, *, head: str = "", indent: int = 0) -> Iterator[str]:
+    """The lines of a paragraph without styles."""
+    for spans in paragraph(text, width, head=(Span(head),) if head else (), indent=indent):
+        yield "".join(span.text for span in spans)
+
+
 def _pieces(text: str, width: int, start: int, indent: int) -> list[str]:
     """``text`` in lines, the first behind ``start`` characters and the others behind ``indent``."""
     room = max(width, start + NARROWEST, indent + NARROWEST)

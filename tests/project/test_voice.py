@@ -75,7 +75,7 @@ def texts() -> Iterator[Text]:
         for path in sorted((ROOT / folder).rglob("*.py")):
             if not str(path.relative_to(ROOT)).startswith(NO_PROSE):
                 yield from _literals(path)
-    for path in sorted((ROOT / TEMPLATES).rglob("*.html")):
+    for path in sorted(p for p in (ROOT / TEMPLATES).rglob("*") if p.suffix in (".html", ".md")):
         plain = re.sub(r"(?s)<style.*?</style>|<script.*?</script>|\{%.*?%\}|\{#.*?#\}|<[^>]*>", "|", path.read_text())
         for number, line in enumerate(plain.split("\n"), 1):
             yield from (Text(_name(path), number, part) for part in line.split("|") if part.strip())

@@ -1,8 +1,5 @@
 """Declares the commands for jobs that still run; each imports its work when it runs."""
 
-# click keeps the lines of a paragraph that begins with a real backspace; in a raw docstring it is two characters.
-# ruff: noqa: D301
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -46,9 +46,9 @@ class Slurm(Way, frozen=True):
         if len(tasks) > 1:
             raise InputError(f"job {self.job} is an array", f"choose one of its tasks: {', '.join(tasks[:8])}")
         return tuple(
-            self._step_on(node, number, python, is_part="+" in name)
+            self._step_on(checked_name(node, "the name of a node"), number, python, is_part="+" in name)
             for number, name, nodes in running
-            for node in _node_names(look_up(_host_names(nodes)))
+            for node in dict.fromkeys(look_up(_host_names(nodes)).split())
         )
 
     def planned_targets(self, python: Command) -> tuple[Target, ...]:
@@ -67,7 +67,3 @@ class Slurm(Way, frozen=True):
 
 def _host_names(nodes: str) -> Command:
     return "scontrol", "show", "hostnames", nodes
-
-
-def _node_names(text: str) -> list[str]:
-    return [checked_name(name, "the name of a node") for name in dict.fromkeys(text.split())]

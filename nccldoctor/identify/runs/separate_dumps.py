@@ -17,7 +17,7 @@ from msgspec import Struct
 from nccldoctor.ingest.ingest import Ingested
 from nccldoctor.model import Gap, Source
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.model.recorded_calls import Batch, Calls, DumpHead
+from nccldoctor.model.recorded_calls import Batch, Calls
 
 APART = 300.0
 """Seconds by which all shared calls of two dumps, or their whole recorded times, must differ; no clock is that wrong."""
@@ -91,7 +91,8 @@ def _each(batch: Batch, sources: Mapping[int, Source]) -> Iterator[Recorded]:
             continue
         head = batch.dumps[dump]
         made = stamps[stamps > 0] / 1e9
-        one = Recorded([dump], _size(head), float(made.min()), float(made.max()))
+        world_size = next((len(c.ranks) for c in head.config if c.desc == "default_pg" and c.ranks), None)
+        one = Recorded([dump], world_size, float(made.min()), float(made.max()))
         own = slice(*np.searchsorted(compared, (rows.start, rows.stop)))
         shown = compared[own]
         columns = (calls.group[shown], calls.seq[shown], calls.op[shown], calls.created_ns[shown] / 1e9)
@@ -116,11 +117,6 @@ def _compared(batch: Batch) -> npt.NDArray[np.int64]:
     is_list = np.array([head.form == "list" for head in batch.dumps] or [False])
     compared: npt.NDArray[np.int64] = rows[(behind <= 64) & (calls.group[rows] >= 0) & ~is_list[calls.dump[rows]]]
     return compared
-
-
-def _size(head: DumpHead) -> int | None:
-    """The world size of the job of a dump."""
-    return next((len(c.ranks) for c in head.config if c.desc == "default_pg" and c.ranks), None)
 
 
 def _can_be_of_run(run: Recorded, one: Recorded) -> bool:

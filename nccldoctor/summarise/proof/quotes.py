@@ -72,17 +72,13 @@ def quotables(facts: Facts, finding: Finding) -> tuple[Quotable, ...]:
     for event in facts.case.events:
         if event.place in cited:
             events.setdefault(event.place, []).append(event)
+    first = {place: min(own, key=lambda e: [*Record].index(record_of(e))) for place, own in events.items()}
     quoted = [
-        _of_evidence(finding, item, number, _most_telling(events.get(item.where, [])))
+        _of_evidence(finding, item, number, first.get(item.where))
         for number, item in enumerate(finding.evidence, 1)
         if item.where is not None and item.where.line is not None and item.supports
     ]
     return (*quoted, *(_of_event(facts, event) for event in _further(facts, finding) if event.place not in cited))
-
-
-def _most_telling(events: Sequence[Event]) -> Event | None:
-    """The event of a line that a plan asks for first; None where no event is known."""
-    return min(events, key=lambda event: [*Record].index(record_of(event)), default=None)
 
 
 def _of_evidence(finding: Finding, item: Evidence, number: int, event: Event | None) -> Quotable:

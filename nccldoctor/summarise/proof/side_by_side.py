@@ -80,7 +80,8 @@ def calls_of_peer(facts: Facts, finding: Finding) -> Exhibit | None:
         return None
     stalled = CallsRow(seq, table.rows[-1].cells, ("state",))
     table = CallsTable(table.group, table.sides, (*table.rows[:-1], stalled))
-    claim = f"Rank {sides.peer} entered {_title(finding, seq)}, which never finished."
+    op = finding.stalled.op if finding.stalled is not None else None
+    claim = f"Rank {sides.peer} entered {names.call_title(op, seq)}, which never finished."
     cites, numbers = (f"#{seq}", str(sides.peer)), evidence_of_dumps(finding, (sides.peer,))
     alike = _alike(facts, finding, alone, stalled)
     return Exhibit("", claim, (Part.PEER,), cites, numbers, calls=table, alike=alike)
@@ -95,10 +96,6 @@ def evidence_of_dumps(finding: Finding, ranks: tuple[int, ...]) -> tuple[int, ..
 def _stalled_number(finding: Finding) -> int | None:
     call = finding.stalled
     return None if call is None or call.kind == "p2p" else call.seq
-
-
-def _title(finding: Finding, seq: int) -> str:
-    return names.call_title(finding.stalled.op if finding.stalled is not None else None, seq)
 
 
 def _claim(table: CallsTable, row: CallsRow, op: str | None) -> str:

@@ -1,4 +1,4 @@
-"""The JSON Schemas of ``analyze`` and ``inspect``, made from the fields and types of the documents.
+"""The JSON Schemas of ``analyze``, ``inspect`` and attributions, made from the fields and types of the documents.
 
 ``test_json_document.py`` compares them with those in ``nccldoctor/schema`` and writes anew what is stale.
 """
@@ -21,6 +21,7 @@ from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import DumpHead
 from nccldoctor.prescribe.next_steps import RESTARTS
 from nccldoctor.reports import json_names
+from nccldoctor.reports.attribution import Attribution
 from nccldoctor.reports.inspect import GapRow, Understood
 from nccldoctor.reports.json_document import SCHEMA_VERSION
 from nccldoctor.reports.plotly.timeline import MARKS
@@ -84,7 +85,7 @@ NOTES: dict[tuple[type, str], str] = {
 
 
 def text(name: str) -> str:
-    """The schema of ``analyze`` or ``inspect`` as the package holds it: one property and one definition a line."""
+    """The schema of ``analyze``, ``inspect`` or ``attribution`` as the package holds it: one property and one definition a line."""
     return _lines(schema(name), ("properties", "$defs")) + "\n"
 
 
@@ -96,7 +97,7 @@ def _lines(value: dict[str, Any], opened: tuple[str, ...] = ()) -> str:
 def schema(name: str) -> dict[str, Any]:
     """The schema as dictionaries and lists; raises KeyError for another name."""
     definitions: dict[str, Any] = {}
-    document = {"analyze": _analyze, "inspect": _inspect}[name](definitions)
+    document = {"analyze": _analyze, "attribution": _attribution, "inspect": _inspect}[name](definitions)
     version = {"schema_version": _words([SCHEMA_VERSION])}
     listed = json.dumps(document) + json.dumps(definitions)
     definitions |= {n: {**said, **TEXT} for n, said in TEXTS.items() if f"#/$defs/{n}" in listed}
@@ -108,11 +109,23 @@ def schema(name: str) -> dict[str, Any]:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"urn:nccldoctor:{name}:{SCHEMA_VERSION}",
-        "title": f"Output of nccldoctor {name} --format json",
+        "title": TITLES[name],
         "description": "More may be added; what is listed keeps its name and meaning within schema_version 1.",
         **_object(version | document),
         "$defs": {n: definitions[n] for n in sorted(definitions)},
     }
+
+
+TITLES = {
+    "analyze": "Output of nccldoctor analyze --format json",
+    "attribution": "Output of nccldoctor analyze --format attribution",
+    "inspect": "Output of nccldoctor inspect --format json",
+}
+
+
+def _attribution(definitions: dict[str, Any]) -> dict[str, Any]:
+    definitions["Tool"] = _object({"name": _words(["nccldoctor"]), "version": TEXT})
+    return {"tool": {"$ref": "#/$defs/Tool"}, **_properties(Attribution, definitions)}
 
 
 def _analyze(definitions: dict[str, Any]) -> dict[str, Any]:

@@ -71,7 +71,7 @@ def test_what_cannot_be_done_is_said(
     part: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], why: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("nccldoctor.parts.on_dask.PATIENCE", 0.2)
+    monkeypatch.setattr("nccldoctor.parts.on_cluster.PATIENCE", 0.2)
     (tmp_path / "empty").mkdir()
     known = {"PART": str(part), "JOB": str(FOLDER / "died"), "EMPTY": str(tmp_path / "empty")}
     done = _nccldoctor(*(known.get(word, word) for word in words))

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from nccldoctor.model import CauseClass, Coverage
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.reports import html
-from nccldoctor.reports.page import facts, tables
+from nccldoctor.reports.page import facts
 from nccldoctor.reports.parts import prose, wording
 
 
@@ -107,8 +107,8 @@ def test_a_group_that_never_came_up_stalls_in_its_set_up():
 
 def test_input_that_was_not_there_is_not_complete():
     base = fixtures_diagnoses.undetermined()
-    shown = tables.coverage(replace(base, coverage=(Coverage("logs", Ranks(), Ranks()),)))
-    assert [(row.is_complete, row.missing) for row in shown] == [(False, "none of a known rank")]
+    page = html.page(replace(base, coverage=(Coverage("logs", Ranks(), Ranks()),)))
+    assert '<th scope="row">logs</th><td>0</td><td>none of a known rank</td>' in page
 
 
 def test_shapes_carry_their_colours():

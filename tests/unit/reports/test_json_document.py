@@ -101,7 +101,7 @@ def test_a_job_of_16384_ranks_stays_below_its_evidence():
     assert sum(_count(row["ranks"]) for row in document["ranks"]) == 16384
 
 
-@pytest.mark.parametrize("name", ["analyze", "inspect"])
+@pytest.mark.parametrize("name", ["analyze", "attribution", "inspect"])
 def test_the_schema_in_the_package_is_current(name):
     kept, made = Path(__file__).parents[3] / "nccldoctor" / "schema" / f"{name}.json", json_schema.text(name)
     if kept.read_text(encoding="utf-8") != made:

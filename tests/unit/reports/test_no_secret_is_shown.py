@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 
 import nccldoctor
 from nccldoctor.cli.app import cli
+from nccldoctor.reports.forms import FORMS
 
 WATCHDOG = (
     "2026-11-20 10:10:00 [rank{rank}]:[E1120 10:10:00.000000000 ProcessGroupNCCL.cpp:616] [Rank {rank}] Watchdog caught collective"
@@ -68,7 +69,7 @@ def dump_with(tokens: list[str]) -> bytes:
 @pytest.mark.parametrize("redact", [[], ["--redact", "hosts,users,paths,addresses"]])
 @pytest.mark.parametrize(
     "form",
-    ["text", "json", "md", "github", "jira", "slack", "report.html", "report.md", "report.json"],
+    ["text", "json", "attribution", "md", "github", "jira", "slack", "report.html", "report.md", "report.json"],
 )
 def test_analyze_shows_no_secret(logs: Path, tmp_path: Path, form: str, redact: list[str]) -> None:
     target = tmp_path / form
@@ -94,6 +95,14 @@ def test_inspect_shows_no_secret(logs: Path, form: str) -> None:
     result = run("inspect", logs, "--format", form)
     assert result.exit_code == 0, result.output
     assert "rank_1.log" in result.output
+    assert shown_in(result.output) == []
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_filled_form_shows_no_secret(logs: Path, form: str) -> None:
+    result = run("report", logs, "--for", form)
+    assert result.exit_code == 0, result.output
+    assert "How the job is started, `launch.sh`" in result.output
     assert shown_in(result.output) == []
 
 

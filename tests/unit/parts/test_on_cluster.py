@@ -1,9 +1,10 @@
-"""A dask cluster reads the files and changes nothing of what is said."""
+"""A cluster of dask or Ray reads the files and changes nothing of what is said."""
 
 from __future__ import annotations
 
 import gzip
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,19 +15,59 @@ from builders.diagnoses.bundled import FOLDER, incident
 from nccldoctor import pipeline
 from nccldoctor.model.errors import InputError
 
-distributed = pytest.importorskip("distributed")
-
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    """A scheduler with two workers, as threads of this process."""
+    """A scheduler of dask with two workers, as threads of this process."""
+    distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None, protocol="tcp"
     ) as cluster:
         yield cluster.scheduler_address
 
 
-@pytest.mark.parametrize("name", ["died", "missed-call", "network", "two-rank-loader", "ras-queries"])
+@pytest.fixture(scope="module")
+def ray_cluster() -> Iterator[Any]:
+    """Ray with two workers on this machine."""
+    ray = pytest.importorskip("ray", reason="Ray isn't installed: pip install ray")
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    yield ray
+    ray.shutdown()
+
+
+SEVERAL = ["died", "missed-call", "network", "two-rank-loader", "ras-queries"]
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_ray_says_the_same(name: str, ray_cluster: Any, caplog: pytest.LogCaptureFixture) -> None:
+    whole = incident(name)
+    found = pipeline.analyze((FOLDER / name).absolute(), scheduler="ray")
+
+    assert found.to_json() == whole.to_json()
+    assert found.to_full_markdown() == whole.to_full_markdown()
+    assert "read here" not in caplog.text
+    assert ray_cluster.is_initialized(), "a connection that was there is kept"
+
+
+def test_a_share_that_ray_cannot_read_is_read_here(ray_cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = incident("died")
+
+    def fails(*_: Any) -> bytes:
+        raise MemoryError
+
+    monkeypatch.setattr("nccldoctor.parts.on_cluster._part_of_share", fails)
+
+    assert pipeline.analyze(FOLDER / "died", scheduler="ray").to_json() == whole.to_json()
+
+
+def test_ray_that_is_missing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(InputError, match="needs Ray") as told:
+        pipeline.analyze(FOLDER, scheduler="ray://127.0.0.1:10001")
+    assert told.value.hint == "pip install 'nccldoctor[ray]'"
+
+
+@pytest.mark.parametrize("name", SEVERAL)
 def test_a_cluster_says_the_same(name: str, address: str) -> None:
     whole = incident(name)
     found = pipeline.analyze(FOLDER / name, scheduler=address)
@@ -55,7 +96,7 @@ def test_packed_files_and_archives_say_the_same(address: str, tmp_path: Path, mo
     monkeypatch.chdir(tmp_path.parent)
 
     assert pipeline.analyze(Path(tmp_path.name), scheduler=address).to_json() == here
-    monkeypatch.setattr("nccldoctor.parts.on_dask.LARGEST_TICKET", 0)  # as of what came through standard input
+    monkeypatch.setattr("nccldoctor.parts.on_cluster.LARGEST_TICKET", 0)  # as of what came through standard input
     assert pipeline.analyze(Path(tmp_path.name), scheduler=address).to_json() == here
 
 
@@ -65,12 +106,12 @@ def test_a_share_whose_worker_fails_is_read_here(address: str, monkeypatch: pyte
     def fails(*_: Any, **__: Any) -> int:
         raise MemoryError
 
-    monkeypatch.setattr("nccldoctor.parts.on_dask.write_part", fails)
+    monkeypatch.setattr("nccldoctor.parts.on_cluster.write_part", fails)
 
     assert pipeline.analyze(FOLDER / "died", scheduler=address).to_json() == whole.to_json()
 
 
 def test_a_scheduler_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nccldoctor.parts.on_dask.PATIENCE", 0.2)
+    monkeypatch.setattr("nccldoctor.parts.on_cluster.PATIENCE", 0.2)
     with pytest.raises(InputError, match=r"no dask scheduler at tcp://127\.0\.0\.1:9"):
         pipeline.analyze(FOLDER, scheduler="tcp://127.0.0.1:9")
