@@ -21,7 +21,7 @@ from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.identify.case import Case
 from nccldoctor.model import Group
 from nccldoctor.model.operations import has_varying_sizes, plain_op
-from nccldoctor.model.recorded_calls import Frame
+from nccldoctor.model.recorded_calls import UNSET, Frame
 from nccldoctor.model.stack_frames import is_library
 
 CONTEXT = 256
@@ -189,6 +189,13 @@ def operation_codes(case: Case) -> npt.NDArray[np.int64]:
     names = [plain_op(op) for op in case.vocabulary.ops]
     codes = {name: i for i, name in enumerate(sorted(set(names)))}
     return np.array([codes[name] for name in names], dtype=np.int64)
+
+
+def dtype_codes(case: Case, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """A number for the dtype of each call, of its first input or else its first output; -1: not known."""
+    names = [next(iter(inputs or outputs), "") for inputs, outputs in case.vocabulary.dtypes]
+    codes = {name: i for i, name in enumerate(sorted({*names} - {""}))} | {"": UNSET}
+    return np.array([*(codes[name] for name in names), UNSET], dtype=np.int64)[case.calls.dtypes[rows]]
 
 
 def _labels(

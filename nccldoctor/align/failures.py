@@ -321,7 +321,9 @@ def _deaths(case: Case, liveness: Liveness, hosts: Hosts) -> Iterator[Failure]:
             one = near if len(near) == 1 else Ranks()
             yield _failure(liveness, CauseClass.DIED, line, ranks=one, suspects=near - one, certain=False)
         evicted = line.what in ("preempted", "evicted") and can_precede_alarm(liveness, line)
-        if (line.what == "node-failure" or evicted) and not _was_replaced(case, liveness, line):
+        ends = [liveness.time(p) for p in case.of(Phase) if p.what == "finished"]
+        was_replaced = _is_every_rank_done(case, liveness) and not liveness.time(line) >= max(ends, default=math.nan)
+        if (line.what == "node-failure" or evicted) and not was_replaced:
             ranks = _ranks_of_node(case, hosts, line)
             if line.by == "host" and not any(liveness.activity(r).last <= liveness.time(line) + SLACK for r in ranks):
                 continue  # it came up again before the job, or is no host of it
@@ -343,12 +345,6 @@ def _is_outlived(case: Case, liveness: Liveness, hosts: Hosts, event: OutOfMemor
 def _is_every_rank_done(case: Case, liveness: Liveness) -> bool:
     """True when every rank of the job finished."""
     return bool(case.world) and all(liveness.activity(rank).has_finished for rank in case.world)
-
-
-def _was_replaced(case: Case, liveness: Liveness, line: SchedulerEvent) -> bool:
-    """True when every rank finished well, as far as times show after the loss of a node or pod."""
-    ends = [liveness.time(p) for p in case.of(Phase) if p.what == "finished"]
-    return _is_every_rank_done(case, liveness) and not liveness.time(line) >= max(ends, default=math.nan)
 
 
 def _with_memory(case: Case, end: ProcessExit) -> tuple[Event, ...]:

@@ -35,7 +35,6 @@ from nccldoctor.events import (
 from nccldoctor.identify.case import Case
 from nccldoctor.model import SourceKind
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.model.recorded_calls import DumpHead
 from nccldoctor.parsers.event_details import is_gloo_timeout, is_lost_connection
 
 
@@ -211,7 +210,8 @@ def collect_liveness(case: Case) -> Liveness:
     dumps: dict[int, str] = {}
     for rank, dump in zip(case.dump_rank, case.dumps, strict=True):
         if rank is not None and dumps.get(rank) != "good":
-            dumps[rank] = _dump_state(dump)
+            is_good = dump.entries > 0 or any(s.enqueued > 0 for s in dump.status)
+            dumps[rank] = "good" if is_good else "none" if dump.problem and not dump.is_empty else "empty"
     ranks = sorted({*by_rank, *dumps, *own.ranks})
     told = {rank: Events(events) for rank, events in by_rank.items()}
     nothing = Events()  # one for all ranks without a line: it is asked for a dozen kinds
@@ -260,13 +260,6 @@ def _lines_after(case: Case, first: Event | None, alarm: float, when: Mapping[in
     told = (e for e in case.events if e.place.line is not None)
     own = (CollectiveTimeout, DumpSignal)
     return first_lines(e for e in told if e is first or when[id(e)] >= alarm or isinstance(e, own))
-
-
-def _dump_state(dump: DumpHead) -> str:
-    """``good`` with entries or counters, ``empty`` where the recorder was off, ``none`` where the file is broken."""
-    if dump.entries > 0 or any(s.enqueued > 0 for s in dump.status):
-        return "good"
-    return "none" if dump.problem and not dump.is_empty else "empty"
 
 
 def _end(case: Case, of: Mapping[int, RankActivity], when: Mapping[int, float]) -> float:

@@ -208,15 +208,12 @@ def hooks_of(frames: Sequence[str]) -> list[Hook]:
     named = [frame for frame in split if _match("neutral", *frame[1:]) is None]
     hooks: list[Hook] = []
     for (index, function, file), (_, _, caller) in zip(named, [*named[1:], (0, "", "")], strict=False):
-        row = next((row for row in _rows("framework") if _is_part(row, function, file, caller)), None)
+        fits = (row for row in _rows("framework") if row.function.fullmatch(function))
+        places = ((row, (file, caller) if row.kind == "hook" else (file,)) for row in fits)
+        row = next((row for row, files in places if any(map(row.file.search, files))), None)
         if row is not None and (not hooks or hooks[-1].function != function):
             hooks.append(Hook(function, row.words.removeprefix("{} of "), index))
     return hooks
-
-
-def _is_part(row: _Row, function: str, file: str, caller: str) -> bool:
-    is_there = row.file.search(file) or (row.kind == "hook" and row.file.search(caller))
-    return bool(is_there) and row.function.fullmatch(function) is not None
 
 
 def place_in_framework(frames: Sequence[str]) -> str:

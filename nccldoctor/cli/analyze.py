@@ -48,7 +48,15 @@ def analyze_paths(paths: tuple[str, ...], options: Options) -> int:
     redacted = redact.wanted(options.redact or "")
     if options.output is not None:
         report_file.check_target(options.output, options.force)
-    incident = _diagnose(paths, options)
+    with exit_codes.failures_as(options.form), terminal.Waiting(options.quiet) as waiting:
+        incident = pipeline.analyze(
+            paths,
+            rank_from=options.rank_from,
+            workers=options.workers,
+            catalogue=options.catalogue,
+            scheduler=options.scheduler,
+            on_progress=waiting,
+        )
     if redacted:
         incident = incident.redacted(redacted)
     size = 0
@@ -64,19 +72,6 @@ def analyze_paths(paths: tuple[str, ...], options: Options) -> int:
     if code == exit_codes.NOTHING_READABLE:
         terminal.tell(exit_codes.unreadable(paths, incident.case.gaps))
     return 0 if options.exit_zero and code in (exit_codes.DIAGNOSED, exit_codes.CANNOT_TELL) else code
-
-
-def _diagnose(paths: tuple[str, ...], options: Options) -> Incident:
-    """The incident; a failure is printed as a document before it is raised, where ``--format`` is one."""
-    with exit_codes.failures_as(options.form), terminal.Waiting(options.quiet) as waiting:
-        return pipeline.analyze(
-            paths,
-            rank_from=options.rank_from,
-            workers=options.workers,
-            catalogue=options.catalogue,
-            scheduler=options.scheduler,
-            on_progress=waiting,
-        )
 
 
 def _print(incident: Incident, options: Options) -> None:

@@ -98,7 +98,10 @@ def members(stream: Any) -> Iterator[Member]:
         else:
             yield Member(name, 0, None, _REFUSED.get(kind, ""))
             length = 0 if kind in b"123456" else length + -length % BLOCK
-        _skip(stream, length)
+        while length > 0:
+            if not (got := len(_take(stream, min(length, _SKIP)))):
+                raise EOFError("the archive ends inside a member")
+            length -= got
         name, size = "", None
 
 
@@ -107,14 +110,6 @@ def _take(stream: Any, count: int) -> bytes:
     if 0 < len(data) < count:
         raise EOFError("the archive ends early")
     return data
-
-
-def _skip(stream: Any, count: int) -> None:
-    while count > 0:
-        got = len(_take(stream, min(count, _SKIP)))
-        if not got:
-            raise EOFError("the archive ends inside a member")
-        count -= got
 
 
 def _number(field: bytes) -> int:

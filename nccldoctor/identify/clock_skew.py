@@ -185,18 +185,13 @@ def _offsets_of_ranks(
         return {}
     seen = stamps[rows]
     clock = (seen - seen.min()).astype(np.float64) / 1e9
-    call = _number_calls(call_group[rows], calls.seq[rows])
+    place = np.unique(calls.seq[rows], return_inverse=True)[1].ravel()
+    call = np.unique(call_group[rows] * np.int64(len(rows)) + place, return_inverse=True)[1].ravel()
     members = np.bincount(call)
     order = np.argsort(call)
     late = clock - lower_medians(clock[order], members)[call]
     late, rank = late[members[call] > 1], call_rank[rows][members[call] > 1]
     return _steady(rank, late)
-
-
-def _number_calls(group: npt.NDArray[np.int32], seq: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The number of each call: those of one group and one sequence number are one call."""
-    place = np.unique(seq, return_inverse=True)[1].ravel()
-    return np.asarray(np.unique(group * np.int64(len(seq)) + place, return_inverse=True)[1].ravel(), dtype=np.int64)
 
 
 def lower_medians(values: npt.NDArray[np.float64], sizes: npt.NDArray[np.integer]) -> npt.NDArray[np.float64]:

@@ -8,7 +8,6 @@ from msgspec import Struct
 
 from nccldoctor.events import (
     CommInit,
-    Event,
     Events,
     InspectorRecord,
     Note,
@@ -106,11 +105,19 @@ def read_processes(events: Events, processes: ProcessTable) -> None:
             processes.learn(event.rank, event.host, event.pid, event.local_rank, None)
         elif isinstance(event, CommInit | InspectorRecord) and event.nranks:
             inits.append(event)
-        elif _is_introduction(event) and event.rank is not None:
+        elif event.rank is not None and (
+            isinstance(event, ProcessId)
+            or (isinstance(event, Note) and event.what == "world-size")
+            or (isinstance(event, Phase) and event.what == "starting")
+        ):  # a rank names itself and its place
             processes.learn(event.rank, event.host or own_host(event.text), event.pid, local_rank(event.text), None)
         elif event.rank is not None and (event.pid is not None or event.host) and event.written_by is Writer.RANK:
             processes.learn(event.rank, event.host, event.pid, None, None)
-    _read_slurm_launch([e for e in events.of_kind(Note) if e.what == "tasks-on-host"], processes)
+    table = [e for e in events.of_kind(Note) if e.what == "tasks-on-host"]
+    placed = {rank: note.host for note in table for rank in Ranks.parse(note.detail)}
+    if len(placed) > len({note.host for note in table}):  # tasks are ranks where a host has several
+        for rank, host in placed.items():
+            processes.learn(rank, host, None, None, None)
     _read_slurm_tasks(events, processes)
     _read_dead_actor([e for e in events.of_kind(ProcessExit) if e.reporter == "ray"], processes)
     _read_ras(events.of_kind(RasStatus), processes)
@@ -127,13 +134,6 @@ def read_processes(events: Events, processes: ProcessTable) -> None:
             processes.learn(rank, event.host, event.pid, local, board)
 
 
-def _is_introduction(event: Event) -> bool:
-    """True of a line with which a rank names itself and its place."""
-    if isinstance(event, Note):
-        return event.what == "world-size"
-    return isinstance(event, ProcessId) or (isinstance(event, Phase) and event.what == "starting")
-
-
 def _read_ras(events: Sequence[RasStatus], processes: ProcessTable) -> None:
     """RAS lists processes by rank in a communicator: global ranks where it holds all GPUs."""
     total = gpus_by_ras(events)
@@ -143,14 +143,6 @@ def _read_ras(events: Sequence[RasStatus], processes: ProcessTable) -> None:
         if event.comm_id is not None and size == total:
             for rank, host, pid in event.processes:
                 processes.learn(rank, host, pid, None, None)
-
-
-def _read_slurm_launch(table: Sequence[Note], processes: ProcessTable) -> None:
-    """Slurm says which tasks each host starts: they are ranks where a host has several."""
-    placed = {rank: note.host for note in table for rank in Ranks.parse(note.detail)}
-    if len(placed) > len({note.host for note in table}):
-        for rank, host in placed.items():
-            processes.learn(rank, host, None, None, None)
 
 
 def _read_dead_actor(exits: Sequence[ProcessExit], processes: ProcessTable) -> None:

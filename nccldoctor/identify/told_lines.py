@@ -44,8 +44,15 @@ def without_copies(events: Events, sources: Sequence[Source]) -> Events:
     for same in alike.values():
         if len({_telling(event) for _, event in same}) > 1:
             for copies in _exceptions(same, attempts):
-                best, *others = sorted(copies, key=lambda one: (*_fullness(one[1]), one[0]))
-                kept[best[0]] = _completed_by(best[1], [event for _, event in others])
+                (at, best), *others = sorted(copies, key=_order_of_fullness)
+                every = (best, *(event for _, event in others))
+                time, host = (
+                    next((e.time for e in every if e.time), None),
+                    next((e.host for e in every if e.host), None),
+                )
+                kept[at] = replace(
+                    best, time=time, host=host, pid=next((e.pid for e in every if e.pid is not None), None)
+                )
                 dropped.update(at for at, _ in others)
     if not dropped:
         return events
@@ -88,20 +95,10 @@ def _can_be_same(one: ExceptionRaised, other: ExceptionRaised, attempts: Mapping
     return not is_comparable or a is None or b is None or abs(a - b) <= timedelta(minutes=15)
 
 
-def _fullness(event: ExceptionRaised) -> tuple[bool, bool, bool]:
+def _order_of_fullness(told: _Indexed) -> tuple[bool, bool, bool, int]:
     """Sorts a traceback in a log before ``error.json``, the launcher's table, and a line without frames."""
-    return not event.frames, event.local_rank is not None, event.place.path.endswith(".json")
-
-
-def _completed_by(best: ExceptionRaised, others: Sequence[ExceptionRaised]) -> ExceptionRaised:
-    """The fullest telling, with the time, the host and the process that only others name."""
-    copies = (best, *others)
-    return replace(
-        best,
-        time=next((e.time for e in copies if e.time is not None), None),
-        host=next((e.host for e in copies if e.host), None),
-        pid=next((e.pid for e in copies if e.pid is not None), None),
-    )
+    at, event = told
+    return not event.frames, event.local_rank is not None, event.place.path.endswith(".json"), at
 
 
 _FEWEST = 3

@@ -240,7 +240,10 @@ def _read_texts(
                 out.append(read(one) if before is None else before.parsed(one, effort, read))
         return out
 
-    worth = sum(_bytes_of_lane(lane) >= WORTH_A_THREAD for lane in lanes.values())
+    texts_in = (
+        sum(one.source.size * (1 if one.file is not None else UNPACKED) for one in lane) for lane in lanes.values()
+    )
+    worth = sum(size >= WORTH_A_THREAD for size in texts_in)
     threads = max(1, min(workers or os.cpu_count() or 1, 8, worth))
     if threads == 1:
         for lane in lanes.values():
@@ -249,11 +252,6 @@ def _read_texts(
     with ThreadPoolExecutor(threads) as pool:
         for done in pool.map(run, lanes.values()):
             yield from done
-
-
-def _bytes_of_lane(lane: Sequence[Input]) -> int:
-    """The bytes of text in a file or an archive, about."""
-    return sum(one.source.size * (1 if one.file is not None else UNPACKED) for one in lane)
 
 
 def _read_text(one: Input, effort: Effort, progress: InputProgress) -> Parsed:

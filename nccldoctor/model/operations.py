@@ -29,6 +29,11 @@ def has_varying_sizes(name: str) -> bool:
     return "all_to_all" in name or "alltoall" in name
 
 
+def is_known_op(name: str) -> bool:
+    """True where a release of PyTorch names an operation so, or a backend names several that it joins."""
+    return op_type(name) in _RECORDED_NAMES
+
+
 def op_type(name: str) -> str:
     """The watchdog's name for a recorded operation; an unknown name in capitals."""
     word = name.rpartition(":")[2].split(" ", 1)[0]

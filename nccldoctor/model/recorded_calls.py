@@ -15,6 +15,8 @@ import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
+from nccldoctor.model.operations import is_known_op
+
 SCHEDULED, STARTED, COMPLETED, UNKNOWN_STATE = 0, 1, 2, 3
 """Values of ``Calls.state``; the last one stands for a name that no release of PyTorch writes."""
 
@@ -23,6 +25,9 @@ STATES = ("scheduled", "started", "completed", "unknown")
 
 UNSET = -1
 """The value of integer columns where the entry has no such field."""
+
+EARLIEST_NS = 1_400_000_000 * 10**9
+"""2014, before any recorder: earlier times are in another unit, or of a wrong clock."""
 
 Frame = tuple[str, str, int]
 """One stack frame: function, file, line."""
@@ -264,7 +269,7 @@ def merge(batches: Sequence[Batch]) -> Batch:
     if not batches:
         return Batch.empty()
     if len(batches) == 1:
-        return with_habits(batches[0].with_calls(batches[0].calls))
+        return with_habits(with_shared_names(batches[0].with_calls(batches[0].calls)))
     words = {
         name: Interner([()] if name == "stacks" else ()) for name in ("groups", "ops", "sizes", "dtypes", "stacks")
     }
@@ -284,9 +289,8 @@ def merge(batches: Sequence[Batch]) -> Batch:
         columns[name] = values
     dumps = [dump for batch in batches for dump in batch.dumps]
     calls = Calls(**columns)
-    return with_habits(
-        Batch(tuple(dumps), calls, Vocabulary(**{name: table.values() for name, table in words.items()}))
-    )
+    vocabulary = Vocabulary(**{name: table.values() for name, table in words.items()})
+    return with_habits(with_shared_names(Batch(tuple(dumps), calls, vocabulary)))
 
 
 def _joined_rows(batches: Sequence[Batch]) -> list[tuple[Calls, int, int]]:
@@ -315,6 +319,23 @@ def _recoded(
     table = np.array(new or [UNSET], dtype=np.int32)
     place = codes + np.repeat(first, rows)
     return np.where(codes == UNSET, np.int32(UNSET), table[np.minimum(place, len(table) - 1)])
+
+
+def with_shared_names(batch: Batch) -> Batch:
+    """The batch without names of operations that no release gives and one dump of several holds: that dump is odd."""
+    calls, ops, heads = batch.calls, batch.vocabulary.ops, list(batch.dumps)
+    is_strange = np.array([bool(name) and not is_known_op(name) for name in ops] or [False])
+    rows = np.flatnonzero(is_strange[calls.op])
+    first, last = np.full(len(is_strange), len(heads)), np.zeros(len(is_strange), dtype=np.int64)
+    np.minimum.at(first, calls.op[rows], calls.dump[rows])
+    np.maximum.at(last, calls.op[rows], calls.dump[rows])
+    rows = rows[(first == last)[calls.op[rows]]] if calls.dump.any() else rows[:0]
+    for dump, count in zip(*map(np.ndarray.tolist, np.unique(calls.dump[rows], return_counts=True)), strict=True):
+        note = f"{count} entries of an operation that no release and no other dump names"
+        heads[dump] = replace(heads[dump], problem="; ".join(filter(None, (heads[dump].problem, note))))
+    lone = set(calls.op[rows].tolist())
+    words = replace(batch.vocabulary, ops=tuple("" if code in lone else name for code, name in enumerate(ops)))
+    return replace(batch, dumps=tuple(heads), vocabulary=words)
 
 
 def with_habits(batch: Batch) -> Batch:

@@ -135,10 +135,6 @@ class _KnownLayout(Struct, frozen=True):
     numbers: dict[str, int]
     calls: Calls
 
-    def has_columns_of(self, calls: Calls) -> bool:
-        """True where all columns but the times are those of other calls."""
-        return all(np.array_equal(getattr(self.calls, name), getattr(calls, name)) for name in _COMMON)
-
 
 class DumpSliceWriter:
     """Packs dumps slice by slice; what earlier slices of the part hold is not written again."""
@@ -186,7 +182,8 @@ class DumpSliceWriter:
         """The number of the layout: that of equal columns among the last ones, else that of these, packed."""
         numbers = {name: self._words(name, getattr(words, name)) for name in WORDS.values()}
         for known in self._last_layouts:
-            if known.numbers == numbers and known.has_columns_of(calls):
+            columns = ((getattr(known.calls, name), getattr(calls, name)) for name in _COMMON)
+            if known.numbers == numbers and all(np.array_equal(own, given) for own, given in columns):
                 return known.number
         number = self._packed_layout(_as_integers(calls, _COMMON), numbers)
         # neighbours among the ranks mostly have one of the last layouts

@@ -30,7 +30,7 @@ _JSON_START = lazy(rb"(?:\xef\xbb\xbf)?\s{0,4096}(?:\{\s{0,99}[\"}]|\[\s{0,99}\{
 _NAMED = lazy(r"(?:^|/)(?:fr_trace|(?:nccl|comm_lib)_trace_rank)_\d{1,7}(?:$|\.)")
 _COUNTERS = ("last_enqueued_collective", "last_started_collective", "last_completed_collective")
 _RANK_LIST = lazy(r"[\[\](){}\s,\d]*\Z")
-_RANK_NUMBER = lazy(r"(?<!\d)\d{1,9}(?!\d)")
+_RANK_NUMBER = lazy(r"\d{1,9}")  # of a longer one each part is beyond any rank
 
 
 Run = tuple[int, int, int]
@@ -173,7 +173,7 @@ def _config(value: Any) -> list[tuple[str, str, list[Run]]]:
     out = []
     for key, item in value.items() if type(value) is dict else ():
         fields = item if type(item) is dict else {"ranks": item}
-        uid = _clean_text(fields.get("name")) or (clean(key) if type(key) is str else str(integer(key)))
+        uid = clean(key) if type(key) is str else _clean_text(fields.get("name")) or str(integer(key))
         members = _members(fields.get("ranks"))
         if members:
             out.append((uid, _clean_text(fields.get("desc")), members))
@@ -210,9 +210,9 @@ def _listed_members(ranks: _RankList) -> tuple[Run, ...]:
 
 
 def _in_equal_steps(numbers: Iterable[int]) -> list[Run]:
-    """The numbers, in their order, as runs of equal steps; none where one is no rank."""
+    """The numbers, in their order, as runs of equal steps; none where one is no rank or stands twice."""
     numbers = list(numbers)
-    if not 0 <= min(numbers, default=0) <= max(numbers, default=0) < _MOST_RANKS:
+    if not 0 <= min(numbers, default=0) <= max(numbers, default=0) < _MOST_RANKS or len({*numbers}) < len(numbers):
         return []
     if len(numbers) > 1 and (step := numbers[1] - numbers[0]) > 0:
         even = range(numbers[0], numbers[-1] + 1, step)

@@ -54,7 +54,7 @@ def time_of_seconds(seconds: float | str) -> datetime | None:
 
 def time_since_1970(number: float) -> str:
     """A number of seconds, or milliseconds, since 1970 as an ISO time; "" where it is none of these centuries."""
-    seconds = number / 1000 if number > 1e11 else number
+    seconds = number / 1000 if 1e12 <= number < 4e12 else number
     return datetime.fromtimestamp(seconds, UTC).isoformat() if 1e9 <= seconds < 4e9 else ""
 
 

@@ -154,7 +154,7 @@ def time_of(value: Any) -> datetime | None:
             found = iso_time(value.strip())
             return found.replace(tzinfo=UTC) if found is not None and found.tzinfo is None else found
         value = float(value) if "." in value else int(value[:25])
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 1e9 <= value < 4e18:
         return None
     for unit in (10**9, 10**6, 10**3, 1):
         seconds = value / unit

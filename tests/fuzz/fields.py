@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -38,8 +38,8 @@ ODD: tuple[Any, ...] = (
 )
 """What no field of that name holds; JSON has no bytes, and takes a tuple for a list."""
 
-OTHER_FACTS = {"profiling_name": ("x", "nan"), "name": ("x", "nan", "7"), "state": ("x", "nan")}
-"""Odd values that are another fact in some fields: an operation may be called so."""
+OTHER_FACTS = {"name": ("x", "nan", "7"), "state": ("x", "nan")}
+"""Odd values that are another fact in some fields: a function may be called so."""
 
 Path_ = tuple[Any, ...]
 
@@ -167,13 +167,15 @@ def failures(case: Case) -> list[str]:
     return found
 
 
-def main() -> int:
+def run_cases(
+    case_of: Callable[[int, tuple[str, ...]], Any], failures: Callable[[Any], list[str]], of: tuple[str, ...], doc: str
+) -> int:
     """Run cases until the time is over; 1 where one failed."""
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--minutes", type=float, default=10.0)
     options.add_argument("--cases", type=int, default=1 << 40)
     options.add_argument("--first", type=int, default=0)
-    options.add_argument("--samples", default=",".join(SAMPLES))
+    options.add_argument("--samples", default=",".join(of))
     asked = options.parse_args()
     end, number, failed = time.monotonic() + 60 * asked.minutes, asked.first, 0
     while number < asked.first + asked.cases and time.monotonic() < end:
@@ -187,4 +189,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_cases(case_of, failures, SAMPLES, __doc__))

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
-from nccldoctor.align.call_sequences import ROLE_BITS, CallSequences
+from nccldoctor.align.call_sequences import ROLE_BITS, CallSequences, dtype_codes
 from nccldoctor.align.divergence.mismatches import Mismatch
 from nccldoctor.model.operations import has_varying_sizes, plain_op
 
@@ -156,7 +156,7 @@ def _aspects(sequences: CallSequences, rows: npt.NDArray[np.int64]) -> list[Aspe
         sequences.operations[calls.op[rows]],
         sequences.sites[calls.stack[rows]],
         np.where(varying[calls.op[rows]], UNKNOWN, calls.numel_in[rows]),
-        calls.dtypes[rows],
+        dtype_codes(sequences.case, rows),
     )
     return [tuple(aspects) for aspects in np.stack([c.astype(np.int64) for c in columns], axis=1).tolist()]
 

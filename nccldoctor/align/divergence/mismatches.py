@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from nccldoctor.align.call_sequences import call_site, operation_codes
+from nccldoctor.align.call_sequences import call_site, dtype_codes, operation_codes
 from nccldoctor.align.progress.table import ProgressTable
 from nccldoctor.identify.case import Case
 from nccldoctor.model.operations import has_varying_sizes, plain_op
@@ -76,13 +76,12 @@ def compare_calls(case: Case, group: int, seq: int, rows: Mapping[int, int]) -> 
         return None
     # an operation whose name was not recorded can differ from none
     names = {rank: plain_op(case.vocabulary.ops[case.calls.op[row]]) for rank, row in rows.items()}
-    codes = {rank: int(case.calls.dtypes[row]) for rank, row in rows.items()}
-    known = {rank: case.vocabulary.dtypes[code] for rank, code in codes.items() if code >= 0}
+    dtypes = zip(rows, dtype_codes(case, np.fromiter(rows.values(), np.int64)).tolist(), strict=True)
     checked: tuple[tuple[str, Mapping[int, object]], ...] = (
         ("op", {rank: name for rank, name in names.items() if name}),
         ("size", _element_counts(case, rows, 0)),
         ("size", _element_counts(case, rows, 1)),
-        ("dtype", {rank: (inputs or outputs)[0] for rank, (inputs, outputs) in known.items() if inputs or outputs}),
+        ("dtype", {rank: dtype for rank, dtype in dtypes if dtype >= 0}),
     )
     for aspect, values in checked:
         sides = ranks_by((value, rank) for rank, value in values.items())
@@ -127,7 +126,7 @@ def first_mismatch(case: Case, progress: ProgressTable, group: int, upto: int) -
     op, names = operation_codes(case)[calls.op[rows]], map(plain_op, case.vocabulary.ops)
     free = np.array([n in ROOTED_INPUT or has_varying_sizes(n) for n in names], dtype=bool)[calls.op[rows]]
     numel = np.where(free, 0, calls.numel_in[rows])
-    dtypes = calls.dtypes[rows].astype(np.int64)
+    dtypes = dtype_codes(case, rows)
     sized, typed = numel >= 0, dtypes >= 0  # what was not recorded cannot differ
     odd = _cells_that_differ(cell, op) | _cells_that_differ(cell[sized], ((op << 52) ^ numel)[sized])
     odd |= _cells_that_differ(cell[typed], ((op << 52) ^ dtypes)[typed])

@@ -7,7 +7,7 @@ prove progress: a late rank moves inside its evaluation while it holds up all ot
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping
 from functools import cached_property
 from itertools import pairwise
 
@@ -188,22 +188,14 @@ def _interrupted_stacks(case: Case, liveness: Liveness) -> tuple[float, list[Sta
     stops = [e for e in case.events if e.is_stop_by_person]
     raised = [e for e in stops if isinstance(e, ExceptionRaised) and e.rank is not None and e.frames]
     at = min((t for e in stops if not math.isnan(t := liveness.time(e))), default=math.nan)
-    if len(raised) < 2 or math.isnan(at) or not _is_before_complaints(stops, at, case, liveness):
+    complaints, begun = [e for e in case.events if e.is_complaint], first_lines(stops)
+    follow = (liveness.time(e) >= at or begun.get(e.place.source, math.inf) < (e.place.line or 0) for e in complaints)
+    if len(raised) < 2 or math.isnan(at) or not all(follow):
         return math.nan, []
     return at, [
         Stack(place=e.place, text=e.text, rank=e.rank, host=e.host, pid=e.pid, frames=e.frames, main=True, look=1)
         for e in raised
     ]
-
-
-def _is_before_complaints(stops: Sequence[Event], at: float, case: Case, liveness: Liveness) -> bool:
-    """True when every complaint follows the stop, by its time or by its line in the same file."""
-    begun = first_lines(stops)
-    return all(
-        liveness.time(e) >= at or begun.get(e.place.source, math.inf) < (e.place.line or 0)
-        for e in case.events
-        if e.is_complaint
-    )
 
 
 def _look(number: int, events: Iterable[Stack | ProcessState], liveness: Liveness) -> Look:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Container
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
@@ -37,16 +38,16 @@ def look_at_process(pid: int, asked: Container[str] = ()) -> dict[str, Any] | No
         return None
     pairs = _variables_of(pid)
     words = [word for word in proc_text(f"/proc/{pid}/cmdline", 1 << 16).split("\0") if word]
-    try:
+    user, exe = -1, ""
+    with suppress(OSError):  # the process is gone, or another user's
+        user = os.stat(f"/proc/{pid}").st_uid
         exe = os.readlink(f"/proc/{pid}/exe")
-    except OSError:
-        exe = ""
     return {
         "pid": pid,
         "parent": int(fields[1]),
         "state": fields[0],
         "started": boot_time() + int(fields[19]) / os.sysconf("SC_CLK_TCK"),
-        "user": _user_of(pid),
+        "user": user,
         "comm": head.partition("(")[2],
         "words": words,
         "exe": exe,
@@ -54,14 +55,6 @@ def look_at_process(pid: int, asked: Container[str] = ()) -> dict[str, Any] | No
         "secrets": sorted(secrets_in(words, pairs or ())),
         "is_readable": pairs is not None,
     }
-
-
-def _user_of(pid: int) -> int:
-    """The user that a process runs as, by its number; -1 where it is gone."""
-    try:
-        return os.stat(f"/proc/{pid}").st_uid
-    except OSError:
-        return -1
 
 
 def _variables_of(pid: int) -> list[tuple[str, str]] | None:

@@ -18,7 +18,7 @@ from nccldoctor.events import CaptureNotice, Event, ProcessState, Stack
 from nccldoctor.model import Gap, Source
 from nccldoctor.model.operations import NEEDS_ALL, op_type
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.model.recorded_calls import COMPLETED, UNSET, Batch, Calls
+from nccldoctor.model.recorded_calls import COMPLETED, EARLIEST_NS, UNSET, Batch, Calls
 from nccldoctor.words.names import ranks_phrase
 from nccldoctor.words.times import instant
 
@@ -32,7 +32,7 @@ def dump_gaps(batch: Batch, dump_rank: Sequence[int | None], call_group: npt.NDA
     ending_early, behind = _dumps_without_newest(batch), _dumps_behind_peers(batch, call_group)
     incomplete, no_number = _dumps_with_holes(batch), has_no_number(calls)
     is_known = np.array([rank is not None for rank in dump_rank] or [False])[calls.dump]
-    is_early = (calls.created_ns > 0) & (calls.created_ns < 1_400_000_000 * 10**9)
+    is_early = (calls.created_ns > 0) & (calls.created_ns < EARLIEST_NS)
 
     def marked(mask: npt.NDArray[np.bool_]) -> frozenset[int]:
         return frozenset(np.unique(calls.dump[mask]).tolist())
@@ -41,7 +41,9 @@ def dump_gaps(batch: Batch, dump_rank: Sequence[int | None], call_group: npt.NDA
         "calls of which it does not say the process group": marked(
             (call_group < 0) & ~calls.is_p2p & ~no_number & is_known
         ),
-        "sequence numbers of one group go back or are negative, which no release writes": _dumps_out_of_order(batch),
+        "sequence numbers of one group go back, repeat, skip or are negative, which no release writes": _dumps_out_of_order(
+            batch
+        ),
         "its times are from before 2014: they are in another unit, or of a wrong clock": marked(is_early),
         "calls without a sequence number": marked(no_number),
     }
@@ -117,18 +119,24 @@ def _dumps_without_newest(batch: Batch) -> frozenset[int]:
 
 
 def _dumps_out_of_order(batch: Batch) -> frozenset[int]:
-    """The dumps in which a group's sequence number is lower than that of an earlier entry, or negative.
+    """The dumps in which a group's numbers go back, repeat, run ahead of its operations, or are negative.
 
-    A recorder writes entries in the order of their calls, and a group counts upwards; made anew under its old name it begins at 0 or 1.
+    A recorder writes entries in the order of their calls. A group counts each operation (``op_id``) and moves its number by at most one
+    for it; those of a batch share one. Made anew under its old name it counts on from 0 or 1.
     """
     calls, found = batch.calls, set[int]()
+    is_closing = np.array([op.lower().endswith("coalesced") for op in batch.vocabulary.ops] or [False])
     for rows in calls.by_dumps():
-        is_p2p = calls.is_p2p[rows]
+        is_p2p, dump = calls.is_p2p[rows], calls.dump[rows]
         numbers = np.where(is_p2p, calls.p2p_seq[rows], calls.seq[rows])
-        order, is_same = _next_to_alike(is_p2p, calls.pg_id[rows], calls.group[rows], calls.dump[rows])
-        before, after = numbers[order][:-1], numbers[order][1:]
-        goes_back = order[1:][is_same & (after < before) & (after > 1)]
-        found.update(calls.dump[rows][np.append(goes_back, np.flatnonzero(numbers < -1))].tolist())
+        order, is_same = _next_to_alike(is_p2p, calls.pg_id[rows], calls.group[rows], dump)
+        before, after, following = numbers[order][:-1], numbers[order][1:], np.append(numbers[order][2:], UNSET)
+        is_same &= (before >= 0) & (after >= 0)
+        ops = np.diff(calls.op_id[rows][order])  # 0 where none is recorded
+        shares = is_p2p | np.isin(dump, dump[is_closing[calls.op[rows]]])
+        odd = (after < before) & ((after > 1) | ((calls.pg_id[rows][order][1:] >= 0) & (following != after + 1)))
+        odd |= (ops > 0) & ((after - before > ops) | ((after == before) & ~shares[order][1:]))
+        found.update(dump[np.append(order[1:][is_same & odd], np.flatnonzero(numbers < -1))].tolist())
     return frozenset(found)
 
 

@@ -62,11 +62,16 @@ def _failed_calls(case: Case) -> list[_FailedCall]:
     """The first call of each rank that failed by its timeout, and after which the rank went on."""
     found: dict[int, _FailedCall] = {}
     blocked = np.concatenate([np.empty(0, np.int64), *_blocked_rows(case)])
+    calls, group_of = case.calls, case.call_group
+    # a dump in which the limit is damaged shows no timeout: members share the limit of their group
+    limits = {group: int(calls.timeout_ms[group_of == group].max()) for group in set(group_of[blocked].tolist())}
+    spent = np.diff(calls.created_ns, append=0)[blocked]
+    blocked = blocked[spent >= np.array([limits[group] * 1_000_000 for group in group_of[blocked].tolist()])]
     members = {group.index: group.members for group in case.groups}
     entries = _entries(case, blocked)
     for row in blocked.tolist():
-        rank, group, seq = int(case.call_rank[row]), int(case.call_group[row]), int(case.calls.seq[row])
-        deadline = int(case.calls.created_ns[row] + case.calls.timeout_ms[row] * 1_000_000)
+        rank, group, seq = int(case.call_rank[row]), int(group_of[row]), int(calls.seq[row])
+        deadline = int(calls.created_ns[row]) + limits[group] * 1_000_000
         times = entries[group, seq]
         is_first = rank not in found or deadline < found[rank].failed_ns
         if is_first and any(_was_missing(case, m, group, seq, times, deadline) for m in members[group] if m != rank):

@@ -17,7 +17,7 @@ from msgspec import Struct
 from nccldoctor.ingest.ingest import Ingested
 from nccldoctor.model import Gap, Source
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.model.recorded_calls import Batch, Calls
+from nccldoctor.model.recorded_calls import EARLIEST_NS, Batch, Calls
 
 APART = 300.0
 """Seconds by which all shared calls of two dumps, or their whole recorded times, must differ; no clock is that wrong."""
@@ -87,12 +87,12 @@ def _each(batch: Batch, sources: Mapping[int, Source]) -> Iterator[Recorded]:
     compared = _compared(batch)
     for dump, rows in calls.by_dump():
         stamps = calls.created_ns[rows]
-        if not (stamps > 0).any():
+        made = stamps[stamps > EARLIEST_NS] / 1e9
+        if not len(made):
             continue
         head = batch.dumps[dump]
-        made = stamps[stamps > 0] / 1e9
-        world_size = next((len(c.ranks) for c in head.config if c.desc == "default_pg" and c.ranks), None)
-        one = Recorded([dump], world_size, float(made.min()), float(made.max()))
+        size = next((len(c.ranks) for c in head.config if c.desc == "default_pg" and c.ranks), None)
+        one = Recorded([dump], size, float(made.min()), float(made.max()))
         own = slice(*np.searchsorted(compared, (rows.start, rows.stop)))
         shown = compared[own]
         columns = (calls.group[shown], calls.seq[shown], calls.op[shown], calls.created_ns[shown] / 1e9)
@@ -112,7 +112,7 @@ def _compared(batch: Batch) -> npt.NDArray[np.int64]:
     A bare list is left out: its numbers count in each process for itself.
     """
     calls = batch.calls
-    rows = np.flatnonzero(~calls.is_p2p & (calls.seq >= 0) & (calls.created_ns > 0))
+    rows = np.flatnonzero(~calls.is_p2p & (calls.seq >= 0) & (calls.created_ns > EARLIEST_NS))
     behind = np.bincount(calls.dump[rows], minlength=len(batch.dumps)).cumsum()[calls.dump[rows]] - np.arange(len(rows))
     is_list = np.array([head.form == "list" for head in batch.dumps] or [False])
     compared: npt.NDArray[np.int64] = rows[(behind <= 64) & (calls.group[rows] >= 0) & ~is_list[calls.dump[rows]]]

@@ -19,7 +19,18 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from nccldoctor.discover.filename_hints import run_id
-from nccldoctor.events import CallTimeout, CommInit, Event, Events, ProcessExit, Progress, Setting, TearDown, WorkStatus
+from nccldoctor.events import (
+    CallTimeout,
+    CommInit,
+    Event,
+    Events,
+    Phase,
+    ProcessExit,
+    Progress,
+    Setting,
+    TearDown,
+    WorkStatus,
+)
 from nccldoctor.events.base import Writer
 from nccldoctor.identify.event_times import FARTHEST, NEAR, QUARTER, event_seconds, year_of
 from nccldoctor.identify.runs.other_steps import newest_job_of_each_file, without_earlier_sruns, without_other_steps
@@ -142,7 +153,8 @@ class _Unit(Struct):
     says so) to its processes. ``waits`` are the times at which ranks gave up on a call, with the seconds that each had waited.
     ``ended`` ranks gave up or were torn down, ``troubled`` is true where something went wrong, ``alive`` where
     ranks worked or ran into a timeout. ``first`` and ``last`` are times in seconds. ``writers`` are the ranks that wrote its lines, or for
-    which its files are named.
+    which its files are named. ``low`` and ``high`` are the steps of anybody, the last one at ``stepped``; ``loose``: some name no rank.
+    ``done``: its program says that it finished.
     """
 
     run: str | None = None
@@ -158,8 +170,13 @@ class _Unit(Struct):
     writers: set[int] = set()
     troubled: bool = False
     alive: bool = False
+    loose: bool = False
+    done: bool = False
     first: float = math.inf
     last: float = -math.inf
+    low: float = math.inf
+    high: float = -math.inf
+    stepped: float = -math.inf
 
     @property
     def placed_ranks(self) -> set[int]:
@@ -195,7 +212,11 @@ class _Unit(Struct):
         self.writers |= other.writers
         self.troubled |= other.troubled
         self.alive |= other.alive
+        self.loose |= other.loose
+        self.done |= other.done
         self.first, self.last = min(self.first, other.first), max(self.last, other.last)
+        self.low, self.high = min(self.low, other.low), max(self.high, other.high)
+        self.stepped = max(self.stepped, other.stepped)
 
 
 class _Run(Struct):
@@ -218,8 +239,9 @@ class _Run(Struct):
             self.of_rank[rank].append(unit)
 
     def near(self, unit: _Unit) -> list[_Unit]:
-        """The units that name a rank of this one, or a run id where this one does."""
+        """The units that share a rank with this one, have a run id as it has, or steps of nobody."""
         near = {id(other): other for rank in unit.named_ranks for other in self.of_rank.get(rank, ())}
+        near |= {id(other): other for other in self.units[:_LOOKED_AT] if unit.loose or other.loose}
         if unit.run:
             near |= {id(other): other for other in self.units if other.run}
         return list(near.values())
@@ -401,6 +423,7 @@ def _read_lines(unit: _Unit, one: Parsed, no_dumps: Batch, year: int) -> None:
     own = one.source.rank if one.source.local_rank is None else None
     events = Events(one.events)
     unit.comms |= {e.nranks for e in events.of_kind(CommInit) if e.nranks}
+    unit.done |= any(e.what == "finished" and not e.is_waiting for e in events.of_kind(Phase))
     unit.writers |= {e.rank for e in events if e.rank is not None and e.written_by is Writer.RANK}
     dated = events if one.source.kind is SourceKind.LOG else Events()
     seconds = event_seconds(dated, no_dumps, (), year).tolist()
@@ -415,7 +438,12 @@ def _read_lines(unit: _Unit, one: Parsed, no_dumps: Batch, year: int) -> None:
             unit.pids[event.rank, getattr(event, "reporter", event.kind)].add(event.pid)
     for place, event in zip(dated.places_of(Progress), dated.of_kind(Progress), strict=True):
         rank = event.rank if event.rank is not None else own
-        if rank is not None and event.step is not None and not math.isnan(seconds[place]):
+        if event.step is None or math.isnan(seconds[place]):
+            continue
+        if not event.label:
+            unit.low, unit.high = min(unit.low, event.step), max(unit.high, event.step)
+            unit.stepped, unit.loose = max(unit.stepped, seconds[place]), unit.loose or rank is None
+        if rank is not None:
             unit.steps.setdefault((rank, event.text.translate(_NO_DIGITS), event.step), seconds[place])
     for place, wait in zip(dated.places_of(CallTimeout), dated.of_kind(CallTimeout), strict=True):
         if wait.rank is not None and (ran := wait.ran_ms or wait.timeout_ms):
@@ -515,6 +543,15 @@ def _is_at_work_meanwhile(one: _Unit, other: _Unit) -> bool:
     return False
 
 
+def _is_finished_amid(one: _Unit, other: _Unit) -> bool:
+    """True when one unit's program ended well amid the steps of the other, which are far from its own."""
+    for over, going in ((one, other), (other, one)):
+        is_amid = going.first + PAUSE < over.last < going.stepped - PAUSE
+        if over.done and is_amid and (over.low > going.high + FAR or going.low > over.high + FAR):
+            return True
+    return False
+
+
 _ANY_TIME = {
     _is_on_other_hosts: "its ranks are on other hosts",
     _is_in_other_processes: "its ranks are other processes",
@@ -522,6 +559,7 @@ _ANY_TIME = {
 _SAME_TIME = {
     _is_at_other_times: "its ranks do the same steps at a different time",
     _is_in_other_calls: "its ranks timed out in other calls",
+    _is_finished_amid: "it or the diagnosed run finished amid steps of the other, which are far from its own",
     _is_at_work_meanwhile: "its ranks were at work while those of the diagnosed run waited in a call",
 }
 """How units of two jobs differ, whenever they ran, and where they ran at the same time; and what a gap says of it."""

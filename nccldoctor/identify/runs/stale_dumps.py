@@ -36,8 +36,10 @@ def newest_case(read: Ingested) -> Case:
     if not stale:
         return case
     gone = [i for i, rank in enumerate(case.dump_rank) if rank in stale]
-    kept = Ingested(read.parsed, without_dumps(read.batch, gone), (*read.gaps, *_stale_gaps(case, stale)))
-    return newest_attempt(identify(kept))
+    why = "the calls that this rank logs are missing or different here, so it's from a different run or rank; left out"
+    heads = ((case.dumps[i], case.dump_rank[i] or 0) for i in gone)
+    gaps = (*read.gaps, *(Gap(head.path, why, Ranks([rank]), head.source, lost=True) for head, rank in heads))
+    return newest_attempt(identify(Ingested(read.parsed, without_dumps(read.batch, gone), gaps)))
 
 
 def stale_dumps(case: Case) -> Ranks:
@@ -71,15 +73,6 @@ def _older_than_steps(case: Case) -> Ranks:
     return older if 2 * len(older) < len(behind) else Ranks()
 
 
-def _stale_gaps(case: Case, ranks: Ranks) -> tuple[Gap, ...]:
-    why = "the calls that this rank logs are missing or different here, so it's from a different run or rank; left out"
-    return tuple(
-        Gap(dump.path, why, Ranks([rank]), dump.source, lost=True)
-        for dump, rank in zip(case.dumps, case.dump_rank, strict=True)
-        if rank is not None and rank in ranks
-    )
-
-
 def _has_call(case: Case, rows: slice, event: CollectiveTimeout) -> bool | None:
     """True when a dump holds the call of a line, False when another one instead, None if unknown."""
     calls = case.calls
@@ -109,7 +102,7 @@ def _is_call_of_line(case: Case, row: int, op: str, numel_in: int | None) -> boo
     if _stem(recorded) != _stem(op):
         return False
     numel = int(case.calls.numel_in[row])
-    if numel_in is None or numel in (numel_in, -1):
+    if numel_in is None or numel in (numel_in, -1) or not case.vocabulary.sizes[case.calls.sizes[row]][0]:
         return True
     return False if op in ONE_TENSOR else None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import Annotated
 
 from msgspec import Struct
@@ -62,7 +61,9 @@ def work_of(finding: Finding, survey: Survey) -> Work | None:
     for phase in survey.events_of(Phase):
         if phase.rank in writers and phase.what in PHASES and limit and (phase.seconds or 0) * 1000 >= limit:
             return Work(phase.what, phase, phase.seconds)
-    by_stack = list(_by_stacks(ranks, survey))
+    stacks = (s for rank in ranks for s in sorted(survey.stacks.get(rank, ()), key=lambda s: -s.look) if s.main)
+    found = ((find_activity(stack.frames), stack) for stack in stacks)
+    by_stack = [Work(_OF_STACK[a.words], s, is_guess=a.is_guess) for a, s in found if a and a.words in _OF_STACK]
     if sure := next((work for work in by_stack if not work.is_guess), None):
         return sure
     for (rank, _), event in survey.last_activity.items():
@@ -80,15 +81,6 @@ def _has_led_to_call(event: Event, survey: Survey) -> bool:
     calls = survey.case.events.of_kind(CallTimeout)
     is_stale = any(liveness.issued(call) - liveness.time(event) > (call.ran_ms or 0) / 1e3 for call in calls)
     return bool(calls) and not is_stale and (event.place.line or 0) > (step.place.line or 0)
-
-
-def _by_stacks(ranks: Iterable[int], survey: Survey) -> Iterator[Work]:
-    """What the main threads of ranks do, the newest look first."""
-    for rank in ranks:
-        for stack in sorted(survey.stacks.get(rank, ()), key=lambda stack: -stack.look):
-            found = find_activity(stack.frames) if stack.main else None
-            if found is not None and found.words in _OF_STACK:
-                yield Work(_OF_STACK[found.words], stack, is_guess=found.is_guess)
 
 
 def _phase_begun(event: Event) -> str | None:

@@ -489,6 +489,36 @@ def test_one_rank_that_steps_while_the_others_wait_is_of_their_job(tmp_path: Pat
     assert parted(tmp_path) == []
 
 
+def _of_nobody(hour: int, first: int, last: int) -> str:
+    """A log whose lines name no rank, from step 2,500 on; its program says in the end that it finished."""
+    steps = "".join(
+        f"2026-02-02 {hour:02d}:{n:02d}:20,000 | INFO | trainer | step {2500 + n}/50000 | loss 2.1\n"
+        for n in range(first, last)
+    )
+    return f"{steps}training finished, all steps done\n"
+
+
+def test_a_program_that_finished_amid_far_steps_of_ranks_is_of_another_job(tmp_path: Path) -> None:
+    (tmp_path / "eval").mkdir()
+    (tmp_path / "job.log").write_text(_of_nobody(3, 6, 20))
+    for rank in range(4):
+        (tmp_path / "eval" / f"rank_{rank}.log").write_text(_working(rank, 3))
+    ((_, why),) = parted(tmp_path)
+    assert why.startswith("it or the diagnosed run finished amid steps of the other")
+    assert nccldoctor.analyze(tmp_path).verdict.confidence is not Confidence.HIGH
+
+
+@pytest.mark.parametrize(("hour", "first", "last"), [(3, 6, 37), (2, 6, 50)])
+def test_ranks_that_end_with_the_program_or_begin_when_it_finished_are_of_its_job(
+    tmp_path: Path, hour: int, first: int, last: int
+) -> None:
+    """The main log counts steps in all and the ranks those of an epoch, or the ranks evaluate what was trained."""
+    (tmp_path / "job.log").write_text(_of_nobody(hour, first, last))
+    for rank in range(4):
+        (tmp_path / f"rank_{rank}.log").write_text(_working(rank, 3))
+    assert parted(tmp_path) == []
+
+
 def test_a_job_that_ran_well_hours_after_a_failed_one_is_no_all_clear(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text("".join(_working(r, 3) for r in range(4)) + _waiting(range(1, 4), 3))
     (tmp_path / "b.log").write_text("".join(_working(r, 9) for r in range(4)))
