@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import count
 
-from staged.plan import Plan, draw, healthy
+from staged.plan import Plan, Program, draw, healthy
 from staged.play import Scene, run
 from staged.scenes.absent import own_exception
 from staged.scenes.others import finished
@@ -101,7 +101,7 @@ def earlier_run_in_the_same_file(stage: Stage) -> Scene:
     out, _ = busy(stage)
     draws = (random.Random(f"before {stage.plan.seed} {number}") for number in count())
     before = (replace(stage.plan, start=stage.plan.start - 7200, rng=rng) for rng in draws)
-    runs = (_another(plan, own_exception) for plan in before)
+    runs = (_another(plan, [list(program) for program in stage.programs], own_exception) for plan in before)
     earlier = next(files for blamed, files in runs if blamed != out.culprits)
     above = next(str(content) for name, content in earlier.items() if name in OUTPUTS)
 
@@ -120,7 +120,7 @@ def two_jobs_in_a_folder(stage: Stage) -> Scene:
         stage.plan.seed, "another", {**ANSWERED, "hosts": 1, "release": stage.plan.release, "launcher": "none"}
     )
     other = replace(other, start=stage.plan.start + 300, hosts=[f"lab-{n}" for n, _ in enumerate(other.hosts)])
-    _, beside = _another(other, finished)
+    _, beside = _another(other, healthy(other), finished)
 
     def merge(files: Files) -> None:
         own = {f"run_a/{name}": content for name, content in files.items()}
@@ -190,9 +190,8 @@ def rank_of(name: str) -> int | None:
     return int(found[1] or found[2]) if found and not name.startswith("slurm") else None
 
 
-def _another(plan: Plan, maker: Make) -> tuple[tuple[int, ...], Files]:
-    """The ranks at fault of another job, and its files."""
-    programs = healthy(plan)
+def _another(plan: Plan, programs: list[Program], maker: Make) -> tuple[tuple[int, ...], Files]:
+    """The ranks at fault of another run, and its files."""
     scene = replace(maker(Stage(plan, programs, max(1, plan.steps - 2))), told=(True, True))
     return scene.culprits, collect(plan, run(plan, programs, scene), scene)[0]
 
