@@ -100,11 +100,11 @@ def find_line_skews(
     signal: dict[int, float] = {}
     for place, told in zip(events.places_of(DumpSignal), events.of_kind(DumpSignal), strict=True):
         if told.rank is not None and told.rank in rank_host and not np.isnan(seconds[place]):
-            signal.setdefault(told.rank, float(seconds[place]))
+            signal[told.rank] = float(seconds[place])  # of several runs the newest
     ended: dict[tuple[GroupRef | None, str | None, int | None], dict[int, float]] = {}
     for place, over in zip(events.places_of(CollectiveTimeout), events.of_kind(CollectiveTimeout), strict=True):
         if over.rank is not None and over.rank in rank_host and not np.isnan(seconds[place]):
-            ended.setdefault((over.group, over.op, over.seq), {}).setdefault(over.rank, float(seconds[place]))
+            ended.setdefault((over.group, over.op, over.seq), {})[over.rank] = float(seconds[place])
     by_steps = {r: own for r, own in _offsets_of_moments(steps.values()).items() if own[1] >= SHARED}
     clocks = {
         "steps that they reported": _clocks(by_steps, rank_host, UNEVEN),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import accumulate
 from textwrap import shorten
 
 from nccldoctor.align.descriptions import timeouts_of
@@ -47,7 +48,7 @@ from nccldoctor.events import (
     Version,
     WorkStatus,
 )
-from nccldoctor.model import CauseClass, Evidence, Place, SourceKind, Stalled
+from nccldoctor.model import CauseClass, Evidence, Gap, Place, SourceKind, Stalled
 from nccldoctor.model.ranks import Ranks, ranks_by
 from nccldoctor.model.stack_frames import innermost
 from nccldoctor.parsers.event_details import is_gloo_timeout
@@ -132,12 +133,20 @@ def _suspects(facts: Facts, stall: ObservedStall) -> Ranks:
     return stall.ranks & odd or (Ranks() if is_most else stall.ranks)
 
 
+def _files_of(facts: Facts, left_out: Gap) -> str:
+    """The highest folder of files left out that holds none of the files that were read, else the first of the files."""
+    files = left_out.what.partition(": ")[0]
+    folders = accumulate(files.partition(" and ")[0].split("/")[:-1], "{}/{}".format)
+    read = [source.path for source in facts.case.sources]
+    return next((one for one in folders if not any(path.startswith(f"{one}/") for path in read)), files)
+
+
 def _headline(facts: Facts, stall: ObservedStall, trouble: str) -> Headline | str | None:
     """What went wrong, as far as lines and calls tell; None where nothing did."""
     first, troubles = facts.liveness.first_alarm, stall.job.health.troubles
     failed = next((gap for gap in facts.case.gaps if gap.failed), None)
     if failed is not None and stall.job.health.is_proven:
-        return headline_of("undetermined.other-run-failed", files=failed.what.partition(": ")[0])
+        return headline_of("undetermined.other-run-failed", files=_files_of(facts, failed))
     if stall.call is not None and is_overtaken(facts):
         return headline_of("undetermined.other-moments", inside=stall.call.inside, call=stall.what)
     if stall.call is not None:

@@ -280,7 +280,7 @@ def _last_end(events: Iterable[tuple[float, float, Event]], pause: float = 0.0) 
             end_before, attempt = closed, _Attempt(heard=attempt.heard)
         elif attempt.gone and attempt.is_over_at(event, at, second, pause):
             ended = max(end for end in attempt.gone.values() if end < at)
-            is_resumed = attempt.resumed > attempt.gone.get(event.rank, ended)
+            is_resumed = attempt.resumed > (ended if _is_start(event) else attempt.gone.get(event.rank, ended))
             end_before = attempt.resumed - 1e-3 if is_resumed else ended  # less lies between no two lines or times
             attempt = _Attempt(heard=attempt.heard)
         attempt.learn(event, at, second)

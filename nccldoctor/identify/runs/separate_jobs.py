@@ -102,7 +102,9 @@ def _one_of_dumps(read: Ingested) -> Ingested:
         if beside:
             why = "it lies in the folder of the dumps of a different run"
             gaps.append(_gap([source.path for source in beside], why))
-    return without_sources(read, left_out, gaps)
+    gone = Ingested(tuple(one for one in read.parsed if one.source.id in left_out), read.batch, ())
+    has_failed = any(unit.troubled for unit in _units(gone))
+    return without_sources(read, left_out, [replace(gap, failed=has_failed) for gap in gaps])
 
 
 def without_sources(read: Ingested, left_out: Collection[int], gaps: Iterable[Gap]) -> Ingested:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from builders.jobs.verdicts import Ruling, read
 from builders.logs.lines import caught
+from staged import jobs
 
 STEP = "[pod/bert-worker-{rank}/main] 2026-07-02 08:{n:02d}:00,000 INFO [rank{rank}] step={n} loss=1.9\n"
 
@@ -174,3 +175,20 @@ def test_a_job_that_goes_on_and_ends_well_is_not_accused(text: str) -> None:
     lines.insert(22, f"[pod/bert-worker-2/main] [rank2] {text}\n")
     ruling = read({"kube.log": "".join(lines)})
     assert (ruling.cause, ruling.ranks) == ("none", ""), str(ruling)
+
+
+@pytest.mark.parametrize("seed", range(50_010, 50_016))
+def test_a_run_above_in_the_file_leaves_no_mark_on_clocks_and_ranks(seed: int) -> None:
+    """Both runs have two agents of torchrun, whose ends stand ten minutes apart; the second began two hours later."""
+    job = jobs.make(seed, scenario="earlier_run_in_the_same_file")
+    ruling = read(job.files, job.truth)
+    culprits = ",".join(map(str, job.truth["culprit_ranks"]))
+    assert (ruling.cause, ruling.ranks) == ("not-arrived", culprits), str(ruling)
+    assert "clock of" not in str(ruling.document["coverage"])
+
+
+@pytest.mark.parametrize("seed", range(50_010, 50_014))
+def test_a_healthy_run_beside_a_hung_one_is_no_all_clear(seed: int) -> None:
+    ruling = read(jobs.make(seed, scenario="two_jobs_in_a_folder").files)
+    assert ruling.cause == "undetermined", str(ruling)
+    assert "analyze run_a alone" in ruling.verdict["headline"]
