@@ -40,7 +40,7 @@ def first_pending_calls(case: Case, progress: ProgressTable, liveness: Liveness)
     """The calls that each rank really waits in: of its unfinished ones, the first that it issued.
 
     Example: rank 4 has ALLREDUCE #18 of tp and ALLREDUCE #7 of dp unfinished, and issued #18 first. It waits in #18; #7 only queues
-    behind it. Where the order is not recorded, the call that fewest ranks are stuck in counts as the first.
+    behind it. Where the order is not recorded, the call that fewest ranks are stuck in counts as the first, then what others recorded.
     """
     pending: dict[int, list[_Pending]] = defaultdict(list)
     for own in progress.by_group_rank.values():
@@ -54,17 +54,18 @@ def first_pending_calls(case: Case, progress: ProgressTable, liveness: Liveness)
             for key in pair_keys(transfer):  # none where the peer is not known: then the rank gets no entry
                 pending[rank].append((float(transfer.position), transfer.started, key))
     waits_in: dict[int, list[Key]] = {}
-    rarity = _rarity(case, pending)
-    for rank, calls in pending.items():
+    rarity, recorded = _rarity(case, pending), set[Key]()
+    for rank, calls in sorted(pending.items(), key=lambda own: not 0 <= min(own[1])[0] < UNORDERED):
         calls.sort()
         first = calls[0][0]
         if first >= UNORDERED:  # known from lines, which give whole seconds only
-            calls = _rarest(case, [c for c in calls if c[0] - first <= SAME_TIME], rarity) or calls
+            calls = _rarest(case, [c for c in calls if c[0] - first <= SAME_TIME], rarity, recorded) or calls
         elif first < 0:  # dropped by the ring
-            calls = _rarest(case, [c for c in calls if c[0] < 0], rarity) + [c for c in calls if c[1]]
+            calls = _rarest(case, [c for c in calls if c[0] < 0], rarity, recorded) + [c for c in calls if c[1]]
         started = [key for _, is_started, key in calls if is_started]
         earliest = [key for place, _, key in calls if place == calls[0][0]]
         waits_in[rank] = started if started and rank in progress.timed_ranks else earliest
+        recorded.update(waits_in[rank] if 0 <= first < UNORDERED else ())
     return waits_in
 
 
@@ -102,14 +103,15 @@ def _role_of(case: Case, key: Key) -> tuple[str, int]:
     return group.desc, 0 if group.learned == "log" else len(group.members)
 
 
-def _rarest(case: Case, calls: list[_Pending], rarity: Mapping[Key, int]) -> list[_Pending]:
+def _rarest(case: Case, calls: list[_Pending], rarity: Mapping[Key, int], recorded: set[Key]) -> list[_Pending]:
     """Of calls whose order is not known, those that fewest ranks are stuck in.
 
-    Among equals a call of the whole job comes first, since the others queue behind it.
+    Among equals comes first what other ranks ``recorded`` as their first, then a call of the whole job: the others queue behind it.
     """
     fewest = min((rarity[key] for _, _, key in calls if key in rarity), default=None)
     rarest = [c for c in calls if rarity.get(c[2]) == fewest]
-    return [c for c in rarest if _is_of_world(case, c[2])] or rarest
+    alike = [c for c in rarest if c[2] in recorded]
+    return alike or [c for c in rarest if _is_of_world(case, c[2])] or rarest
 
 
 def pair_keys(transfer: Transfer) -> list[Key]:

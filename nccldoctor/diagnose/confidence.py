@@ -39,9 +39,9 @@ def weighed(facts: Facts, conclusion: Conclusion) -> tuple[Doubt, ...]:
     doubts = {doubt.says: doubt for doubt in found}
     own = {doubt.says: doubt for doubt in conclusion.doubts}
     found = (*own.values(), *(doubt for says, doubt in doubts.items() if says not in own))
-    of_kind = doubt_of_kind(facts.case.sources)
-    if of_kind is not None and all(doubt.cause is Confidence.HIGH for doubt in found):
-        found = (*found, of_kind)
+    judged = judged_jobs().get(kind := kind_of_evidence(facts.case.sources), 0)
+    if judged < ENOUGH and all(doubt.cause is Confidence.HIGH for doubt in found):
+        found = (*found, doubt_of("few-judged", number=judged, kind=kind))
     return strongest_first(found)
 
 
@@ -153,13 +153,6 @@ def kind_of_evidence(sources: Iterable[Source]) -> str:
     kinds = {source.kind for source in sources}
     recorded = [name for name, kind in (("dumps", SourceKind.RECORDER), ("logs", SourceKind.LOG)) if kind in kinds]
     return " and ".join(recorded) or ("stacks" if SourceKind.STACKS in kinds else "other files")
-
-
-def doubt_of_kind(sources: Iterable[Source]) -> Doubt | None:
-    """The doubt about the class where too few jobs with this kind of evidence were judged."""
-    kind = kind_of_evidence(sources)
-    number = judged_jobs().get(kind, 0)
-    return doubt_of("few-judged", number=number, kind=kind) if number < ENOUGH else None
 
 
 @cache

@@ -57,7 +57,8 @@ def with_lone_lines(facts: Facts, finding: Finding, found: tuple[OnlyHere, ...])
     worded = {(e.rank, e.what) for e in notes if e.place in cited}  # a rule that cites them says it in its own words
     if any((e.rank, e.what) in worded for e in notes if e.place == found[0].where):
         return told
-    part = say("absent.only-here", rank=found[0].rank, token=line(found[0].word, 40) or None, text=found[0].quote)
+    one, some = found[0], len(found[0].compared) if facts.case.world - found[0].compared else None
+    part = say("absent.only-here", rank=one.rank, token=line(one.word, 40) or None, text=one.quote, some=some)
     heads = {name: getattr(finding, name) for name in ("headline", "if_unsure", "if_class_unsure")}
     return replace(told, **{name: with_sentence(head, part) for name, head in heads.items() if head})
 

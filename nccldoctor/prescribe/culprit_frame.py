@@ -45,7 +45,9 @@ def culprit_frame(finding: Finding, survey: Survey) -> CulpritFrame | None:
     if finding.cause is CauseClass.FROZEN and stopped(survey.facts, ranks).holds:
         return None  # a signal comes at any line
     if finding.cause is CauseClass.RAISED:
-        raised = (e for e in survey.events_of(ExceptionRaised) if e.rank in ranks and e.origin == "own")
+        quoted = {evidence.where for evidence in finding.evidence if evidence.supports}
+        own = (e for e in survey.events_of(ExceptionRaised) if e.origin == "own")
+        raised = (e for e in own if e.rank in ranks or (e.rank is None and e.place in quoted))
         found: Iterable[tuple[str, ...]] = (e.frames or ((e.frame,) if e.frame else ()) for e in raised)
     elif finding.cause in DIFFERS_AT_CALL:
         found = (frames for _, frames in _called_in(finding, ranks, survey))

@@ -6,11 +6,13 @@ Nothing is asked for that cannot exist: PyTorch dumps its flight recorders only 
 from __future__ import annotations
 
 import shlex
+from fnmatch import fnmatch
+from pathlib import PurePosixPath
 
 from msgspec.structs import replace
 
 from nccldoctor.events import CallTimeout, DumpSignal, HeartbeatStuck, Note, Setting
-from nccldoctor.model import Family, Finding
+from nccldoctor.model import Family, Finding, SourceKind
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.steps import JobState, Step, StepKind
 from nccldoctor.prescribe.catalogue.words import as_text
@@ -127,11 +129,14 @@ def _missing_ranks(missing: Ranks) -> str:
 
 
 def _logs(survey: Survey, missing: Ranks) -> Step:
-    launcher = survey.launcher
+    launcher, case = survey.launcher, survey.case
     if launcher == "kubernetes":
         command = f"mkdir -p logs; for p in {_pod_words(survey)}; do kubectl logs $p > logs/$p.log; done"
     elif launcher == "slurm":
-        command = f"mkdir -p logs; cp slurm-{shlex.quote(survey.case.job_id or '')}*.out logs/".replace("''", "")
+        job = shlex.quote(case.job_id) if case.job_id else ""
+        given = [PurePosixPath(source.path).name for source in case.sources if source.kind is SourceKind.LOG]
+        is_named_so = not job or not given or any(fnmatch(name, f"slurm-{job}*.out") for name in given)
+        command = f"mkdir -p logs; cp slurm-{job}*.out logs/" if is_named_so else f"scontrol show job {job} | grep Std"
     elif launcher == "ray":
         copied = f'for h in {_host_words(survey)}; do scp -r "$h:/tmp/ray/session_latest/logs" logs/$h; done'
         command = f"mkdir -p logs; {copied}"

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from nccldoctor.align.world.hosts import find_hosts
 from nccldoctor.events import GpuError, IbError, ProcessExit, SocketError, StoreError
-from nccldoctor.model import Family, Finding
+from nccldoctor.model import CauseClass, Family, Finding
+from nccldoctor.model.hosts import endpoint_address
 from nccldoctor.prescribe.catalogue.words import PLACEHOLDERS, as_text, node_of_pod
 from nccldoctor.prescribe.conditions.survey import Survey
 from nccldoctor.prescribe.conditions.work import work_of
@@ -41,7 +42,13 @@ def probable_host(rank: int, survey: Survey) -> str | None:
 
 
 def _quoted_host(finding: Finding, survey: Survey) -> str | None:
-    """Where nobody is named: the one host whose lines the finding quotes."""
+    """Where nobody is named: the one host, else address, that lost connections lead to, else whose lines the finding quotes."""
+    lost = [f for f in survey.facts.failures if f.cause is CauseClass.NETWORK]
+    far = set(survey.machines_of(rank for failure in lost for rank in failure.suspects)) or {
+        endpoint_address(e.peer) for failure in lost for e in failure.events if isinstance(e, IbError) and e.peer
+    }
+    if len(far) == 1:
+        return far.pop()
     quoted = {evidence.where for evidence in finding.evidence if evidence.supports}
     hosts = {survey.case.pods.place(e.host) for e in survey.case.events if e.host and e.place in quoted}
     return hosts.pop() if len(hosts) == 1 else None

@@ -50,6 +50,9 @@ REGULAR = 3
 TOLD = 2
 """The weight of a line behind which its rank printed nothing that others print too."""
 
+SHORTEST = 24
+"""Characters of a template that name a line, also where it is cut or has a prefix of its own."""
+
 FEWEST = 24
 """Values of peers of which none is a zero, or None, so that such a one deviates."""
 
@@ -82,9 +85,10 @@ class LastLinesOfRanks(Struct, frozen=True):
         hosts = frozenset(self.facts.case.rank_host.values())
         found = []
         for rank in self.blamed & lines.keys():
-            others = {r: lines[r] for r in self.peers & lines.keys()}
+            others = {r: each for r, each in lines.items() if r != rank}
             peers = {r: each for r, each in others.items() if lines[rank].by_template.keys() & each.by_template.keys()}
-            telling = (pair for pair in _telling(rank, lines[rank], peers, unsigned) if pair[1].token not in hosts)
+            known = unsigned.union(*(each.by_template for each in others.values()))
+            telling = (pair for pair in _telling(rank, lines[rank], peers, known) if pair[1].token not in hosts)
             found += [max(telling, key=lambda pair: pair[0], default=None)] if peers else []
         return tuple(one for _, one in sorted(filter(None, found), key=lambda pair: pair[0], reverse=True))
 
@@ -201,7 +205,7 @@ class _Lines(Struct, frozen=True, dict=True):
         if behind_error or runs > (1 if not is_sign else REGULAR if is_known else len(self.said)):
             return 0
         is_of_first = line.rank == 0 and (start is None or not (is_last or line.is_loud))
-        is_plain = is_of_first or not is_of_course(line.message) or self._is_free_text(at, known, near)
+        is_plain = is_of_first or not is_of_course(line.template) or self._is_free_text(at, known, near)
         return 0 if is_plain and not is_sign else 1 + 3 * is_sign + line.is_loud + TOLD * is_last
 
     def _is_free_text(self, at: int, known: Set[str], near: int) -> bool:
@@ -223,16 +227,15 @@ class _Lines(Struct, frozen=True, dict=True):
 
 
 def _telling(
-    rank: int, own: _Lines, peers: Mapping[int, _Lines], unsigned: set[str]
+    rank: int, own: _Lines, peers: Mapping[int, _Lines], known: set[str]
 ) -> Iterator[tuple[tuple[int, int], OnlyHere]]:
     """The lines of a rank that nobody else has or that deviate, each with how telling it is."""
-    known = unsigned.union(*(lines.by_template for lines in peers.values()))
     compared, end = Ranks([rank, *peers]), len(own.said)
     near = range(max(own.first_regular(known) or 0, end - NEAR, 0), end)
     templates = {own.said[at].template: at for at in near if not own.said[at].is_aside}
     for at in templates.values():
         line = own.said[at]
-        if line.template not in known and (weight := own.how_telling(at, known, near.start)):
+        if not _is_printed_in(known, line.template) and (weight := own.how_telling(at, known, near.start)):
             yield (weight, at), OnlyHere(rank, line.place, line.message, "", _last_of(peers), compared)
     for template in templates.keys() & known:
         of_peers = [columns for lines in peers.values() if (columns := lines.columns(template))]
@@ -243,6 +246,12 @@ def _telling(
                 line, weight = own.said[at], 4 + (kind_of(column[-back]) in NO_VALUES)
                 alike = _last_of(peers, template)
                 yield (weight, at), OnlyHere(rank, line.place, line.message, column[-back], alike, compared)
+
+
+def _is_printed_in(known: Set[str], template: str) -> bool:
+    """True where others print a line too, or it without its end, or behind another prefix."""
+    parts = (other in template or template in other for other in known if min(len(other), len(template)) >= SHORTEST)
+    return template in known or any(parts)
 
 
 def _last_of(peers: Mapping[int, _Lines], template: str | None = None) -> tuple[Printed, ...]:

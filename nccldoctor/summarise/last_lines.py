@@ -159,7 +159,8 @@ def last_lines(silence: Silence, excerpts: Excerpts) -> LastLines | None:
     after = tuple(line for line in own if line.number >= end)[:SHOWN]
     if math.isnan(seconds):
         before = (*before, *between)[-SHOWN:]
-        return LastLines(silence.rank, silence.path, before, (), after, None) if before else None
+        since = next((at for line in reversed(before) if (at := printed_time_of(line.text)) is not None), None)
+        return LastLines(silence.rank, silence.path, before, (), after, None, since) if before else None
     if not before:
         return None
     unsigned = [line for line in all_lines if last < line.number < end and prefix(line.text) == NO_PREFIX]

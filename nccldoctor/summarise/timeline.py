@@ -99,9 +99,8 @@ def _decisive_moments(facts: Facts, findings: tuple[Finding, ...], frame: _Frame
         earliest = frame.stall - (BEFORE_STALL if kind == "trouble" else 0.0)
         latest = frame.stall if is_uncited_fault else frame.end
         if is_telling and earliest <= at <= latest:
-            who = f"rank {event.rank}" if event.rank is not None else event.host
-            text = f"{who}: {event.phrase()}" if who else event.phrase()
-            firsts.setdefault(kind, Mark(_flag_kind(event), at, text, str(event.place)))
+            who = f"rank {event.rank}: " if event.rank is not None else f"{event.host}: " if event.host else ""
+            firsts.setdefault(kind, Mark(_flag_kind(event), at, f"{who}{event.phrase()}", str(event.place)))
     return tuple(sorted(firsts.values(), key=lambda mark: mark.at)[:FLAGS])
 
 

@@ -21,18 +21,19 @@ _NUMBER = lazy(
 _ADDRESS = lazy(r"(?:0x)?[0-9a-f]*(?:\d[a-f]|[a-f]\d)[0-9a-f]{4,}|0x[0-9a-f]+")
 
 _COURSE = lazy(
-    r"(?i)(?:^\W{0,4}|[,;:|] )(?:(?:rank|process|worker) \d+:? )?(?!train|process|test)[a-z]{2,}ing\b"  # saving, rebuilding the index
+    r"(?i)(?:^\W{0,4}|[,;:|] )(?:(?:rank|process|worker) \d+:? )?(?!train|process|test|\w*warning)[a-z]{2,}ing\b"  # saving data
     r"|\b(?:skip|drop|discard|ignor|abandon|omit|left out|leav|exit|quit|stop|abort|cancel|finish|complet|done\b|ended?\b|end of"
-    r"|reached|empty|exhaust|ran out|no (?:more|further)|missing|without|not (?:found|finite|available)|nan\b|fail|error|retr(?:y|ies)"
+    r"|reached|empty|exhaust|ran out|no (?:more|further)|missing|without|not (?:found|finite|available)|fail|error|retr(?:y|ies)"
     r"|wait|slow|block|hold|evaluat|validat|saves?\b|saving|checkpoint|snapshot|upload|download|sync|rebuil|recompil|compil|reload)"
 )
+_DEPRECATION = lazy(r"\b(?:Future|Deprecation)Warning\b")
 NO_VALUES = ("nan", "inf", "none", "null")
 """What stands for a value that is none, in the kinds of :func:`kind_of`."""
 
 
-def is_of_course(message: str) -> bool:
-    """True where words tell of work that begins, ends, fails or is left out."""
-    return _COURSE.search(message[:400]) is not None
+def is_of_course(template: str) -> bool:
+    """True where words tell of work that begins, ends, fails or is left out; a deprecation tells of none."""
+    return _COURSE.search(template) is not None and _DEPRECATION.search(template) is None
 
 
 def template_of(message: str) -> str:

@@ -189,8 +189,8 @@ def _members(ranks: Any) -> list[Run]:
     return []
 
 
-_MOST_RANKS = 1 << 17
-"""Ranks of the largest job. A list that is longer or names a later rank is damaged or forged; it says nothing of the members."""
+_MOST_RANKS, _MOST_RUNS = 1 << 17, 1 << 12
+"""Ranks of the largest job, and runs of a group. A list with more or with a later rank is damaged or forged: it tells no members."""
 
 
 class _RankList(str):
@@ -225,7 +225,7 @@ def _in_equal_steps(numbers: Iterable[int]) -> list[Run]:
             runs[-1] = (first, number, number - last)
         else:
             runs.append((number, number, 1))
-    return runs
+    return runs if len(runs) <= _MOST_RUNS else []
 
 
 def _status(value: Any) -> list[tuple[int, int, int, int]]:

@@ -119,7 +119,7 @@ def add_stacks(table: dict[str, Sequence[Any]], out: Entries, budget: int) -> No
     if sum(map(len, column)) > budget:
         raise TooBig
     frame_of: dict[int, int] = {}
-    frames = Codes(_cleaned_frame, out.frames)
+    frames = Codes(lambda frame: (clean(frame[0]), clean(frame[1]), integer(frame[2]) or 0), out.frames)
     stacks = Codes(lambda value: value, out.stacks)
     seen: dict[tuple[int, ...], int] = {}
     rows = array("i")
@@ -144,8 +144,3 @@ def _frame_parts(frame: Any) -> tuple[str, str, int]:
     if type(line) is not int:
         line = integer(line) or 0
     return name if type(name) is str else "?", file if type(file) is str else "", line
-
-
-def _cleaned_frame(parts: tuple[str, str, int]) -> tuple[str, str, int]:
-    name, file, line = parts
-    return clean(name), clean(file), integer(line) or 0

@@ -77,6 +77,8 @@ def _above(line: Line) -> tuple[dict[str, str], bool]:
     fields: dict[str, str] = {}
     inside = True
     for earlier in line.preceding(9):
+        if _EXIT.search(earlier.body):
+            break  # of another row: this one lost its head
         if inside and (match := _FIELD.search(earlier.body)):
             fields.setdefault(match["name"], match["value"].strip())
         elif inside and _ROW.match(earlier.body):

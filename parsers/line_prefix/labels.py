@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from msgspec.structs import replace
 
-from nccldoctor.events import Event, ExceptionRaised, ProcessExit, Writer
+from nccldoctor.events import Event, ExceptionRaised, Note, ProcessExit, Writer
 from nccldoctor.parsers.base import Line, Mark
 from nccldoctor.parsers.line_prefix.prefixes import STRONG, records, split_label, with_label, without_codes
 from nccldoctor.parsers.line_prefix.rank_labels import SAYS_RANK, rank_label
@@ -80,6 +80,7 @@ class Labels:
         self._task: dict[int, int] = {}  # by the number of the line
         self._glued: dict[int, int] = {}  # the process that the label of a line means, where another wrote behind it
         self._local_ranks = _LocalRanks()
+        self._highest = -1
         self._launchers: set[int] = set()
         self._ranks: dict[int, set[int]] = defaultdict(set)  # these three by task
         self._locals: dict[int, set[int]] = defaultdict(set)
@@ -114,6 +115,7 @@ class Labels:
     def _learn(self, mark: Mark) -> None:
         if mark.task is None:
             return
+        self._highest = max(self._highest, mark.task)
         if mark.file is not None and mark.file.startswith("torch/distributed/") and mark.rank is None:
             self._launchers.add(mark.task)
         if mark.rank is not None:
@@ -134,12 +136,17 @@ class Labels:
         """The events, with the task as rank where it is one, else with the rank that their local rank means."""
         if not self._task or not self.are_ranks():
             return self._local_ranks.resolved(events)
-        return [
+        rows = [
             replace(event, rank=self._task[event.place.line])
             if event.rank is None and event.place.line in self._task and not self._is_glued(event)
             else event
             for event in events
         ]
+        heard = max((event.rank for event in rows if event.rank is not None), default=self._highest)
+        whole = (
+            replace(rows[0].place, line=None) if heard < self._highest else None
+        )  # no line of that rank is understood
+        return [Note(place=whole, text="", what="least-size", detail=str(self._highest + 1)), *rows] if whole else rows
 
     def _is_glued(self, event: Event) -> bool:
         """True of what another process wrote into a labelled line."""

@@ -80,7 +80,8 @@ class _Node(Struct, frozen=True):
 
 def chain_picture(standings: Sequence[Standing]) -> ChainPicture | None:
     """The drawing; None where nobody waits for anybody."""
-    nodes = _few_boxes([_node_of(s) for s in standings if s.distance is not None])
+    chained = [(min(s.distance, COLUMNS - 1), s) for s in standings if s.distance is not None]
+    nodes = _few_boxes([_Node(s.ranks, s.waits_for, tone_of(s), column, _details(s)) for column, s in chained])
     if len({node.column for node in nodes}) < 2:
         return None
     columns: dict[int, list[_Node]] = defaultdict(list)
@@ -113,11 +114,6 @@ def chain_picture(standings: Sequence[Standing]) -> ChainPicture | None:
     )
     text = ". ".join(f"{capitalized(says)}" for says in waits)
     return ChainPicture(boxes, tuple(arrows), size, tall, width, height, f"{text}." if text else "") if arrows else None
-
-
-def _node_of(standing: Standing) -> _Node:
-    column = min(standing.distance or 0, COLUMNS - 1)
-    return _Node(standing.ranks, standing.waits_for, tone_of(standing), column, _details(standing))
 
 
 def _details(standing: Standing) -> tuple[str, ...]:

@@ -56,13 +56,10 @@ def _latest_peers(peers: Sequence[RankLateness]) -> tuple[float, ...]:
 
 
 def _times_late(row: RankLateness, worst: Sequence[float], bound: float) -> int:
-    """In how many calls before the last one a rank was clearly later than the latest of its peers.
-
-    The bound is behind its most punctual call: a clock that is off makes all of them late.
-    """
-    least = max(bound + min((value for value in row.late_ms if value >= 0), default=0.0), 0.0)
+    """In how many calls before the last one a rank was clearly later than the latest of its peers."""
+    first = min((ms for ms in row.late_ms if ms >= 0), default=0.0)  # a clock that is off makes all of them late
     pairs = zip(row.late_ms[:-1], worst[:-1], strict=True)
-    return sum(ms > least and ms >= TIMES_LATEST_PEER * peer for ms, peer in pairs)
+    return sum(ms - first > bound and ms >= TIMES_LATEST_PEER * peer for ms, peer in pairs if ms >= 0)
 
 
 def _without_stall(drawn: StripPicture) -> StripPicture:

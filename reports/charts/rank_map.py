@@ -93,8 +93,8 @@ def rank_map(diagnosis: Diagnosis) -> RankMap | None:
     hosts = sorted(by_host.items(), key=lambda item: min(item[1]))
     if len(hosts) < 2 or "" in by_host:
         ranks = sorted(state.rank for state in diagnosis.ranks)
-        blamed = diagnosis.verdict.blamed  # a column is named by its rank at fault, else by its first
-        columns = [_Column(f"rank {min(blamed & r, default=r[0])}", tuple((n,) for n in r)) for r in _runs(ranks)]
+        heads = ((min(diagnosis.verdict.blamed & run, default=run[0]), run) for run in _runs(ranks))
+        columns = [_Column(f"rank {head}", tuple((n,) for n in run)) for head, run in heads]
         return _drawn(columns, diagnosis.standings, "", "")
     if len(diagnosis.ranks) > MOST_CELLS:
         columns = [_Column(run[0][0], tuple(tuple(ranks) for _, ranks in run)) for run in _runs(hosts)]

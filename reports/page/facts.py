@@ -54,9 +54,14 @@ def four(diagnosis: Diagnosis) -> tuple[Fact, ...]:
 def _end(diagnosis: Diagnosis) -> Fact | None:
     """The exception of a crash with its place, else the signal or exit code; None where neither is on record."""
     row = next((row for row in diagnosis.standings if row.involvement is Involvement.CULPRIT), None)
-    raised, _, place = row.last.partition(" in ") if row is not None else ("", "", "")
-    if row is not None and diagnosis.verdict.cause is CauseClass.RAISED and place:
-        return Fact("Exception", line(raised, 60), line(f"in {place}" + (f" · {row.end}" if row.end else ""), 120))
+    told = (
+        row.last if row is not None else "",
+        *(e.says for e in diagnosis.story if e.cause and e.kind == "exception"),
+    )
+    raised, _, place = next((text for text in told if " in " in text), "").partition(" in ")
+    if diagnosis.verdict.cause is CauseClass.RAISED and place:
+        end = f" · {row.end}" if row is not None and row.end else ""
+        return Fact("Exception", line(raised, 60), line(f"in {place}{end}", 120))
     return Fact("Ended by", line(row.end, 60), line(row.last, 120)) if row is not None and row.end else None
 
 
@@ -106,13 +111,15 @@ def _unnumbered_call(diagnosis: Diagnosis) -> Fact | None:
 
 
 def _time(diagnosis: Diagnosis) -> Fact | None:
-    label, call = "Stalled for", diagnosis.verdict.stalled
+    label, call, told = "Stalled for", diagnosis.verdict.stalled, incident_time.began(diagnosis)
+    moment = Fact("When", told, "") if told else None
     if call is None:
-        return _time_of_waits(diagnosis)
+        is_crash = diagnosis.verdict.cause in (CauseClass.RAISED, CauseClass.DIED)
+        return (moment if is_crash else None) or _time_of_waits(diagnosis) or moment
     limit = f"timeout {times.duration(call.timeout_ms)}" if call.timeout_ms and call.timeout_ms > 0 else ""
     at_least = f"{times.duration(call.timeout_ms or 0)} or more" if limit and diagnosis.alarm is not None else ""
     if call.since is None:
-        return Fact(label, at_least, "the timeout ran out") if at_least else _silence(diagnosis)
+        return Fact(label, at_least, told or "the timeout ran out") if at_least else _silence(diagnosis) or moment
     began = times.instant(call.since)
     in_brackets = f" ({limit})" if limit else ""
     if call.until is None and at_least:

@@ -82,9 +82,9 @@ def _differing_fields(diff: FieldDiff | None) -> FirstPicture | None:
     if diff is None:
         return None
     shown = diff.fields[:FIELDS]
-    operations = next((field.values for field in diff.fields if field.name == "operation"), ())
+    operations = {value for field in diff.fields if field.name == "operation" for value in field.values}
     table = FieldTable(
-        call=names.call_title(diff.op, diff.seq) if len(set(operations)) < 2 else f"call #{diff.seq}",
+        call=names.call_title(diff.op, diff.seq) if len(operations) < 2 else f"call #{diff.seq}",
         sides=tuple(names.ranks_phrase(side, 4) for side in diff.sides),
         rows=tuple(
             (f.name, tuple(line(value, 80) for value in f.values), f.is_different and f.name not in EFFECTS)

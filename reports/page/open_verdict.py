@@ -57,9 +57,9 @@ def checks(diagnosis: Diagnosis) -> tuple[Check, ...]:
             Check("Late ranks", True, f"under {times.duration(late)}" if late < 5 else times.duration(late), proof, "")
         )
     rows += [
-        Check(capitalized(line(c.text, 60)), True, "no sign", line(c.says, 160), line(c.where or "", 120))
-        for c in diagnosis.ruled_out
-        if c.met is False
+        Check(capitalized(line(one.text, 60)), True, "no sign", line(one.says, 160), line(one.where or "", 120))
+        for one in diagnosis.ruled_out
+        if one.met is False
     ]
     unchecked = tables.ruled_out([item for item in diagnosis.ruled_out if item.met is not False])
     rows += [Check(capitalized(row.name), False, "not checked", line(row.says, 160), "") for row in unchecked]

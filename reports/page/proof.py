@@ -117,13 +117,10 @@ def call_cell(cell: CallCell, differs: Collection[str]) -> str:
 
 def log_sides(diagnosis: Diagnosis) -> tuple[LogSide, ...]:
     """The last lines of a culprit and of a waiting peer."""
-    return tuple(_log_side(diagnosis, side) for side in diagnosis.last_lines)
-
-
-def _log_side(diagnosis: Diagnosis, side: LastLines) -> LogSide:
-    finding = diagnosis.verdict
-    role = "at fault" if side.rank in finding.ranks else "suspect" if side.rank in finding.suspects else "waiting"
-    return LogSide(side, role, times.duration(side.gap_ms) if side.gap_ms is not None else "")
+    roles = dict.fromkeys(diagnosis.verdict.suspects, "suspect") | dict.fromkeys(diagnosis.verdict.ranks, "at fault")
+    gaps = (times.duration(side.gap_ms) if side.gap_ms is not None else "" for side in diagnosis.last_lines)
+    sides = zip(diagnosis.last_lines, gaps, strict=True)
+    return tuple(LogSide(side, roles.get(side.rank, "waiting"), gap) for side, gap in sides)
 
 
 def missing_log(diagnosis: Diagnosis) -> str:

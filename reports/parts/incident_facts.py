@@ -64,12 +64,8 @@ def where(diagnosis: Diagnosis) -> str:
 def _of_one(state: RankState) -> str:
     host = f" on {line(state.host, 60)}" if state.host else ""
     pid = f", pid {state.pid}" if state.pid is not None else ""
-    return host + pid + (f", {_gpu(state.device)}" if state.device else "")
-
-
-def _gpu(device: str) -> str:
-    """``GPU 3``, ``GPU 0000:18:00``."""
-    return line(device if "gpu" in device.lower() else f"GPU {device}", 40)
+    device = state.device or ""  # 3, 0000:18:00 or GPU 3
+    return host + pid + (f", {line(device if 'gpu' in device.lower() else f'GPU {device}', 40)}" if device else "")
 
 
 def _culprit_hosts(states: list[RankState]) -> str:

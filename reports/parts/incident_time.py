@@ -30,9 +30,9 @@ def began_and_lasted(diagnosis: Diagnosis) -> str:
     call = diagnosis.verdict.stalled
     timeout = (call.timeout_ms if call is not None else limit_of_waits(diagnosis)) or 0
     limit = f"timeout {times.duration(timeout)}" if timeout > 0 else ""
-    began = _began(diagnosis)
+    start = began(diagnosis)
     lasted = f" for {times.duration(span)}" if call is not None and (span := lasting(call)) is not None else ""
-    return f"{began}{lasted} ({limit})" if began and limit else f"{began}{lasted}" or limit
+    return f"{start}{lasted} ({limit})" if start and limit else f"{start}{lasted}" or limit
 
 
 def activity_before(diagnosis: Diagnosis) -> str:
@@ -58,7 +58,8 @@ def lasting(call: Stalled) -> float | None:
     return (until - since).total_seconds() * 1000
 
 
-def _began(diagnosis: Diagnosis) -> str:
+def began(diagnosis: Diagnosis) -> str:
+    """``since 2026-11-20 11:32:50 UTC``, ``at`` the time of the cause, ``first error`` at some; "" where no time is known."""
     call, alarm = diagnosis.verdict.stalled, diagnosis.alarm
     if call is not None and call.since is not None:
         return f"since {times.instant(call.since)}"
@@ -77,6 +78,9 @@ def _began(diagnosis: Diagnosis) -> str:
     if side is not None and side.gap_ms is not None and diagnosis.verdict.family is Family.ABSENT:
         since = f" since {times.instant(side.since)}" if side.since is not None else ""
         return f"rank {side.rank}'s log silent{since} for {times.duration(side.gap_ms)} until it was noticed"
+    last = next((one.since for one in diagnosis.last_lines if one.rank in diagnosis.verdict.ranks and one.since), None)
+    if last is not None and diagnosis.verdict.family is Family.ABSENT:
+        return f"after {times.instant(last)}, its last line"
     end = next((row.time for row in diagnosis.story if row.role is EventRole.TEAR_DOWN and row.time is not None), None)
     return f"ended {times.instant(end)}" if end is not None else ""
 

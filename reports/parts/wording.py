@@ -157,8 +157,12 @@ def _call_key(finding: Finding) -> tuple[object, ...] | None:
 
 def only_here(diagnosis: Diagnosis) -> str:
     """What a rank at fault alone printed before the wait: ``Only rank 5 printed "loss=nan".``"""
-    found = diagnosis.verdict.only_here[:1]
-    return f'Only rank {found[0].rank} printed "{line(found[0].quote, 90)}".' if found else ""
+    found = next(iter(diagnosis.verdict.only_here), None)
+    if found is None:
+        return ""
+    is_of_all = len(found.compared) >= (diagnosis.job.world_size or diagnosis.job.world_at_least)
+    only = "Only" if is_of_all else f"Of {len(found.compared)} ranks, only"
+    return f'{only} rank {found.rank} printed "{line(found.quote, 90)}".'
 
 
 def summary(diagnosis: Diagnosis) -> str:

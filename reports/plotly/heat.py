@@ -29,9 +29,8 @@ def lateness_figure(
         return looks.empty(TITLE, "no flight recorder dumps of several ranks with times", look)
     asked = lateness.ranks if ranks is None else lateness.ranks & ranks
     seqs = lateness.seqs[-last:] if last else lateness.seqs
-    every = len(lateness.seqs)  # one byte a call, rank by rank
-    own = (lateness.levels[n - len(seqs) : n] for n in range(every, len(lateness.levels) + 1, every))
-    levels = dict(zip(lateness.ranks, own, strict=True))
+    ends = range(len(lateness.seqs), len(lateness.levels) + 1, len(lateness.seqs) or 1)  # one byte a call of each rank
+    levels = {rank: lateness.levels[end - len(seqs) : end] for rank, end in zip(lateness.ranks, ends, strict=True)}
     rows, step = merged([levels[rank] for rank in asked], BINS, SEVERITY)
     order = list(asked)
     members = [Ranks(order[n * step : (n + 1) * step]) for n in range(len(rows))]

@@ -71,7 +71,8 @@ def dump_gaps(batch: Batch, dump_rank: Sequence[int | None], call_group: npt.NDA
 def _dumps_behind_peers(batch: Batch, call_group: npt.NDArray[np.int32]) -> frozenset[int]:
     """The dumps that lack calls which their peers completed with them: they are older, or cut.
 
-    Example: rank 3 ends at ALLREDUCE #40, and rank 2 of the same group completed #60.
+    Example: rank 3 ends at ALLREDUCE #40, and rank 2 of the same group completed #60. One call is enough where a peer went on after it: an
+    abort ends the last one alone.
     """
     calls, words = batch.calls, batch.vocabulary.ops
     needs_all = np.array([op_type(op) in NEEDS_ALL for op in words] or [False])
@@ -86,7 +87,9 @@ def _dumps_behind_peers(batch: Batch, call_group: npt.NDArray[np.int32]) -> froz
         width = int(groups.max(initial=0)) + 1
         for key, number in _highest(calls.dump[rows][counted].astype(np.int64) * width + groups, numbers):
             last[divmod(key, width)] = number
-    return frozenset(d for (d, group), n in last.items() if completed.get(group, n) > n + ADDED_MEANWHILE)
+    issued = dict(sorted((group, number) for (_, group), number in last.items()))  # the highest of each group stays
+    ends = ((dump, n, completed.get(group, n), issued[group]) for (dump, group), n in last.items())
+    return frozenset(dump for dump, n, ended, begun in ends if ended > n + ADDED_MEANWHILE or n < ended < begun)
 
 
 def _highest(keys: npt.NDArray[Any], numbers: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:

@@ -65,8 +65,9 @@ def calls_side_by_side(facts: Facts, finding: Finding) -> Exhibit | None:
         return None
     cites = (f"#{decisive.seq}", *map(str, sides.ranks))
     alike = _alike(facts, finding, sides, decisive)
-    claim = _claim(table, decisive, finding.stalled.op if finding.stalled is not None else None)
-    return Exhibit("", claim, BOTH, cites, evidence_of_dumps(finding, sides.ranks), calls=table, alike=alike)
+    return Exhibit(
+        "", _claim(table, decisive), BOTH, cites, evidence_of_dumps(finding, sides.ranks), calls=table, alike=alike
+    )
 
 
 def calls_of_peer(facts: Facts, finding: Finding) -> Exhibit | None:
@@ -80,8 +81,8 @@ def calls_of_peer(facts: Facts, finding: Finding) -> Exhibit | None:
         return None
     stalled = CallsRow(seq, table.rows[-1].cells, ("state",))
     table = CallsTable(table.group, table.sides, (*table.rows[:-1], stalled))
-    op = finding.stalled.op if finding.stalled is not None else None
-    claim = f"Rank {sides.peer} entered {names.call_title(op, seq)}, which never finished."
+    title = names.call_title(finding.stalled.op if finding.stalled is not None else None, seq)
+    claim = f"Rank {sides.peer} entered {title}, which never finished."
     cites, numbers = (f"#{seq}", str(sides.peer)), evidence_of_dumps(finding, (sides.peer,))
     alike = _alike(facts, finding, alone, stalled)
     return Exhibit("", claim, (Part.PEER,), cites, numbers, calls=table, alike=alike)
@@ -98,9 +99,9 @@ def _stalled_number(finding: Finding) -> int | None:
     return None if call is None or call.kind == "p2p" else call.seq
 
 
-def _claim(table: CallsTable, row: CallsRow, op: str | None) -> str:
+def _claim(table: CallsTable, row: CallsRow) -> str:
     peer, culprit = table.sides
-    name = names.call_title(op, row.seq)
+    name = names.call_title(next((cell.op for cell in row.cells if cell is not None), None), row.seq)
     if row.cells[1] is None:
         return f"Rank {peer.rank} entered {name}. Rank {culprit.rank} never did."
     if row.cells[0] is None:

@@ -78,6 +78,22 @@ def test_two_devices_of_a_larger_job_may_stop_at_once() -> None:
     assert (ruling.cause, ruling.ranks) == ("device-stalled", "3,9"), str(ruling)
 
 
+def dumped(*unfinished: int, elsewhere: int | None = None) -> Ruling:
+    """Dumps of six ranks and no log: these have not finished #3, the others wait in #4, which all queued; one more left both."""
+    dumps = [
+        RecordedRank(r, world(6)).calls(2).call(done=r not in unfinished).call(done=r == elsewhere) for r in range(6)
+    ]
+    return read({f"dumps/nccl_trace_rank_{one.rank}": one.data() for one in dumps})
+
+
+def test_a_rank_alone_in_a_call_that_all_others_left_has_a_stopped_device_by_dumps_alone() -> None:
+    ruling = dumped(4)
+    assert (ruling.cause, ruling.ranks, ruling.verdict["confidence"]) == ("device-stalled", "4", "medium"), str(ruling)
+    assert "written a moment too early" in str(ruling.verdict["doubts"])
+    assert not dumped(4, 5).blamed
+    assert not dumped(4, elsewhere=1).blamed
+
+
 def test_devices_do_not_stop_by_the_dozen() -> None:
     """Then the dumps show one running job at different moments."""
     assert not behind(2, 3, 6, 7, 10, 11).blamed

@@ -234,6 +234,16 @@ def test_of_lines_of_one_second_the_call_that_fewest_wait_in_came_first() -> Non
     assert {key[2] for r in (0, 2, 3) for key in graph(logs=tuple(everywhere)).waits_in[r]} == {5}
 
 
+def test_of_lines_of_one_second_the_call_that_others_recorded_first_came_first() -> None:
+    """Ranks 1 and 3 dumped one order, the dump of 2 is lost, and 0 is silent: no deadlock, 0 alone is waited for."""
+    whole = Team("7", "tp", (0, 1, 2, 3))
+    logs = [Log(f"r{r}.log", [gave_up(r, 1, team=WORLD), gave_up(r, 1, team=whole)], rank=r) for r in (1, 2, 3)]
+    dumps = [RecordedRank(r, WORLD, whole).call(team=whole, done=False).call(done=False) for r in (1, 3)]
+    found = facts(*dumps, logs=(*logs, Log("r0.log", [said(Heartbeat, 0, 1.0, step=4)], rank=0)))
+    assert found.wait_graph.cycles == ()
+    assert [(s.kind, str(s.ranks)) for s in found.stalls] == [(StallKind.ABSENT, "0")]
+
+
 def test_who_gave_up_on_a_call_of_whatever_group_is_not_silent() -> None:
     part = Team("7", "tp", (0, 2))
     logs = [Log(f"r{r}.log", [gave_up(r, 9, team=part)], rank=r) for r in (0, 2, 3)]

@@ -217,6 +217,13 @@ def test_the_command_that_gathers_logs_fits_the_launcher(seen, tool):
     assert any(tool in (step.command or "") for step in steps("undetermined", seen, ranks=()))
 
 
+def test_slurm_is_asked_where_its_logs_are_if_the_one_given_has_a_name_of_its_own():
+    ended = event(SchedulerEvent, None, text="CANCELLED", what="cancelled", by="slurm", job="32484.0")
+    asked = [step.command or "" for step in steps("undetermined", ended, ranks=())]
+    assert any("scontrol show job 32484" in command for command in asked)
+    assert not any("cp slurm-" in command for command in asked)
+
+
 @pytest.mark.parametrize(
     "seen",
     [

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 import nccldoctor
 from nccldoctor.events import (
     CollectiveMismatch,
+    CommInit,
     GpuError,
     HeartbeatStuck,
     IbError,
@@ -409,6 +410,16 @@ def test_ranks_stand_in_a_sentence(ranks: list[int], said: str):
     assert (
         placeholder_values(fixtures_conditions.finding(ranks=ranks), fixtures_conditions.survey(case))["ranks"] == said
     )
+
+
+@pytest.mark.parametrize(("known", "said"), [(True, "node1"), (False, "10.0.0.2")])
+def test_where_nobody_is_named_the_far_end_of_a_lost_connection_is_looked_at(known: bool, said: str):
+    """Not the host that reported it; by its address where no line ties that to a host."""
+    inits = [event(CommInit, rank, host="node1", address="10.0.0.2<0>") for rank in range(4, 8)] if known else []
+    lost = event(IbError, 2, host="node0", what="completion", status=12, peer="10.0.0.2<41014>")
+    open_one = fixtures_conditions.finding("undetermined", ranks=(), stalled=None)
+    values = placeholder_values(open_one, fixtures_conditions.survey(fixtures_conditions.case([*inits, lost])))
+    assert (values["host"], values["hosts"]) == (said, said)
 
 
 def test_each_stall_gets_its_own_remedy():

@@ -100,6 +100,30 @@ def test_the_habit_of_rank_0_is_no_sign_but_its_phase_before_the_wait_is(tmp_pat
     assert "Saving the checkpoint of step 26" in found.only_here[0].quote
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        "shard 8 is broken, skipping what is left of it",
+        "WARNING:shards:shard 7 is broken, skipping what is left of it",
+        "shard 9 is broken, skipping",
+    ],
+)
+def test_what_another_rank_printed_too_is_not_of_one_alone(tmp_path: Path, other: str) -> None:
+    """Also where its numbers differ, it has a prefix more, or it is cut."""
+    told = job(tmp_path, 1, rank1=["shard 3 is broken, skipping what is left of it"], rank3=[other])
+    assert (told.ranks, told.only_here) == ({1}, ())
+
+
+def test_a_warning_about_an_interface_is_no_sign_of_the_work(tmp_path: Path) -> None:
+    """Nor is a path in it: *checkpoint.py* saves no checkpoint."""
+    for name, text in (
+        ("path", "/opt/torch/utils/checkpoint.py:87: UserWarning: use_reentrant should be passed"),
+        ("deprecation", "/opt/app/loop.py:3: FutureWarning: skipping of batches will change"),
+    ):
+        (tmp_path / name).mkdir()
+        assert job(tmp_path / name, 1, rank1=[text]).only_here == ()
+
+
 def test_a_lone_line_blames_nobody(tmp_path: Path) -> None:
     with_line, without = tmp_path / "with", tmp_path / "without"
     with_line.mkdir()

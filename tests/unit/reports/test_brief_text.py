@@ -59,7 +59,7 @@ def test_what_the_culprit_alone_printed_is_told_once() -> None:
     made = fixtures_diagnoses.lagging()
     lone = OnlyHere(5, Place(0, "rank_5.log", 4), "step 4 loss=nan", "nan", (), Ranks([0, 5]))
     told = brief(replace(made, findings=(replace(made.verdict, only_here=(lone,)), *made.findings[1:])))
-    assert told.count('Only rank 5 printed "step 4 loss=nan".') == 1
+    assert told.count('Of 2 ranks, only rank 5 printed "step 4 loss=nan".') == 1
 
 
 @pytest.mark.parametrize("room", [50, 70, 90])

@@ -101,7 +101,8 @@ def test_a_group_that_never_came_up_stalls_in_its_set_up():
     base = fixtures_diagnoses.lagging()
     first = replace(base.verdict, cause=CauseClass.INIT, stalled=None, victims=Ranks())
     found = replace(base, findings=(first,))
-    assert [fact.value for fact in facts.four(found)][1:] == ["init", "the whole group"]
+    _, what, when, reach = facts.four(found)
+    assert (what.value, when.label, reach.value) == ("init", "When", "the whole group")
     assert wording.summary(found).startswith("Every member of the group is blocked in init.")
 
 

@@ -43,7 +43,8 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         return None
     stopped = Ranks(rank for rank in call.inside if _has_issued_more(facts, call, rank))
     # where nobody gave up, a few calls in flight are what every running job shows
-    if not stopped or (facts.liveness.first_alarm is None and not _is_holding_up_peers(facts, call, stopped)):
+    is_unproven = facts.liveness.first_alarm is None and not _is_holding_up_peers(facts, call, stopped)
+    if not stopped or (is_unproven and not _is_alone_behind(facts, call)):
         return None
     progress = {rank: facts.progress.by_group_rank[call.group, rank] for rank in stopped}
     waiting = _calls_waiting_for(facts, call)
@@ -57,6 +58,8 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     done = [Entry(p.row, say("inside.finished-on-peer", rank=r, number=p.completed)) for r, p in known]
     is_recorded = all(p.row >= 0 for p in progress.values())
     doubts = [] if waiting else [doubt_of("no-peer-waits", ranks=stopped)]
+    if is_unproven:
+        doubts.append(doubt_of("dumped-earlier", ranks=stopped))
     if not is_recorded:
         fronts = (facts.progress.by_group_rank.get((call.group, rank)) for rank in call.completed)
         pending = {front.pending for front in fronts if front is not None and front.pending is not None}
@@ -95,6 +98,13 @@ def _is_holding_up_peers(facts: Facts, call: StuckCall, stopped: Ranks) -> bool:
     gap = max(done, default=call.seq) - call.seq
     waited_for = any(c.missing & stopped for c in _calls_waiting_for(facts, call))
     return gap >= FAR_BEHIND or waited_for or _was_done_long_ago(facts, call)
+
+
+def _is_alone_behind(facts: Facts, call: StuckCall) -> bool:
+    """True when one rank is in the call, and all others in a later one that it queued too."""
+    others = facts.case.world - call.inside
+    nexts = (c for c in _calls_waiting_for(facts, call) if c.group == call.group and c.queued == call.inside)
+    return len(call.inside) == 1 < len(others) and any(c.inside == others for c in nexts)
 
 
 def _was_done_long_ago(facts: Facts, call: StuckCall) -> bool:

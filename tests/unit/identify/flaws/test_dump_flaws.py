@@ -102,6 +102,18 @@ def test_a_rank_without_calls_that_its_peers_completed_with_it_left_an_old_dump(
     assert not behind("broadcast"), "its root does not wait for the others"
 
 
+def test_one_missing_call_is_enough_where_a_peer_went_on_after_it() -> None:
+    """Rank 0 ends at call 8. Rank 1 completed call 9, and made call 10: no abort ended call 9."""
+
+    def behind(peer: RecordedRank) -> bool:
+        found = case(RecordedRank(0, world(2)).calls(8).other(pg_status={}), peer)
+        return any("its peers completed" in gap.why and gap.odd for gap in found.gaps)
+
+    assert behind(RecordedRank(1, world(2)).calls(9).call(done=False))
+    assert not behind(RecordedRank(1, world(2)).calls(9)), "an abort may have ended it"
+    assert not behind(RecordedRank(1, world(2)).calls(8).call(done=False)), "it waits for rank 0"
+
+
 def test_times_in_another_unit_make_a_dump_odd_and_its_job_less_surely_well() -> None:
     """Milliseconds in the place of nanoseconds are of January 1970."""
     content = RecordedRank(0, world(2)).calls(9).content()

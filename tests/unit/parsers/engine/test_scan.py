@@ -258,6 +258,13 @@ def test_srun_labels_are_ranks_where_nothing_speaks_against_it() -> None:
     assert {e.rank for e in events(text, "heartbeat")} == {0, 1, 2, 3}
 
 
+def test_a_label_tells_of_a_rank_of_which_no_line_is_understood() -> None:
+    text = "".join(f"{r}: {'heartbeat step=1' if r < 2 else 'queue is full'}\n" for r in (0, 5, 1, 4))
+    (size,) = events(text, "note")
+    assert (size.what, size.detail, size.place.line) == ("least-size", "6", None)
+    assert {e.rank for e in events(text, "heartbeat")} == {0, 1}
+
+
 def test_srun_labels_of_one_launcher_per_node_are_no_ranks() -> None:
     text = "".join(f"{r // 4}: [rank{r}]: hello\n{r // 4}: heartbeat step=1\n" for r in range(8))
     assert {e.rank for e in events(text, "heartbeat")} == {None}

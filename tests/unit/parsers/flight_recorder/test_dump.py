@@ -211,6 +211,10 @@ def test_the_ring_had_wrapped_where_the_first_record_is_not_number_0():
         ("[0, 1, 131072]", None),
         ([0, 1, 10**9], None),
         ([0, -1], None),
+        ("[0, 1, 1]", None),
+        ("[0, 1, 99999999999]", None),
+        ([*range(4000, 0, -1)], (*range(4000, 0, -1),)),
+        ([*range(5000, 0, -1)], None),  # more runs than the groups of any job: 100 MB of such lists took 2 GB
     ],
 )
 def test_members_of_a_group(ranks: object, members: tuple[int, ...] | None):

@@ -55,6 +55,19 @@ Root Cause (first observed failure):
 """
 
 
+def test_a_row_that_lost_its_head_takes_nothing_of_the_row_above() -> None:
+    """Two writers shared a descriptor, and line ends of the row of rank 0 are gone."""
+    torn = "Root Cause (first observed failure):[0]:  time      : 2026-02-16_19:31:02  host      : gpu-17  rank      : 0 (local_rank: 0)"
+    row = "[3]:\n  time      : 2026-02-16_19:31:03\n  host      : gpu-17\n  rank      : 3 (local_rank: 3)\n"
+    closed, root = events_of(
+        failure_table, f"{row}  exitcode  : -15 (pid: 44)\n{'-' * 60}\n{torn}\n  exitcode  : -6 (pid: 41)\n"
+    )
+    assert isinstance(root, ProcessExit)
+    assert (closed.rank, closed.pid, root.pid) == (3, 44, 41)
+    assert root.rank in (None, 0)
+    assert root.local_rank in (None, 0)
+
+
 def test_rows_carry_the_global_rank_and_the_root_cause_is_first() -> None:
     closed, quoted, root = events_of(failure_table, TABLE)
     assert isinstance(closed, ProcessExit)

@@ -131,6 +131,17 @@ def test_a_crash_page_tells_the_exception_its_place_and_whom_it_took_down() -> N
     assert "Stalled collective" not in told
 
 
+def test_a_crash_page_tells_the_exception_where_no_line_of_it_names_the_rank() -> None:
+    base = incident("raised").diagnosis
+    rows = tuple(replace(row, last="reported step 4") for row in base.standings)
+    told = {fact.label: fact for fact in view.build(replace(base, standings=rows)).facts}
+
+    assert (told["Exception"].value, told["Exception"].detail) == (
+        "FileNotFoundError",
+        "in load_batch (train.py:99) · exit code 1",
+    )
+
+
 def test_columns_of_the_table_that_hold_nothing_are_left_out() -> None:
     page = html.page(incident("unmatched-p2p").diagnosis)
     table = page[page.index('id="h-ranks"') :]

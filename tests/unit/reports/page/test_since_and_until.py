@@ -81,6 +81,15 @@ def test_a_crash_without_waiting_ranks_has_no_stalled_call(tmp_path: Path) -> No
     assert not {"Stalled call", "Stalled for"} & labels(nccldoctor.analyze(tmp_path).diagnosis)
 
 
+def test_a_crash_without_waiting_ranks_tells_when(tmp_path: Path) -> None:
+    (tmp_path / "rank_0.log").write_text(
+        "[rank0]: 2026-11-20 11:32:30 INFO step=4\n[rank0]: Traceback (most recent call last):\n"
+        '[rank0]:   File "/job/train.py", line 4, in <module>\n[rank0]:     load()\n[rank0]: ValueError: no shard 7\n'
+    )
+    (when,) = (fact for fact in facts.four(nccldoctor.analyze(tmp_path).diagnosis) if fact.label == "When")
+    assert when.value == "after 2026-11-20 11:32:30, its last line"
+
+
 @pytest.mark.parametrize("cause", [CauseClass.OP_MISMATCH, CauseClass.NOT_ARRIVED])
 def test_what_no_file_shows_is_no_fact(cause: CauseClass) -> None:
     base = fixtures_diagnoses.lagging()
