@@ -45,7 +45,8 @@ class Dialect(Struct, frozen=True):
         """Plain words on one line, with what is delicate as code."""
         shown, out, at = line(text, limit), [], 0
         for match in re.finditer(self.delicate, shown):
-            if found := _without_lone_bracket(match.group()):
+            found = match.group()  # the bracket that ends ``main (train.py:45)`` began before
+            if found := found[:-1] if found.endswith(")") and "(" not in found else found:
                 out += [self.plain(shown[at : match.start()]), self.span(found)]
                 at = match.start() + len(found)
         return "".join([*out, self.plain(shown[at:])])
@@ -78,11 +79,6 @@ class Dialect(Struct, frozen=True):
         for bad, instead in self.ends_fence:
             shown = shown.replace(bad, instead)
         return "\n".join(f"{self.indent}{row}".rstrip() for row in (self.fence[0], *shown.splitlines(), self.fence[1]))
-
-
-def _without_lone_bracket(found: str) -> str:
-    """``train_main.py:45`` of ``main (train_main.py:45)``: the bracket that ends it began before."""
-    return found[:-1] if found.endswith(")") and "(" not in found else found
 
 
 def _commonmark_span(text: str) -> str:

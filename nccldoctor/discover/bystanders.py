@@ -75,7 +75,7 @@ def kind_of_bystander(head: bytes, lines: Sequence[str], *, is_json: bool, is_wh
             for keys in looked_at
             if not any(map(_SAYS_WHEN_OR_WHO.fullmatch, keys))
             and (
-                any(_is_document(keys.get(key)) for key in _TEXT_KEYS)
+                any(isinstance(text := keys.get(key), list) or "\n" in str(text or "").strip() for key in _TEXT_KEYS)
                 or all(isinstance(value, int | float) for value in keys.values())
             )
         ]
@@ -117,10 +117,6 @@ def _is_word_list(lines: Sequence[str]) -> bool:
     if len(lines) < _FEWEST_WORDS or not all(map(_WORD.match, lines[:_FEWEST_WORDS])):
         return False
     return count_matches(_WORD, lines) >= 0.95 * len(lines)
-
-
-def _is_document(value: object) -> bool:
-    return isinstance(value, list) or (isinstance(value, str) and "\n" in value.strip())
 
 
 def value_of_json(text: str | bytes) -> object:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from nccldoctor.events.base import Event, Writer, kind
 from nccldoctor.model import CauseClass
 from nccldoctor.model.ranks import Ranks
@@ -115,19 +117,62 @@ class Stack(Event):
         return f"stack: in {innermost(self.frames)}" if self.frames else "stack"
 
 
+class ProcessWork(Struct, frozen=True):
+    """What a process did between two looks, ``ms`` milliseconds apart.
+
+    ``cpu`` is the processor time of its main thread in milliseconds, ``kernel`` the part of it in the kernel, ``threads`` that of its other
+    threads, ``children`` that of all below it. ``waits`` and ``lost`` count how often the main thread gave its processor up, and lost it.
+    ``read`` and ``written`` are bytes, those of its children among them.
+    """
+
+    ms: int
+    cpu: int
+    kernel: int
+    threads: int
+    children: int
+    waits: int
+    lost: int
+    read: int
+    written: int
+
+    @property
+    def manner(self) -> str:
+        """``computes``, ``spins`` in the kernel, ``moves data``, ``polls`` and sleeps in turn, or is ``blocked``."""
+        is_busy, has_moved = 2 * self.cpu >= self.ms, 1000 * (self.read + self.written) >= MOVING * self.ms
+        if has_moved and not is_busy:
+            return "moves data"
+        if 2 * self.kernel > self.cpu and is_busy and not has_moved:
+            return "spins"
+        if 10 * max(self.cpu, self.children) >= self.ms:
+            return "computes"
+        return "polls" if POLLING * self.waits >= self.ms else "blocked"
+
+    @property
+    def is_progress(self) -> bool:
+        """True of work that ends by itself, as far as one can see."""
+        return self.manner in ("computes", "moves data")
+
+
+MOVING, POLLING = 1 << 16, 2000
+"""Bytes in a second that are work, and the most milliseconds from one wait of a thread that polls to the next."""
+
+
 @kind("process-state", symbol="stack", writer=Writer.KERNEL)
 class ProcessState(Event):
     """The state of a process as ``ps``, ``/proc`` or the error of a stack tool shows it.
 
     ``state`` is stopped (by a signal), gone, zombie, blocked (in the kernel, uninterruptible), traced, running or sleeping. ``waits_in``
-    is the kernel's function, ``parent`` the process that started it, ``tool`` who says so. ``look`` counts the looks at the job from 1 on;
-    0 where it is not known.
+    is the kernel's function, ``did`` what it did since the look before, ``parent`` the process that started it, ``elapsed`` how long it has
+    run (``01:02:03``), ``tool`` who says so.
+    ``look`` counts the looks at the job from 1 on; 0 where it is not known.
     """
 
     state: str = ""
     waits_in: str | None = None
+    did: ProcessWork | None = None
     command: str | None = None
     parent: int | None = None
+    elapsed: str | None = None
     tool: str = ""
     look: int = 0
 

@@ -148,13 +148,11 @@ def _with_named_pids(parsed: Sequence[Parsed]) -> Sequence[Parsed]:
 
 def _with_workers(parsed: Sequence[Parsed]) -> Sequence[Parsed]:
     """A manifest says that a process is a worker of a rank: its stacks are not those of the rank."""
-
-    def as_helper(event: Event) -> Event:
-        return replace(event, main=False, helper=event.main or event.helper) if isinstance(event, Stack) else event
-
-    return [
-        replace(one, events=tuple(map(as_helper, one.events))) if _is_of_worker(one.source) else one for one in parsed
-    ]
+    out = []
+    for one in parsed:
+        events = (replace(e, main=False, helper=e.main or e.helper) if isinstance(e, Stack) else e for e in one.events)
+        out.append(replace(one, events=tuple(events)) if _is_of_worker(one.source) else one)
+    return out
 
 
 def _is_of_worker(source: Source) -> bool:

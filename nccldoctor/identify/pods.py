@@ -51,8 +51,10 @@ def find_pods(events: Iterable[Event]) -> Pods:
         pod = host_key(event.pod)
         is_listed = isinstance(event, Note) and event.what == "pod-on-node"
         nodes = (listed if is_listed else seen)[pod]
-        if event.host is not None and (is_listed or not _is_name_of(pod, host_key(event.host))):
-            nodes[host_key(event.host)] = event.host
+        host = host_key(event.host or "")  # the pod's own name may be it: with or without its generated end, or cut
+        is_own = host in (pod, _host_name(pod)) or (len(host) == 63 and pod.startswith(host))
+        if event.host is not None and (is_listed or not is_own):
+            nodes[host] = event.host
     found = {pod: _only(listed.get(pod) or seen.get(pod) or {}) for pod in sorted({*listed, *seen})}
     return Pods(_with_host_names(found)) if found else Pods()
 
@@ -71,11 +73,6 @@ def _host_name(pod: str) -> str:
     """The name inside the pod: ``train-0`` in ``train-0-x7k2p``, where a controller made up the end."""
     name, _, end = pod.rpartition("-")
     return name if name and len(end) == 5 and _GENERATED.issuperset(end) else pod
-
-
-def _is_name_of(pod: str, host: str) -> bool:
-    """True where a host name is the pod's own: with or without its generated end, or cut at 63 characters."""
-    return host == pod or host == _host_name(pod) or (len(host) == 63 and pod.startswith(host))
 
 
 def _only(nodes: Mapping[str, str]) -> str:

@@ -151,7 +151,8 @@ def _observed(incident: Incident, now: float, watched: Watched, seen: _Seen, wis
     pace = measure_pace(liveness.by_rank, seen.moments(liveness, on_job_clock), on_job_clock)
     if math.isnan(pace.quiet):
         pace = seen.launches(incident.case, now)
-    if math.isnan(pace.quiet) and incident.diagnosis.job_end.state is not JobState.ENDED and incident.case.sources:
+    has_begun = any(source.size for source in incident.case.sources)  # a job that still imports has written nothing
+    if math.isnan(pace.quiet) and incident.diagnosis.job_end.state is not JobState.ENDED and has_begun:
         pace = seen.growth(watched.last_written(), now)
     # a straggler is late, and goes on
     verdict = incident.diagnosis.verdict

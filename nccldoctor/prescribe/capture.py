@@ -11,12 +11,12 @@ from collections.abc import Collection
 import numpy as np
 from msgspec import Struct
 
-from nccldoctor.events import CallTimeout, CaptureNotice, ExceptionRaised, MonitoredBarrier, Setting, Stack
+from nccldoctor.events import CaptureNotice, Stack
 from nccldoctor.identify.case import Case
 from nccldoctor.model import CauseClass, Finding, SourceKind
-from nccldoctor.parsers.event_details import gloo_limit_ms
 from nccldoctor.prescribe.conditions.environment import version_tuple
 from nccldoctor.prescribe.conditions.inputs import backends_of
+from nccldoctor.questions.patience import DEFAULT_LIMIT_MS, limit_ms
 
 DEFAULT, _LARGEST = 2000, 20_000
 """Flight recorder entries: PyTorch 2.13's default, and the size from which a dump of thousands of ranks gets slow to write
@@ -96,7 +96,7 @@ def capture(findings: tuple[Finding, ...], case: Case) -> tuple[str, ...]:
         return tuple(_library(case, backends & {"nccl"}))
     inside = {CauseClass.NETWORK, CauseClass.UNFINISHED, CauseClass.DEVICE_STALLED} & {f.cause for f in findings}
     lines = [
-        *(_own_recorder(case, backends) if backends & _DEFAULT_LIMIT_MS.keys() else []),
+        *(_own_recorder(case, backends) if backends & DEFAULT_LIMIT_MS.keys() else []),
         *_recorder(case, backends),
         *_stacks(findings[0], case, backends),
         *_library(case, backends),
@@ -161,37 +161,13 @@ def _own_recorder(case: Case, backends: Collection[str]) -> list[str]:
     return [f'torchrun … -m nccldoctor.capture --to "$LOG_DIR" train.py …  # {why}']
 
 
-def _limit_ms(verdict: Finding, case: Case) -> int | None:
-    """The shortest limit that a line prints; else that of the stalled call.
-
-    Without either it is the shortest of the recorded calls, or what a script sets; None where no file tells.
-    """
-    stalled = verdict.stalled.timeout_ms if verdict.stalled is not None else None
-    printed = [e.timeout_ms for e in case.of(CallTimeout)] + [e.timeout_ms for e in case.of(MonitoredBarrier)]
-    printed += [gloo_limit_ms(e) for e in case.of(ExceptionRaised)]
-    recorded = case.calls.timeout_ms[case.calls.timeout_ms > 0]
-    written = [e.value.removesuffix(" s") for e in case.of(Setting) if e.name.endswith("(timeout=)")]
-    for known in (
-        [ms for ms in printed if ms],
-        [stalled] if stalled else [],
-        [int(recorded.min())] if len(recorded) else [],
-        [round(float(value) * 1000) for value in written if value.replace(".", "", 1).isdecimal()],
-    ):
-        if known and min(known) > 0:
-            return min(known)
-    return None
-
-
-_DEFAULT_LIMIT_MS = {"nccl": 600_000, "gloo": 1_800_000}
-"""Timeouts of a process group that sets none (pytorch, distributed/constants.py)."""
-
-
 def _stacks(verdict: Finding, case: Case, backends: Collection[str]) -> list[str]:
     """Stacks of every rank: the only record of what a rank does outside a collective."""
     if case.world and {e.rank for e in case.events if e.kind == "stack"} >= set(case.world):
         return []
-    usual = min((ms for name, ms in _DEFAULT_LIMIT_MS.items() if name in backends), default=0)
-    known = (_limit_ms(verdict, case) or usual) // 1000
+    stalled = verdict.stalled.timeout_ms if verdict.stalled is not None else None
+    usual = min((ms for name, ms in DEFAULT_LIMIT_MS.items() if name in backends), default=0)
+    known = (limit_ms(case, stalled) or usual) // 1000
     seconds = max(1, int(known * 0.8)) if known else 30
     limit = f"the {known} s timeout" if known else "the timeout; choose fewer seconds than it has"
     return [

@@ -23,6 +23,7 @@ from nccldoctor.prescribe.conditions.survey import Survey
 from nccldoctor.prescribe.remote_commands import is_this_machine
 from nccldoctor.prescribe.under_capture import another_look, is_captured
 from nccldoctor.words.names import ranks_phrase
+from nccldoctor.words.sentences import sentence
 from nccldoctor.words.stack_tools import PYTHON_STACKS
 
 _HOSTS = 16
@@ -53,8 +54,9 @@ def files_to_collect(finding: Finding, survey: Survey, state: JobState) -> tuple
         is_first = state is JobState.RUNNING or (live and not any(event.is_complaint for event in case.events))
         place = 0 if is_first else len(steps)
         steps[place:place] = missing
-    if state is not JobState.ENDED and any(gap.what.startswith(PYTHON_STACKS) for gap in case.gaps):
-        steps.insert(0, _PY_SPY)
+    why = next((gap.why for gap in case.gaps if gap.what.startswith(PYTHON_STACKS)), "")
+    if state is not JobState.ENDED and why:
+        steps.insert(0, _PY_SPY if "py-spy" in why else Step(_PY_SPY.kind, "Let the look read stacks.", sentence(why)))
     return tuple(steps)
 
 

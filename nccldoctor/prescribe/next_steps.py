@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, convert
 from msgspec.structs import replace
 
+from nccldoctor.align.standing.outside import standing_of
 from nccldoctor.model import Action, CauseClass, Confidence, Family, Finding, SourceKind
 from nccldoctor.model.hosts import host_key
 from nccldoctor.model.steps import JobEnd, JobState, Step, StepKind
@@ -21,6 +22,7 @@ from nccldoctor.prescribe.catalogue.words import as_text, code_span, fill_comman
 from nccldoctor.prescribe.conditions.survey import Survey
 from nccldoctor.prescribe.culprit_frame import culprit_frame, frames_apart, parting_of
 from nccldoctor.prescribe.missing_files import (
+    LOOK_HERE,
     PY_SPY_RIGHTS,
     exits_of_culprits,
     files_to_collect,
@@ -31,7 +33,9 @@ from nccldoctor.prescribe.remote_commands import on_host, on_spot, take_out
 from nccldoctor.prescribe.under_capture import another_look, is_captured, wait_for_look
 from nccldoctor.prescribe.values import placeholder_values
 from nccldoctor.questions.answers import Answer
-from nccldoctor.questions.process import at_prompt, kernel_wait, moving
+from nccldoctor.questions.inside import child_inside
+from nccldoctor.questions.patience import is_on_its_way
+from nccldoctor.questions.process import POLLS, at_prompt, kernel_wait, moving
 from nccldoctor.words.lists import and_list
 from nccldoctor.words.names import ranks_phrase, verb
 from nccldoctor.words.sentences import capitalized, sentence, uncapitalized
@@ -188,7 +192,7 @@ def _drain(scene: _Scene) -> Iterator[Step]:
 def _open(scene: _Scene) -> Step | None:
     """The line of the user's own code that an engineer reads first; both lines where ranks took different branches."""
     if len(places := frames_apart(scene.finding, scene.survey)) > 1:
-        shown = places[:_LINES]
+        shown = places[:MOST]
         lines = and_list([f"{code_span(frame.place)} ({code_span(frame.function)})" for _, frame in shown])
         whose = [
             f"{ranks_phrase(ranks, 4)} called from line {frame.place.rpartition(':')[2]}" for ranks, frame in shown
@@ -224,18 +228,19 @@ def _open(scene: _Scene) -> Step | None:
 
 def _in_kernel(scene: _Scene) -> str:
     """What the process of the one culprit waits for in the kernel; "" where no file shows it."""
-    found = kernel_wait(scene.survey.facts, min(scene.finding.blamed)) if len(scene.finding.blamed) == 1 else None
-    if found is None:
+    blamed, facts = scene.finding.blamed, scene.survey.facts
+    if len(blamed) != 1 or (found := kernel_wait(facts, min(blamed))) is None:
         return ""
-    what, function = found
-    return f"{capitalized(ranks_phrase(scene.finding.blamed))} waits there for {what} ({code_span(function)} in the kernel)."
+    who, child = capitalized(ranks_phrase(blamed)), child_inside(facts, min(blamed))
+    if found[0] == "a child process" and child is not None:
+        return f"{who} waits there for its child {code_span(child.name)}, which {child.does}."
+    return f"{who} waits there for {found[0]} ({code_span(found[1])} in the kernel)."
 
 
 _WHAT_DIFFERS = {CauseClass.SIZE_MISMATCH: "a shape", CauseClass.DTYPE_MISMATCH: "a cast"}
 """What else than a branch makes one call differ from its peers'."""
 
-_LINES = 3
-"""Lines that one step opens at most."""
+_AGAIN = "A healthy job that evaluates, saves or starts looks like this. If nothing changes until then, it hangs."
 
 
 def _is_of_worker(scene: _Scene) -> bool:
@@ -260,6 +265,8 @@ def _what_to_look_for(moves: Answer, who: str, *, is_one: bool) -> str:
     are, do, compute, make = ("is", "does", "computes", "makes") if is_one else ("are", "do", "compute", "make")
     if moves.holds:
         return f"{who} {compute} there while other ranks wait. Find why only {who} {do}."
+    if moves.says == POLLS:
+        return f"{who} {'wakes and sleeps' if is_one else 'wake and sleep'} there in turn. Look for a loop that only {who} {make}."
     if moves.holds is False:
         return f"{who} {are} blocked there. Look for a lock, file or network call that only {who} {make}."
     return f"Look for a lock, file or network call, or a long computation, that only {who} {make}."
@@ -317,7 +324,9 @@ def _if_again(scene: _Scene) -> Iterator[Step]:
     is_read = scene.survey.has_stacks_of(scene.finding.blamed)
     looks = [recipe for recipe in scene.best.confirm if recipe.command and _needs_process(recipe)]
     if is_read:
-        looks = [recipe for recipe in looks if not _is_one_look(recipe.command or "")]
+        # not one Python stack of the rank again, without frames of C or child processes
+        more, commands = ("--native", "pgrep -P"), ((recipe, recipe.command or "") for recipe in looks)
+        looks = [r for r, words in commands if words.count("py-spy dump") != 1 or any(word in words for word in more)]
     elif scene.finding.cause in _LATE and not scene.best.is_certain:
         looks = []  # no file shows what the rank did, and the remedy would be a guess at it
     recipe = min(looks, key=lambda look: not _is_reader_of(look.command or "", SourceKind.STACKS), default=None)
@@ -344,11 +353,6 @@ def _is_motion_open(scene: _Scene) -> bool:
     """True where nothing shows yet whether the culprits compute, are blocked or wait for a person."""
     facts = scene.survey.facts
     return moving(facts, scene.finding.blamed).holds is None and not at_prompt(facts, scene.finding.blamed).holds
-
-
-def _is_one_look(command: str) -> bool:
-    """True of a command that reads one Python stack of the rank, and neither frames of C nor child processes."""
-    return command.count("py-spy dump") == 1 and "--native" not in command and "pgrep -P" not in command
 
 
 def _fixes(scene: _Scene) -> Iterator[Step]:
@@ -433,10 +437,14 @@ _PARTS: dict[str, Callable[[_Scene], Iterable[Step]]] = {
     "open": lambda scene: filter(None, (_open(scene),)),
     "lacking": _lacking,
     "files": _files_not_given,
+    "again": lambda scene: (Step(StepKind.CHECK, "Look again in 30 s.", _AGAIN, f"sleep 30; {LOOK_HERE}"),),
     "look": _looks_now,
     "if-again": _if_again,
 }
 _SIGNS: dict[str, Callable[[_Scene], bool]] = {
+    "on-its-way": lambda scene: is_on_its_way(
+        scene.survey.facts, standing_of(scene.survey.facts.looks, scene.survey.case.world)
+    ),
     "unsure": lambda scene: scene.finding.confidence is Confidence.LOW,
     "nobody-named": _is_nobody_named,
     "certain": lambda scene: scene.best.is_certain,

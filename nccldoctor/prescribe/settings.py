@@ -141,11 +141,6 @@ def is_on(value: str) -> bool:
     return value.strip().strip("'\"").lower() in ("1", "y", "yes", "t", "true", "on")
 
 
-def _is_off(value: str) -> bool:
-    """True where PyTorch takes a value for *off*: a zero, n, no, f, false."""
-    return number(value) == 0 or value.strip().strip("'\"").lower() in ("n", "no", "f", "false", "off")
-
-
 def _wrong_unit(setting: Setting, row: Known) -> Judgement | None:
     """A value that cannot be meant: out of range, not a number, or no word of those that are read."""
     value = setting.value.strip().strip("'\"")
@@ -171,7 +166,9 @@ def _of_value(setting: Setting, row: Known) -> Iterator[Judgement]:
     if (wrong := _wrong_unit(setting, row)) is not None:
         yield wrong
     harm, default = (_TABLES[of].get(setting.name) for of in ("harmful", "defaults"))
-    if harm is not None and (is_on(setting.value) if harm["when"] == "on" else _is_off(setting.value)):
+    word = setting.value.strip().strip("'\"").lower()  # PyTorch takes a zero and these for *off*
+    is_off = number(setting.value) == 0 or word in ("n", "no", "f", "false", "off")
+    if harm is not None and (is_on(setting.value) if harm["when"] == "on" else is_off):
         yield _remark(Kind.HARMFUL, setting, harm["says"], avoid=not harm.get("was_default"))
     if default is not None and number(setting.value) == default:
         yield _remark(Kind.NEEDLESS, setting, "already the default")

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stack_activity import activity_of, is_waiting, split_frame, user_frames
+from nccldoctor.align.standing.stances import wait_in_kernel
 from nccldoctor.events import ProcessState, Stack
 from nccldoctor.model.stack_frames import innermost, is_user_code
 
@@ -49,20 +50,21 @@ def thread_inside(facts: Facts, rank: int) -> Inside | None:
     main = next((stack for stack in own if stack.main), None)
     if main is None or is_waiting(main.frames):
         return None
-    held = _wait_in(main.frames)
+    held, did = _wait_in(main.frames), facts.looks.did(rank)
+    is_blocked = did is not None and did.manner == "blocked"
     elsewhere = {
         _own_path(s) for r, left in facts.liveness.by_rank.items() if r != rank for s in left.stacks if not s.main
     }
     threads = [s for s in own if not (s.main or s.helper) and (s.look, s.pid) == (main.look, main.pid)]
     odd = [s for s in threads if _wait_in(s.frames) not in _IDLE and _own_path(s) and _own_path(s) not in elsewhere]
     stuck = [stack for stack in odd if _wait_in(stack.frames)]
-    found = stuck or (odd if held and elsewhere else [])
+    found = stuck or (odd if (held and elsewhere) or is_blocked else [])
     if len(found) != 1:
         return None
     (other,), waits = found, _wait_in(found[0].frames)
     is_in_own_code = _own_path(main)[:1] == main.frames[:1]
     is_still = not (facts.looks.has_moved(rank) or (main.state or "").startswith("active"))
-    if not held and not (waits == A_LOCK and is_in_own_code and is_still):
+    if not held and not ((waits == A_LOCK or is_blocked) and is_in_own_code and is_still):
         return None
     at = innermost(other.frames)
     name = other.thread or split_frame(_own_path(other)[-1])[0]
@@ -71,16 +73,18 @@ def thread_inside(facts: Facts, rank: int) -> Inside | None:
 
 def child_inside(facts: Facts, rank: int) -> Inside | None:
     """The one child that the main thread of a rank waits for, by a table of processes."""
-    main = next((s for s in facts.liveness.activity(rank).stacks if s.main), None)
-    if main is None or "for a child process" not in (activity_of(main.frames) or ""):
+    main, state = next((s for s in facts.liveness.activity(rank).stacks if s.main), None), facts.looks.work.get(rank)
+    waits = activity_of(main.frames) if main is not None else wait_in_kernel(state) if state is not None else ""
+    if "for a child process" not in (waits or ""):
         return None
-    parent = main.pid if main.pid is not None else facts.case.rank_pid.get(rank)
+    parent = main.pid if main is not None and main.pid is not None else facts.case.rank_pid.get(rank)
     found = {e.pid: e for e in facts.case.of(ProcessState) if e.parent is not None and e.parent == parent}
     if len(found) != 1:
         return None
     ((pid, child),) = found.items()
     does = f"is {child.state}" + (f" in {child.waits_in}" if child.waits_in else "")
-    return Inside("for a child process", child, f"{pid} ({(child.command or '')[:60]})", does, child.state != "running")
+    name = ", ".join(filter(None, ((child.command or "")[:60], child.elapsed and f"{child.elapsed} old")))
+    return Inside("for a child process", child, f"{pid} ({name})", does, child.state != "running")
 
 
 def busy_workers(facts: Facts, ranks: Collection[int | None], doing: Iterable[str]) -> list[Stack]:

@@ -216,10 +216,6 @@ class _Lines(Struct, frozen=True, dict=True):
         once = (p[0] for t, p in self.by_template.items() if t not in known and len(p) == 1 and first < p[0] < near)
         return sum(words[place][front : front + 1] == words[at][front : front + 1] for place in once) >= REGULAR
 
-    def is_signed(self, token: str) -> bool:
-        """True where most of its lines hold this: it stands for the rank, its host or its process."""
-        return 2 * sum(token in said.message for said in self.said) > len(self.said)
-
     def columns(self, template: str) -> list[list[str]]:
         """What fills each hole in the last lines of a template."""
         rows = (values_of(self.said[at].message) for at in self.by_template.get(template, ())[-LAST:])
@@ -242,7 +238,10 @@ def _telling(
         places = own.by_template[template]
         for column, *theirs in zip(own.columns(template), *of_peers, strict=False) if of_peers else ():
             back = _lost_value(column, theirs) or _other_turn(column, theirs, is_first=rank == 0)
-            if back and (at := places[-back]) in near and not own.is_signed(column[-back]):
+            signed = (
+                sum(column[-back] in said.message for said in own.said) if back else 0
+            )  # the rank, its host or its process
+            if back and (at := places[-back]) in near and 2 * signed <= len(own.said):
                 line, weight = own.said[at], 4 + (kind_of(column[-back]) in NO_VALUES)
                 alike = _last_of(peers, template)
                 yield (weight, at), OnlyHere(rank, line.place, line.message, column[-back], alike, compared)

@@ -26,11 +26,14 @@ def stopped(facts: Facts, ranks: Iterable[int]) -> Answer:
 def moving(facts: Facts, ranks: Iterable[int]) -> Answer:
     """Whether the first of these ranks that left a stack or a state goes on.
 
-    py-spy's *active* and state R are a thread that runs: it computes, also where all looks caught it at the same line, in a loop.
-    State D and T stand still. Otherwise two looks tell.
+    What it did between two looks says it. Without that, py-spy's *active* and state R are a thread that runs: it computes, also where all
+    looks caught it at the same line, in a loop. State D and T stand still. Otherwise two looks tell.
     """
     for rank in ranks:
         own = facts.liveness.activity(rank)
+        if (did := facts.looks.did(rank)) is not None:
+            idle = {"blocked": _STANDS, "polls": POLLS}.get(did.manner)
+            return Unmet(says=idle) if idle is not None else Met(says=_GOES_ON)
         stacks = [stack for stack in own.stacks if stack.main and not stack.helper]
         if not stacks and not own.states:
             continue
@@ -39,11 +42,12 @@ def moving(facts: Facts, ranks: Iterable[int]) -> Answer:
         runs = is_active or any(state.state == "running" for state in own.states)
         if not is_still and not runs and (moved := facts.looks.has_moved(rank)) is None:
             break
-        return Unmet(says="it stands idle in one place") if is_still or not (runs or moved) else Met(says=_GOES_ON)
+        return Unmet(says=_STANDS) if is_still or not (runs or moved) else Met(says=_GOES_ON)
     return NotCheckable(says="no two looks at it, and no state of its thread")
 
 
-_GOES_ON = "its thread runs, or moved between two looks"
+POLLS = "it wakes and sleeps in turn"
+_STANDS, _GOES_ON = "it stands idle in one place", "its thread runs, or moved between two looks"
 
 
 def at_prompt(facts: Facts, ranks: Iterable[int]) -> Answer:

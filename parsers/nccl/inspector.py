@@ -77,7 +77,7 @@ def _records(place: Place, item: dict[str, Any]) -> Iterator[InspectorRecord]:
             comm_id=str(header["id"])[:80] if "id" in header else None,
             nranks=_whole_number(header.get("n_ranks")),
             size=size,
-            micros=float(micros) if type(micros) in (int, float) and 0 <= micros < 1e18 else None,
+            micros=float(micros) if isinstance(micros, int | float) and 0 <= micros < 1e18 else None,
         )
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from nccldoctor.events import Event, ExceptionRaised, Note
-from nccldoctor.model.recorded_calls import Frame
 from nccldoctor.parsers.base import Line, common, reads
 from nccldoctor.parsers.exit_codes import exit_and_signal
 from nccldoctor.parsers.python import tracebacks
@@ -179,15 +178,11 @@ def _is_announced(above: Line | None, traceback: Raised) -> bool:
     if above is None or above.mark.severity is None or not traceback.type:
         return False
     is_error = above.mark.severity == "E" and not above.mark.is_native
-    if is_error and traceback.frames and _is_inside(traceback.frames[-1]):
-        return True
+    outermost = traceback.frames[-1][0] if traceback.frames else "<module>"
+    if is_error and outermost != "<module>" and "bootstrap" not in outermost and not outermost.startswith("_wrap"):
+        return True  # neither a program's first frame nor a thread's or a process's
     name = traceback.type.rpartition(".")[2]
     return name in above.body or (len(traceback.message) > 8 and traceback.message[:40] in above.body)
-
-
-def _is_inside(outermost: Frame) -> bool:
-    """True of a frame that is neither a program's first nor a thread's or a process's."""
-    return outermost[0] != "<module>" and "bootstrap" not in outermost[0] and not outermost[0].startswith("_wrap")
 
 
 def _inner(outer: Raised) -> Raised:

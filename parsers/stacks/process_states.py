@@ -6,10 +6,10 @@ Sources: procps ``ps`` 3.3 and 4.0, Linux ``Documentation/filesystems/proc.rst``
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import takewhile
 
-from nccldoctor.events import Event, ProcessState
+from nccldoctor.events import Event, Note, ProcessState, ProcessWork
 from nccldoctor.parsers.base import Line, common, reads
 from nccldoctor.parsers.stacks.owner import owner_of
 from nccldoctor.patterns import lazy
@@ -33,25 +33,34 @@ def process_table(line: Line) -> Iterator[Event]:
     One event for each row below a head with the columns PID and state.
     """
     head = line.body.split()
-    state = next((head.index(name) for name in _COLUMNS if name in head), None)
+    state = next((name for name in _COLUMNS if name in head), None)
     if "PID" not in head or state is None or head[-1] not in _COMMANDS:
         return
-    wait = head.index("WCHAN") if "WCHAN" in head else None
-    rows = _table_rows(line, len(head), head.index("PID"))
+    rows = [
+        (row, dict(zip(head, cells, strict=True))) for row, cells in _table_rows(line, len(head), head.index("PID"))
+    ]
     below = (other.body for other in line.following(40))  # of one process the frames of its kernel stack
     in_kernel = telling_function(below) if len(rows) == 1 else None
-    own = head.index("PPID") if "PPID" in head else None
-    of_python = {cells[head.index("PID")] for _, cells in rows if _PYTHON.search(cells[-1])}
-    for row, cells in rows:
-        parent = cells[own] if own is not None and cells[own].isdecimal() else ""
-        letter, command = cells[state][:1], cells[-1].strip()
-        waits_in = in_kernel or (cells[wait] if wait is not None and cells[wait] not in ("-", "0") else None)
+    of_python = {cell["PID"] for _, cell in rows if _PYTHON.search(cell[head[-1]])}
+    for row, cell in rows:
+        letter, command, parent = cell[state][:1], cell[head[-1]].strip(), cell.get("PPID", "")
+        waits_in = in_kernel or (cell["WCHAN"] if cell.get("WCHAN", "-") not in ("-", "0") else None)
         seen = "stopped" if waits_in == "do_signal_stop" else _STATES.get(letter, "")
         is_ours = parent in of_python or _PYTHON.search(command)
         if seen and (is_ours or (seen not in ("running", "sleeping") and command[0] != "[")):
-            fields = common(row, pid=int(cells[head.index("PID")]))
-            started = {"command": command[:300], "parent": int(parent) if parent else None}
-            yield ProcessState(**fields | started, state=seen, waits_in=waits_in, tool="ps")
+            elapsed, starter = cell.get("ELAPSED", cell.get("ETIME")), int(parent) if parent.isdecimal() else None
+            fields = common(row, pid=int(cell["PID"])) | {
+                "command": command[:300],
+                "parent": starter,
+                "elapsed": elapsed,
+            }
+            yield ProcessState(**fields, state=seen, waits_in=waits_in, did=_work_in(cell), tool="ps")
+
+
+def _work_in(cell: Mapping[str, str]) -> ProcessWork | None:
+    """What the collector saw a process do between two looks."""
+    counts = [cell.get(name.upper(), "") for name in ProcessWork.__struct_fields__]
+    return ProcessWork(*map(int, counts)) if all(n.isdecimal() and len(n) < 16 for n in counts) else None
 
 
 def _table_rows(line: Line, columns: int, pid: int) -> list[tuple[Line, list[str]]]:
@@ -85,8 +94,9 @@ def tool_error(line: Line) -> Iterator[Event]:
         if hit is None:
             continue
         causes = (line, *line.window.near(line, 5)) if state == "gone" else ()
-        if any("ermission denied" in one.body for one in causes):
-            return  # the process may well run
+        if any("ermission denied" in one.body for one in causes):  # the process may well run
+            yield Note(**common(line), what="stack-tool-failed", detail=line.body.strip()[:200])
+            return
         fields = owner_of(line, 12).stack_fields(line)
         if "pid" in hit.re.groupindex:
             fields["pid"] = int(hit["pid"])

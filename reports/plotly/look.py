@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Sequence
+from pathlib import Path
 
 import plotly.graph_objects as go
-from msgspec import Struct
+from msgspec import Struct, convert
 
 from nccldoctor.reports.parts.tones import Tone
 from nccldoctor.words.sanitize import line
@@ -41,30 +43,8 @@ class Look(Struct, frozen=True):
         }.get(tone, self.done)
 
 
-LIGHT = Look(
-    ground="#ffffff",
-    surface="#f5f7f9",
-    rule="#dde3e9",
-    ink="#15202b",
-    culprit="#d55e00",
-    culprit_ground="#fdf0e8",
-    waiting="#e69f00",
-    blocked="#56b4e9",
-    done="#9ba8b4",
-    late=("#eef1f5", "#cddff0", "#8fb9de", "#2f76b5", "#0b416b", "#d55e00"),
-)
-DARK = Look(
-    ground="#11171d",
-    surface="#19212a",
-    rule="#2b3640",
-    ink="#e9eef3",
-    culprit="#ef7a2e",
-    culprit_ground="#2c2019",
-    waiting="#e0a020",
-    blocked="#4aa3d8",
-    done="#67757f",
-    late=("#1c2630", "#1d4463", "#2f6d9e", "#62a5d6", "#bfe0f7", "#ef7a2e"),
-)
+_COLOURS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+LIGHT, DARK = convert(_COLOURS["light"], Look), convert(_COLOURS["dark"], Look)
 
 
 def hatch(tone: Tone, look: Look) -> dict[str, object]:

@@ -15,8 +15,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from nccldoctor.align.liveness import Liveness, first_lines, steps_among
-from nccldoctor.align.standing.stances import STATES, Posture, Stance, python_frames, stance_of
-from nccldoctor.events import Event, ExceptionRaised, ProcessState, Stack
+from nccldoctor.align.standing.stances import STATES, Posture, Stance, python_frames, stance_of, wait_in_kernel
+from nccldoctor.events import Event, ExceptionRaised, ProcessState, ProcessWork, Stack
 from nccldoctor.identify.case import Case
 from nccldoctor.identify.looks import process_of
 
@@ -41,12 +41,14 @@ class Look(Struct, frozen=True):
 class Looks(Struct, frozen=True, dict=True):
     """All looks, the oldest first, and the lines about steps.
 
-    ``helpers`` are the newest stacks of processes that are no ranks. ``interrupted`` is true where the only look are the tracebacks
+    ``helpers`` are the newest stacks of processes that are no ranks, ``work`` says what each process did between two looks.
+    ``interrupted`` is true where the only look are the tracebacks
     of a Ctrl-C. ``is_unlogged`` is true where the collector saw that no log with a step grew between two looks.
     """
 
     all: tuple[Look, ...] = ()
     helpers: tuple[Stack, ...] = ()
+    work: Mapping[Hashable, ProcessState] = {}
     steps: tuple[tuple[float, Event], ...] = ()
     interrupted: bool = False
     is_unlogged: bool = False
@@ -63,6 +65,11 @@ class Looks(Struct, frozen=True, dict=True):
         """The stances of one process, the oldest first."""
         return [look.stances[process] for look in self.all if process in look.stances]
 
+    def did(self, process: Hashable) -> ProcessWork | None:
+        """What a process did between two looks; None where nobody measured it."""
+        state = self.work.get(process)
+        return state.did if state is not None else None
+
     def has_moved(self, process: Hashable) -> bool | None:
         """True when its Python frames changed between two looks; None with fewer than two looks that show any."""
         shown = (s.event.frames for s in self.seen(process) if isinstance(s.event, Stack))
@@ -73,6 +80,11 @@ class Looks(Struct, frozen=True, dict=True):
         """True when a signal had stopped the process in all of its looks, and there are two or more."""
         seen = self.seen(process)
         return len(seen) > 1 and all(stance.posture is Posture.STOPPED for stance in seen)
+
+    def can_wait(self, stance: Stance) -> bool:
+        """True of an idle thread that may wait for a peer, by its frames and its wait in the kernel."""
+        state = self.work.get(stance.process)
+        return stance.can_wait and not (state and wait_in_kernel(state))
 
     def has_left(self, process: Hashable) -> bool:
         """True when a wait of the process in an earlier look had ended in the newest one."""
@@ -137,7 +149,8 @@ class Looks(Struct, frozen=True, dict=True):
 
 def collect_looks(case: Case, liveness: Liveness) -> Looks:
     """All looks of a case; without stacks there are none, and no steps are read."""
-    taken = [e for e in case.of(Stack) if e.main] + [e for e in case.of(ProcessState) if e.state in STATES]
+    states, stacks = list(case.of(ProcessState)), [e for e in case.of(Stack) if e.main]
+    taken: list[Stack | ProcessState] = [*stacks, *(e for e in states if e.state in STATES or (e.did and not stacks))]
     if not taken:
         return _interrupted(case, liveness)
     by_number: dict[int, list[Stack | ProcessState]] = {}
@@ -146,14 +159,15 @@ def collect_looks(case: Case, liveness: Liveness) -> Looks:
     always = by_number.pop(0, [])
     looks = [_look(number, events, liveness) for number, events in sorted(by_number.items())]
     if always:
-        looks = [_with_states(look, always) for look in looks] or [_look(1, always, liveness)]
+        looks = [_with_states(look, always) for look in looks] or [_look(1, always, liveness, states)]
     steps = tuple((liveness.time(step), step) for step in steps_among(case.events))
     helpers = {(process_of(e), e.pid): e for e in case.of(Stack) if e.helper}  # a rank has several
     # steps were logged, and no log that holds one grew between the looks of the collector
     logs = {step.place.source for _, step in steps}
     told = [source.collected for source in case.sources if source.id in logs]
     is_unlogged = bool(told) and all(file is not None and file.grown == 0 for file in told)
-    return Looks(tuple(_without_doubles(looks)), tuple(helpers.values()), steps, is_unlogged=is_unlogged)
+    work = {process_of(e): e for e in states if e.did is not None}
+    return Looks(tuple(_without_doubles(looks)), tuple(helpers.values()), work, steps, is_unlogged=is_unlogged)
 
 
 def _without_doubles(looks: Iterable[Look]) -> list[Look]:
@@ -175,7 +189,7 @@ def _interrupted(case: Case, liveness: Liveness) -> Looks:
         return Looks()
     look = replace(_look(1, stacks, liveness), at=at)
     steps = tuple((liveness.time(step), step) for step in steps_among(case.events))
-    looks = Looks((look,), (), steps, interrupted=True)
+    looks = Looks((look,), steps=steps, interrupted=True)
     return looks if looks.is_quiet else Looks()
 
 
@@ -198,9 +212,12 @@ def _interrupted_stacks(case: Case, liveness: Liveness) -> tuple[float, list[Sta
     ]
 
 
-def _look(number: int, events: Iterable[Stack | ProcessState], liveness: Liveness) -> Look:
+def _look(
+    number: int, events: Iterable[Stack | ProcessState], liveness: Liveness, others: Iterable[Event] = ()
+) -> Look:
+    """The stances of these events; the look began with the first of them and of the others."""
     stances = [s for e in events if (s := stance_of(process_of(e), e)) is not None]
-    times = [at for s in stances if not math.isnan(at := liveness.time(s.event))]
+    times = [at for e in (*others, *(s.event for s in stances)) if not math.isnan(at := liveness.time(e))]
     return Look(number, min(times, default=math.nan), {stance.process: stance for stance in stances})
 
 

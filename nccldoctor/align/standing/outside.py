@@ -43,7 +43,7 @@ def standing_of(looks: Looks, world: Ranks) -> Standing:
     others = _others_than(now, waiting)
     outside = [s for s in others if s.posture.is_outside]
     quiet = [s for s in others if not s.posture.is_outside]
-    known = [s for s in outside if not s.can_wait] if quiet else outside
+    known = [s for s in outside if not looks.can_wait(s)] if quiet else outside
     if not known:
         known, quiet = [*outside, *quiet], []
     steady = [s for s in known if s.posture.is_gone or not any(seen.posture.is_wait for seen in looks.seen(s.process))]

@@ -28,6 +28,7 @@ from nccldoctor.align.stack_activity import (
 )
 from nccldoctor.events import ProcessState, Stack
 from nccldoctor.patterns import lazy
+from nccldoctor.words.kernel_waits import waits_for
 
 TRANSFERS = re.compile(
     r"i?(?:send|recv)\w*|batch_isend_irecv|_?(?:communicate|send|recv)(?:_\w+)?|_wait_batch_p2p|_ring_send_recv\w*"
@@ -132,19 +133,29 @@ class Stance(Struct, frozen=True):
 _WAITS_IN = "waits in "
 _BACKWARD = "runs the backward pass"
 _LEAVES = ("is shutting down",)
+_NO_PEERS = ("a file system", "a file lock", "a pipe", "a child process", "input from a terminal", "a timer")
 STATES = {"stopped": Posture.STOPPED, "gone": Posture.GONE, "zombie": Posture.GONE}
 
 
 def stance_of(process: Hashable, event: Stack | ProcessState) -> Stance | None:
     """The stance that an event shows; None for a process state that says nothing of where it stands."""
     if isinstance(event, ProcessState):
-        posture = STATES.get(event.state)
-        words = f"is {event.state}"
+        posture, words = STATES.get(event.state), f"is {event.state}"
+        if posture is None and event.did is not None and event.rank is not None:
+            words = event.did.manner if event.did.manner != "blocked" else wait_in_kernel(event)
+            posture = Posture.OWN if words else Posture.QUIET
         return Stance(process, event, posture, words=words, shown=words) if posture is not None else None
     posture, op, words, path = _read(event.frames, event.state or "")
     found = find_activity(event.frames)
     is_guess = found.is_guess if found is not None else words.startswith(_WAITS_IN)
     return Stance(process, event, posture, op, words, path, "" if is_guess else words)
+
+
+def wait_in_kernel(state: ProcessState) -> str:
+    """``waits for a pipe``, where the kernel shows that a process is blocked in what is no peer; else ""."""
+    waits = waits_for(state.waits_in or "")
+    is_blocked = state.did is not None and state.did.manner == "blocked"
+    return f"waits for {waits}" if is_blocked and waits in _NO_PEERS else ""
 
 
 @lru_cache(maxsize=65536)

@@ -19,7 +19,7 @@ from nccldoctor.collect.on_node.network import DEBUG_SERVER_PORT, add_network_re
 from nccldoctor.collect.on_node.process_tree import ProcessTree, note_ends, tell_missing_ranks
 from nccldoctor.collect.on_node.stack_tools import NATIVE_TOOLS, PYTHON_TOOLS, stack_command
 from nccldoctor.collect.on_node.stacks import STACK_SECONDS, StackLook
-from nccldoctor.collect.on_node.states import add_environments, look_at_states
+from nccldoctor.collect.on_node.states import add_environments, look_at_states, note_work
 from nccldoctor.collect.on_node.tar_answer import TarAnswer
 
 NO_PROCESSES = "training processes"
@@ -37,8 +37,10 @@ class Looks:
         self.ended = time.monotonic()
 
     def look_at_first_stacks(self) -> None:
-        """Add the first stacks, and note when they were there."""
+        """Add the first stacks, and note when they were there, and what each process had done by then."""
         StackLook(self.answer, self.tree, 1, self.tools).look_at_all()
+        if self.pause:
+            note_work(self.tree)
         self.ended = time.monotonic()
 
     def look_again(self) -> None:
@@ -86,7 +88,7 @@ def gather(answer: TarAnswer, tree: ProcessTree, twice: float, tools: tuple[str,
 
 def printed(tools: tuple[str, ...]) -> list[str]:
     """Every command and read of :func:`gather`; PID stands for each process of the job."""
-    proc = "stat, environ (allowed variables only), cmdline, exe, maps, status, fd, fdinfo, net/tcp, task/*/stat, task/*/wchan, stack"
+    proc = "stat, environ (allowed variables only), cmdline, exe, maps, status, io, fd, fdinfo, net/tcp, task/*/{stat,status,wchan}, stack"
     stacks = [" ".join(stack_command(name, name, "PID", False, False) or []) for name in tools]
     return [
         f"read /proc/PID/: {proc}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Container
 from contextlib import suppress
 from functools import lru_cache
@@ -24,7 +25,32 @@ def proc_text(path: str, limit: int = 1 << 20) -> str:
 
 def state_of(pid: int) -> str:
     """R, S, D, T, Z and so on; "" where the process is gone."""
-    return proc_text(f"/proc/{pid}/stat").rpartition(")")[2].strip()[:1]
+    return (_stat_fields(f"/proc/{pid}") or [""])[0]
+
+
+def _stat_fields(place: str) -> list[str]:
+    """The fields of a process or a thread from its state on; empty where it is gone."""
+    return proc_text(f"{place}/stat").rpartition(")")[2].split()
+
+
+WORK = ("MS", "CPU", "KERNEL", "THREADS", "CHILDREN", "WAITS", "LOST", "READ", "WRITTEN")
+"""What :func:`work_of` counts: milliseconds of the clock, CPU time of the main thread, its part in the kernel, that of other threads and of
+ended children; how often the main thread waited, and lost its processor; bytes that the process read and wrote."""
+
+
+def work_of(pid: int) -> list[int]:
+    """What a process has done so far, in the order of :data:`WORK`; empty where it is gone."""
+    of_process, of_main = _stat_fields(f"/proc/{pid}"), _stat_fields(f"/proc/{pid}/task/{pid}")
+    if len(of_process) < 15 or len(of_main) < 15:
+        return []
+    tick = 1000 // os.sysconf("SC_CLK_TCK")
+    user, kernel = (tick * int(field) for field in of_main[11:13])
+    threads, children = (tick * (int(of_process[at]) + int(of_process[at + 1])) for at in (11, 13))
+    told = proc_text(f"/proc/{pid}/task/{pid}/status") + proc_text(f"/proc/{pid}/io")
+    counts = {name: int(count) for name, count in re.findall(r"^(\w+):\s*(\d+)$", told, re.MULTILINE)}
+    switches = [counts.get(f"{kind}voluntary_ctxt_switches", 0) for kind in ("", "non")]
+    moved = [max(counts.get(f"{name[0]}char", 0), counts.get(f"{name}_bytes", 0)) for name in ("read", "write")]
+    return [int(1000 * time.monotonic()), user + kernel, kernel, threads - user - kernel, children, *switches, *moved]
 
 
 def look_at_process(pid: int, asked: Container[str] = ()) -> dict[str, Any] | None:
@@ -87,7 +113,7 @@ def can_use_nccl(pid: int) -> bool:
 
 
 def threads_of(pid: int) -> dict[str, Any]:
-    """State and wait channel of each thread of a process.
+    """State and wait channel of each thread of a process, and its work so far.
 
     Root also gets the kernel's stack of the main thread.
     """
@@ -101,4 +127,4 @@ def threads_of(pid: int) -> dict[str, Any]:
         head, _, tail = proc_text(f"{task}/stat").rpartition(")")
         if tail:
             rows.append([int(name), tail.split()[0], proc_text(f"{task}/wchan").strip() or "-", head.partition("(")[2]])
-    return {"threads": rows, "kernel": proc_text(f"/proc/{pid}/stack")}
+    return {"threads": rows, "kernel": proc_text(f"/proc/{pid}/stack"), "work": work_of(pid)}

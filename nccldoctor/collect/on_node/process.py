@@ -78,6 +78,7 @@ class Process:
         self.capture: CaptureFolder | None = None
         self.job = " ".join(f"{name}={self.env[name]}" for name in JOB_VARIABLES if self.env.get(name))[:500]
         self.looks: list[dict[str, Any]] = []
+        self.work: list[int] = []
         self.rank, self.world_size = self._identity()
         self.local_rank = first_number(self.env, LOCAL_RANKS)
         if self.local_rank is None:
@@ -124,9 +125,9 @@ class Process:
         return self.words[1:4] == ["-I", "-", "--pid"]
 
     @property
-    def is_sidecar(self) -> bool:
-        """True of the process that capture runs beside a rank."""
-        return any(SIDECAR.search(word) for word in self.words[:6])
+    def is_beside(self) -> bool:
+        """True of what capture and Python's multiprocessing run beside a rank, and no work of it waits for."""
+        return any(SIDECAR.search(word) or "resource_tracker" in word for word in self.words[:6])
 
     def gpu(self) -> str | None:
         """The device that it uses, by CUDA_VISIBLE_DEVICES and its local rank."""

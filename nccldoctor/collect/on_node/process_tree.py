@@ -59,6 +59,16 @@ class ProcessTree:
             waiting += reversed(fresh)
             yield from fresh
 
+    def of_job(self) -> list[Process]:
+        """The ranks that are looked at, the workers of all, and whatever else those ranks have started."""
+        out = [*self.looked_at, *self.workers]
+        for rank in self.looked_at:
+            others = [p for p in self.below(rank) if p.of is None and not p.is_beside]
+            for process in others:
+                process.job = rank.job
+            out += others
+        return out[:MOST_WORKERS]
+
     def above(self, process: Process) -> Iterator[Process]:
         """Its ancestors without the first process of the machine."""
         seen = set()
@@ -133,11 +143,7 @@ class ProcessTree:
 
     def _workers(self, rank: Process) -> list[Process]:
         """Processes that a rank has started; compilers and shells are none."""
-        out = [
-            p
-            for p in self.below(rank)
-            if p.is_python and not p.is_sidecar and "resource_tracker" not in " ".join(p.words)
-        ]
+        out = [p for p in self.below(rank) if p.is_python and not p.is_beside]
         for worker in out:
             worker.job = rank.job
             worker.of, worker.rank, worker.local_rank, worker.world_size = (
@@ -151,7 +157,7 @@ class ProcessTree:
     def _secrets_of_jobs(self) -> dict[str, list[bytes]]:
         """The secrets that processes of each job hold, the longest first. Those of other processes concern no file of a job."""
         found: dict[str, set[bytes]] = {}
-        for process in (*self.ranks, *self.workers, *self.launchers()):
+        for process in (*self.ranks, *self.of_job(), *self.launchers()):
             held = found.setdefault(process.job, set())
             held.update(secret.encode("utf-8", "backslashreplace") for secret in process.secrets)
         return {job: sorted(held, key=lambda value: (-len(value), value))[:MOST_SECRETS] for job, held in found.items()}

@@ -118,7 +118,8 @@ class StackLook:
         said = self.said.get(process.pid)
         tried = self.tried.get(process.pid, ["no tool can look at a process that is stopped or blocked"])
         refused = any(re.search(r"[Pp]ermission [Dd]enied|not permitted|EPERM", why) for why in tried)
-        advice = why_no_stacks(process.pid) if refused else ""
+        if advice := why_no_stacks(process.pid) if refused else "":
+            self.answer.lacks(PYTHON_STACKS, advice)
         self.answer.lacks(f"stack of {process.name}", "; ".join(filter(None, (advice, *tried))))
         if said is not None:
             self._add_stack(process, *said)

@@ -20,31 +20,14 @@ def rank_or_process(rank: int | None) -> str:
     return f"rank {rank}" if rank is not None else "a process"
 
 
-_ONGOING = {
-    "builds": "building",
-    "captures": "capturing",
-    "collects": "collecting",
-    "compiles": "compiling",
-    "downloads": "downloading",
-    "evaluates": "evaluating",
-    "frees": "freeing",
-    "generates": "generating",
-    "loads": "loading",
-    "prepares": "preparing",
-    "reads": "reading",
-    "runs": "running",
-    "sleeps": "sleeping",
-    "talks": "talking",
-    "waits": "waiting",
-    "writes": "writing",
-}
-"""The verbs of ``stack_activity.toml``."""
-
-
 def ongoing(words: str) -> str:
     """``waiting for the data loader`` of ``waits for the data loader``; ``shutting down`` of ``is shutting down``."""
     first, _, rest = words.partition(" ")
-    return rest if first == "is" else " ".join(filter(None, (_ONGOING.get(first, first), rest)))
+    stem = first.removesuffix("s")
+    if first == "is" or stem == first or not stem.isalpha():
+        return rest if first == "is" else words
+    stem = {"run": "runn", "spin": "spinn"}.get(stem, stem if stem.endswith("ee") else stem.removesuffix("e"))
+    return " ".join(filter(None, (f"{stem}ing", rest)))
 
 
 def doing(words: str, place: str, around: str = "") -> str:

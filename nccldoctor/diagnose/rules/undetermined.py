@@ -55,6 +55,7 @@ from nccldoctor.parsers.event_details import is_gloo_timeout
 from nccldoctor.words.names import call_title, ranks_phrase
 from nccldoctor.words.sanitize import line as line_of
 from nccldoctor.words.sentences import sentence
+from nccldoctor.words.stack_tools import PYTHON_STACKS
 
 MOST = 3
 """Lines of one kind that are quoted."""
@@ -339,6 +340,8 @@ def _not_enough(facts: Facts) -> Headline:
     }
     lost = loss_words([gap for gap in case.gaps if gap.lost])
     named = [f"{gap.what} {gap.why}" for gap in case.gaps if gap.looks_like][:1]
+    unread = [gap.why for gap in case.gaps if gap.what.startswith(PYTHON_STACKS) and not any(case.of(Stack))]
+    named += [say("undetermined.no-stacks", why=unread[0].partition("; ")[0].partition(", or")[0])] if unread else []
     notes = [*named, *([say("undetermined.partly-unreadable", lost=lost)] if lost else [])]
     lacks, told = [kind for kind, is_there in kinds.items() if not is_there], " ".join(map(sentence, notes))
     return headline_of("undetermined.not-enough", has_logs=has_logs, lacks=lacks, notes=told)

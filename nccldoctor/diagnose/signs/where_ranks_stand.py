@@ -23,7 +23,7 @@ from nccldoctor.diagnose.phrases.say import say
 from nccldoctor.diagnose.phrases.who import NO_PYTHON_FRAME, ongoing
 from nccldoctor.diagnose.phrases.who import who as named
 from nccldoctor.diagnose.signs.absence import show_inside
-from nccldoctor.events import AbsenceReport, Event, ExceptionRaised, Note, Phase, Stack
+from nccldoctor.events import AbsenceReport, Event, ExceptionRaised, Note, Phase, ProcessState, Stack
 from nccldoctor.identify.case import Case
 from nccldoctor.model import CauseClass
 from nccldoctor.model.ranks import Ranks
@@ -50,22 +50,17 @@ MOST = 3
 """Ranks that are cited."""
 
 
-def is_all_there_is(facts: Facts, stall: Stall) -> bool:
-    """True where stacks are all that shows how the job stands: no rank complains, fails or waits by another record."""
-    return _has_no_record(facts, stall) and not _has_given_up(facts)
-
-
 def was_taken_before_alarm(facts: Facts, stall: Stall) -> bool:
     """True where complaints name no call and no stack follows the first of them.
 
     A rank that gave up its wait stands elsewhere afterwards.
     """
     stacks = [s.event for look in facts.looks.all for s in look.stances.values()]
-    is_open = _has_given_up(facts) and _has_no_record(facts, stall)
+    is_open = has_given_up(facts) and has_no_record(facts, stall)
     return is_open and not any(map(facts.liveness.is_after_alarm, stacks))
 
 
-def _has_given_up(facts: Facts) -> bool:
+def has_given_up(facts: Facts) -> bool:
     """True when a rank complains; what follows a Ctrl-C or another signal from outside is no complaint."""
     alarm = facts.liveness.first_alarm
     is_stopped = isinstance(alarm, ExceptionRaised) and alarm.signal is not None
@@ -77,8 +72,8 @@ def standing_at_rest(facts: Facts, stall: Stall) -> Standing:
 
     A rank that only says that it makes no step is looked at because of that, and stands where it stood.
     """
-    is_open = not _has_given_up(facts) or all(map(is_about_itself, (e for e in facts.case.events if e.is_complaint)))
-    is_at_rest = is_open and _has_no_record(facts, stall) and not facts.looks.has_gone_on
+    is_open = not has_given_up(facts) or all(map(is_about_itself, (e for e in facts.case.events if e.is_complaint)))
+    is_at_rest = is_open and has_no_record(facts, stall) and not facts.looks.has_gone_on
     return standing_of(facts.looks, facts.case.world) if is_at_rest else Standing()
 
 
@@ -87,19 +82,15 @@ def is_about_itself(event: Event) -> bool:
     return isinstance(event, AbsenceReport) and event.what == "step" and not event.missing
 
 
-def has_job_ended(facts: Facts) -> bool:
-    """True when an exit is recorded, or a rank gave up after the looks."""
-    return bool(facts.liveness.exited) or _has_given_up(facts)
-
-
-def _has_no_record(facts: Facts, stall: Stall) -> bool:
+def has_no_record(facts: Facts, stall: Stall) -> bool:
+    """True where stacks alone show how the job stands: no rank fails, or waits by another record."""
     is_open = stall.kind is StallKind.NOTHING and not facts.failures and not _has_ended(facts)
     return is_open and bool(facts.looks.all) and not has_passed_looks(facts)
 
 
 def has_stopped(facts: Facts) -> bool:
     """True where steps stopped long before the newest look, or a rank gave up a wait after it."""
-    return bool(facts.looks.is_quiet) or _has_given_up(facts)
+    return bool(facts.looks.is_quiet) or has_given_up(facts)
 
 
 def _has_ended(facts: Facts) -> bool:
@@ -149,14 +140,23 @@ def waits_in(stances: Sequence[Stance], others: Sequence[Stance] = ()) -> str:
     return op if not at or at.startswith(f"{op} (") else f"{op}, called in {at}"
 
 
-def what_it_does(stances: Sequence[Stance]) -> str:
+def what_it_does(facts: Facts, stances: Sequence[Stance]) -> str:
     """What the first of the named ranks does: ``in next_batch (data.py:34), waiting for the data loader``."""
     first = stances[0]
     if first.posture.is_gone:
         return first.words.removeprefix("is ")
+    if isinstance(first.event, ProcessState) and not first.path:
+        return ", ".join(dict.fromkeys((working(facts, first), ongoing(first.shown))))
     place = innermost((first.place,)) or (innermost(first.event.frames) if isinstance(first.event, Stack) else "")
     at = f"in {place}{_in_framework(first) if first.place else ''}" if place else NO_PYTHON_FRAME
+    at = f"{word} {at}" if (word := working(facts, first)) else at
     return f"{at}, {ongoing(first.shown)}" if first.shown and len(stances) == 1 else at
+
+
+def working(facts: Facts, stance: Stance) -> str:
+    """``polling``, ``blocked``: what a process did between two looks; "" where nobody measured it."""
+    did = facts.looks.did(stance.process)
+    return ongoing(did.manner) if did is not None else ""
 
 
 def _in_framework(stance: Stance) -> str:
@@ -187,7 +187,7 @@ def where_they_stand(facts: Facts) -> str:
         return say("stacks.only-thread", thread=thread, pid=pid, rank=other.rank, doing=doing)
     if len(groups) == 1 and not (stances[1:] and all(facts.looks.has_moved(s.process) is False for s in stances)):
         first, waiting = stances[0], stances[0].posture.is_wait
-        does = f"waiting in {waits_in([first])}" if waiting else what_it_does([first])
+        does = f"waiting in {waits_in([first])}" if waiting else what_it_does(facts, [first])
         near = (e for e in facts.case.of(Stack) if e.place.source == first.event.place.source and not e.main)
         of_process = (e.frames for e in near if e.pid == first.event.pid)
         waits = (activity_of(frames) for frames in of_process if (wait_of(frames) or ("", ""))[0] == "call")
@@ -195,15 +195,16 @@ def where_they_stand(facts: Facts) -> str:
         named, alone = who(facts.case, stances), waiting and len(stances) == 1
         return say("stacks.only-place", who=named, ranks=stances, doing=does, thread=call, is_alone=alone)
     shown = sorted(groups.values(), key=len, reverse=True)[:MOST]
-    places = [f"{who(facts.case, s)} {_stand_in(s, shown[s is shown[0]] if shown[1:] else ())}" for s in shown]
+    places = [f"{who(facts.case, s)} {_stand_in(facts, s, shown[s is shown[0]] if shown[1:] else ())}" for s in shown]
     if more := len(stances) - sum(map(len, shown)):
         places.append(say("stacks.more-elsewhere", more=more))
     return say("stacks.several-places", places=places)
 
 
-def _stand_in(stances: Sequence[Stance], others: Sequence[Stance]) -> str:
+def _stand_in(facts: Facts, stances: Sequence[Stance], others: Sequence[Stance]) -> str:
     be = "are" if len(stances) > 1 else "is"
-    return f"{be} in {waits_in(stances, others)}" if stances[0].posture.is_wait else f"{be} {what_it_does(stances)}"
+    is_wait = stances[0].posture.is_wait
+    return f"{be} in {waits_in(stances, others)}" if is_wait else f"{be} {what_it_does(facts, stances)}"
 
 
 def show(facts: Facts, stances: Sequence[Stance], others: Sequence[Stance] = ()) -> list[Line]:
@@ -213,6 +214,7 @@ def show(facts: Facts, stances: Sequence[Stance], others: Sequence[Stance] = ())
     """
     lines = []
     for stance in stances[:MOST]:
+        lines += _show_work(facts, stance) if not others else []
         for seen in dict.fromkeys((stance.event, facts.looks.seen(stance.process)[0].event)):
             says = shown_activity_of(seen.frames) if isinstance(seen, Stack) else ""
             at = f"in {innermost(seen.frames)}" if isinstance(seen, Stack) else str(seen.state)
@@ -220,6 +222,17 @@ def show(facts: Facts, stances: Sequence[Stance], others: Sequence[Stance] = ())
             text = say("stacks.seen", who=_rank_or_pid(stance), doing=doing)
             lines.append(Line(seen, text))
     return lines
+
+
+def _show_work(facts: Facts, stance: Stance) -> list[Line]:
+    """What a process did between two looks, by the kernel's count."""
+    state, did, who = facts.looks.work.get(stance.process), facts.looks.did(stance.process), _rank_or_pid(stance)
+    if state is None or did is None:
+        return []
+    children, moved, took = did.children or None, did.read + did.written or None, did.ms / 1000
+    doing, cpu, waits = ongoing(did.manner), did.cpu, did.waits
+    text = say("stacks.worked", who=who, doing=doing, took=took, cpu=cpu, children=children, waits=waits, moved=moved)
+    return [Line(state, text)]
 
 
 def _rank_or_pid(stance: Stance) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
+import tomllib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nccldoctor.words.sentences import capitalized
@@ -15,29 +17,9 @@ if TYPE_CHECKING:
 _PLACEHOLDER = re.compile(r"\{\{\s*([a-z_]{1,40})\s*\}\}")
 _UNSAFE = re.compile(r"[^\w.:/@,+ ()%-]")
 _LONGEST = 120
-PLACEHOLDERS = {
-    "host": "the host at fault",
-    "hosts": "the hosts at fault",
-    "pid": "its process",
-    "rank": "the rank at fault",
-    "ranks": "the rank at fault",
-    "device": "its GPU",
-    "group": "the group",
-    "op": "the stalled call",
-    "seq": "the stalled call",
-    "frame": "your code",
-    "frame_at": "the innermost line of your code",
-    "unreached_host": "the host that was not reached",
-    "unreached_port": "its port",
-    "waiting_rank": "a waiting rank",
-    "waiting_host": "the host of a waiting rank",
-    "job": "the job",
-    "ended_at": "the time of its end",
-    "port": "the port",
-    "work_at": "that of rank 0",
-    "took": "longer than the timeout",
-    "limit": "the timeout",
-}
+PLACEHOLDERS: dict[str, str] = tomllib.loads(
+    (Path(__file__).parents[1] / "placeholders.toml").read_text(encoding="utf-8")
+)
 """Names that may stand as ``{{ name }}`` in a remedy, and what a report says for a value that is not known."""
 SHOWS_NODE = "kubectl get pod {} -o wide"
 """The command that shows on which node a pod runs."""

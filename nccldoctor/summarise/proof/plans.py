@@ -6,45 +6,17 @@ shows it best: the exit of a rank that was killed, the call with which a culprit
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
 from enum import StrEnum
+from pathlib import Path
 
 from msgspec import Struct
 
+from nccldoctor import events
 from nccldoctor.align.stack_activity import wait_of
-from nccldoctor.events import (
-    Absence,
-    CallTimeout,
-    CollCall,
-    CollectiveMismatch,
-    CommInit,
-    CudaError,
-    DesyncReport,
-    DumpNote,
-    DumpSignal,
-    Event,
-    ExceptionRaised,
-    GpuError,
-    Heartbeat,
-    IbError,
-    KernelEvent,
-    MonitoredBarrier,
-    NcclError,
-    NcclWarn,
-    OutOfMemory,
-    Phase,
-    ProcessExit,
-    ProcessState,
-    Progress,
-    RendezvousError,
-    SchedulerEvent,
-    SlowReport,
-    SocketError,
-    Stack,
-    StoreError,
-    WorkStatus,
-)
-from nccldoctor.model import CauseClass as C
+from nccldoctor.events import Event, Stack
+from nccldoctor.model import CauseClass
 
 
 class Record(StrEnum):
@@ -77,34 +49,10 @@ class Record(StrEnum):
     OTHER = "any other line"
 
 
-_EVENTS: tuple[tuple[Record, tuple[type[Event], ...]], ...] = (
-    (Record.TIMEOUT, (CallTimeout,)),
-    (Record.STATUS, (WorkStatus,)),
-    (Record.REPLY, (DumpSignal, DumpNote)),
-    (Record.STACK, (Stack,)),
-    (Record.STATE, (ProcessState,)),
-    (Record.EXIT, (ProcessExit,)),
-    (Record.EXCEPTION, (ExceptionRaised,)),
-    (
-        Record.TROUBLE,
-        (
-            GpuError,
-            IbError,
-            SocketError,
-            KernelEvent,
-            NcclError,
-            NcclWarn,
-            CudaError,
-            OutOfMemory,
-            StoreError,
-            SchedulerEvent,
-        ),
-    ),
-    (Record.WORK, (Heartbeat, Progress, Phase)),
-    (Record.CALL_LINE, (CollCall,)),
-    (Record.SETUP, (CommInit, RendezvousError)),
-    (Record.REPORT, (Absence, MonitoredBarrier, DesyncReport, CollectiveMismatch, SlowReport)),
-)
+_ROWS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+_EVENTS = [
+    (Record[of], tuple(getattr(events, kind) for kind in kinds.split())) for of, kinds in _ROWS["events"].items()
+]
 
 
 def record_of(event: Event | None) -> Record:
@@ -137,60 +85,15 @@ class Plan(Struct, frozen=True):
     question: Question = Question.LIFE
 
 
-_TABLES = (Record.CALLS, Record.COUNTS)
-_STACKS = (Record.WAITING_STACK, Record.STACK)
-_WAITS = (
-    *_TABLES, Record.TIMEOUT, Record.STATUS, Record.CALL_LINE, Record.EXCEPTION, Record.REPORT, *_STACKS, Record.TROUBLE,
-)  # fmt: skip
-_STANDS = (
-    Record.STATUS, Record.REPLY, Record.CALL_LINE, Record.REPORT, Record.TIMEOUT, Record.ALONE, Record.WORK,
-    Record.LAST_STEP, Record.OTHER,
-)  # fmt: skip
-_LIVES = (
-    Record.STACK,
-    Record.WAITING_STACK,
-    Record.STATE,
-    Record.ALONE,
-    Record.WORK,
-    Record.REPLY,
-    Record.EXIT,
-    Record.TROUBLE,
-    Record.OTHER,
-)
-_ENDS = (Record.EXIT, Record.TROUBLE, Record.EXCEPTION, Record.STATE)
-_BREAKS = (Record.TROUBLE, Record.EXCEPTION, Record.EXIT)
-_ARRIVES = (Record.TIMEOUT, Record.STATUS, Record.EXCEPTION, Record.WAITING_STACK)
+def _records_in(words: str) -> tuple[Record, ...]:
+    """The records of a list; a word in small letters names another list."""
+    parts = ([Record[word]] if word.isupper() else _records_in(_ROWS["lists"][word]) for word in words.split())
+    return tuple(record for part in parts for record in part)
 
-_CALLS = (Record.CALL_LINE, Record.TIMEOUT, *_STANDS)
 
-_MISMATCH = Plan(_TABLES, _WAITS, _CALLS, _ARRIVES, Question.ARRIVAL)
-_SKIPPED = Plan(_TABLES, _WAITS, _CALLS, (Record.ALONE, Record.WORK, *_ARRIVES, Record.STACK), Question.PROGRESS)
+def _plan(both: str, peer: str, culprit: str, condition: str, question: str) -> Plan:
+    return Plan(_records_in(both), _records_in(peer), _records_in(culprit), _records_in(condition), Question[question])
 
-PLANS: Mapping[C, Plan] = {
-    C.NOT_ARRIVED: Plan(_TABLES, _WAITS, _STANDS, _LIVES),
-    C.FROZEN: Plan(_TABLES, _WAITS, (*_STANDS, Record.SETUP), (Record.STATE, *_STACKS, Record.ALONE, Record.EXIT)),
-    C.DIED: Plan(_TABLES, _WAITS, (*_STANDS, Record.SETUP), _ENDS),
-    C.RAISED: Plan(_TABLES, _WAITS, _STANDS, (Record.EXCEPTION, Record.TROUBLE, Record.EXIT)),
-    C.STRAGGLER: Plan((Record.LATE_CALLS, *_TABLES), _WAITS, (Record.WORK, *_STANDS), (Record.WORK, *_LIVES)),
-    C.OP_MISMATCH: _MISMATCH,
-    C.SIZE_MISMATCH: _MISMATCH,
-    C.DTYPE_MISMATCH: _MISMATCH,
-    C.MISSED_CALL: _SKIPPED,
-    C.EXTRA_CALL: _SKIPPED,
-    C.ORDER_INVERSION: Plan((Record.ORDER, *_TABLES), _WAITS, _CALLS, _ARRIVES, Question.ARRIVAL),
-    C.UNMATCHED_P2P: Plan(
-        (Record.TRANSFERS,),
-        (Record.TRANSFERS, *_WAITS),
-        _STANDS,
-        (Record.ALONE, Record.WORK, *_ARRIVES, Record.STACK),
-        Question.PROGRESS,
-    ),
-    C.DEVICE_STALLED: Plan(_TABLES, _WAITS, _STANDS, (Record.COUNTS, *_ARRIVES, *_LIVES)),
-    C.UNFINISHED: Plan(_TABLES, _WAITS, _STANDS, _ARRIVES, Question.ARRIVAL),
-    C.NETWORK: Plan((), _WAITS[2:], (*_BREAKS, *_STANDS), (*_BREAKS, *_LIVES), Question.LINK),
-    C.HARDWARE: Plan((), _WAITS, (*_TABLES, *_STANDS), (*_BREAKS, *_LIVES)),
-    C.INIT: Plan(
-        (Record.JOINED,), (Record.SETUP, *_WAITS[2:], Record.OTHER), (Record.SETUP, *_STANDS), (*_LIVES, *_BREAKS)
-    ),
-}
+
+PLANS: Mapping[CauseClass, Plan] = {CauseClass(cause): _plan(*row) for cause, row in _ROWS["plans"].items()}
 """A class without a row names nobody: its evidence is quoted in the order of its weight."""

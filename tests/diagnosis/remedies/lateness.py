@@ -11,6 +11,14 @@ LOADER = (
 )
 REDUCE = ("all_reduce (torch/distributed/distributed_c10d.py:2800)", "train_step (train.py:91)")
 SPOOL = "stacks/stack_rank_5.txt"
+
+
+def uploads(child: str) -> Job:
+    """Rank 5 waits for a child, and a table of processes lists one."""
+    job = late(5).stack(5, "_wait (subprocess.py:2046)", "wait (subprocess.py:1264)", "upload (up.py:5)")
+    return job.raw("ps.txt", "PID PPID STAT WCHAN COMMAND", "4005 1 S do_wait python train.py", child)
+
+
 BACKWARD = ("run_backward (torch/autograd/graph.py:824)", "backward (torch/_tensor.py:626)", "train_step (train.py:92)")
 
 
@@ -62,6 +70,10 @@ CASES = {
             "huggingface/tokenizers: The current process just got forked, after parallelism has already been used. Disabling parallelism to avoid deadlocks...",
         ).late(5),
         lambda: Job().say(5, "tokenizers ready").late(5),
+    ),
+    "child-process-stuck": (
+        lambda: uploads("4800 4005 S pipe_write zstd -o a.zst"),
+        lambda: uploads("4800 4003 S pipe_write zstd -o a.zst"),
     ),
     "deadlock-in-process": (
         lambda: late(5).stack(5, "put (queue.py:140)", "hand_over (spool.py:12)").raw(SPOOL, "", 'Thread 4712 (idle): "spool"', "    acquire (logging/__init__.py:927)", "    empty (spool.py:40)"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from random import Random
 
@@ -100,3 +101,55 @@ def outside_and_moving(rng: Random) -> Quoted:
     first, second = ({odd: (f"read_rows (job.py:{line})", "main (job.py:85)")} for line in (12, 17))
     files = looks(world, first, 40, times=1)
     return Quoted("not-arrived", (odd,), files | look("stacks-2", {r: second.get(r, WAITS) for r in range(world)}))
+
+
+COLUMNS = "PID PPID STAT WCHAN ELAPSED MS CPU KERNEL THREADS CHILDREN WAITS LOST READ WRITTEN COMMAND"
+BLOCKED, COMPUTES = "futex_do_wait 00:03:10 4020 0 0 10 0 0 0 0 0", "0 00:03:10 4020 3950 20 0 0 0 31 0 0"
+
+
+def measured(world: int, odd: int, counts: str) -> Files:
+    """What the collector's second table tells of each rank: all but one are blocked in a lock of the kernel."""
+    rows = [f"{300 + r} 1 S {counts if r == odd else BLOCKED} /usr/bin/python3 job.py" for r in range(world)]
+    told = [
+        {"path": f"rank-{r}/environment.txt", "kind": "environment", "host": "node0", "rank": r, "pid": 300 + r}
+        for r in range(world)
+    ]
+    table = {
+        "path": "processes-2.txt",
+        "kind": "processes",
+        "host": "node0",
+        "look": 2,
+        "time": "2026-03-04T10:00:52+00:00",
+    }
+    manifest = {"version": 1, "tool": "nccldoctor collect", "nodes": [], "files": [*told, table]}
+    files: Files = {str(one["path"]): f"RANK={one['rank']}\nWORLD_SIZE={world}\n" for one in told}
+    return files | {"manifest.json": json.dumps(manifest), "processes-2.txt": "\n".join([COLUMNS, *rows, ""])}
+
+
+@scene("rules/absent/by_stacks.judge_work: stacks.on-its-way", "doubts.may-end-by-itself")
+def evaluation_that_goes_on(rng: Random) -> Quoted:
+    """Two looks: a rank evaluates, and computed in between; all others wait."""
+    world = rng.choice([4, 6])
+    odd = rng.randrange(world)
+    stacks = looks(world, {odd: ("evaluate (job.py:61)", "main (job.py:85)")}, 40)
+    return Quoted("undetermined", (), stacks | measured(world, odd, COMPUTES))
+
+
+@scene("doubts.no-call-seen")
+def sleeper_without_stacks(rng: Random) -> Quoted:
+    """No stack: by the kernel one rank sleeps and wakes in turn, and all others stand in a lock."""
+    world = rng.choice([4, 6])
+    odd = rng.randrange(world)
+    waits = rng.randrange(8, 40)
+    return Quoted("not-arrived", (odd,), measured(world, odd, f"hrtimer_nanosleep 00:03:10 4020 0 0 0 0 {waits} 0 0 0"))
+
+
+@scene("doubts.still-works")
+def loop_that_computes_on(rng: Random) -> Quoted:
+    """Steps stopped long ago, and one rank computes in a function that says nothing; all others wait."""
+    world = rng.choice([4, 6])
+    odd = rng.randrange(world)
+    steps = "".join(f"2026-03-04 10:00:{n:02d},000 INFO [rank 0] train: step {n} loss 0.5\n" for n in range(10))
+    frames = {r: ("converge (job.py:61)", "main (job.py:85)") if r == odd else WAITS for r in range(world)}
+    stacks = look("stacks/10-00-42", frames) | look("stacks/10-00-52", frames)
+    return Quoted("not-arrived", (odd,), stacks | measured(world, odd, COMPUTES) | {"train.log": steps})

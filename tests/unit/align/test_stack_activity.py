@@ -28,6 +28,20 @@ WAITING = [
     ),
     (("0x7f12 (libcuda.so.1)", "cuStreamSynchronize (libcuda.so.1)", "f (/t/a.py:3)"), "waits for its GPU"),
     ((f"_store_based_barrier ({C10D}:843)",), "waits for a peer at the store"),
+    (
+        (
+            "_value (jax/_src/array.py:640)",
+            "assert_equal (jax/experimental/multihost_utils.py:170)",
+            "sync_global_devices (jax/experimental/multihost_utils.py:95)",
+            *USER,
+        ),
+        "waits for a peer in sync_global_devices",
+    ),
+    (
+        ("process_allgather (jax/experimental/multihost_utils.py:140)", *USER),
+        "waits for a peer in process_allgather",
+    ),
+    (("State.initialize (jax/_src/distributed.py:140)", *USER), "waits for a peer while JAX is set up"),
     ((f"new_group ({C10D}:4500)",), "waits for a peer while a process group is set up"),
     (
         ("DistributedDataParallel._sync_buffers (torch/nn/parallel/distributed.py:2100)",),

@@ -222,3 +222,12 @@ def test_a_service_that_goes_away_is_lost(tmp_path: Path) -> None:
         clock = FakeClock(on_sleep=lambda now: server.stop() if len(clock.slept) == 1 else None)
         seen = list(watch_job(WatchedRas("localhost", server.port, tmp_path, clock), clock, Wishes()))
     assert [observation.state for observation in seen] == [State.RUNNING] * 3 + [State.LOST]
+
+
+def test_a_job_that_has_written_nothing_yet_is_not_stuck(tmp_path: Path) -> None:
+    job, begun = Job(tmp_path / "logs"), START - 500
+    for rank in range(4):
+        (job.folder / f"rank_{rank}.log").touch()
+        os.utime(job.folder / f"rank_{rank}.log", (begun, begun))
+    seen, _ = watched(job, lambda now: None, 40, Wishes(every=10.0, stall=60.0))
+    assert {one.state for one in seen} == {State.RUNNING}

@@ -24,6 +24,7 @@ from nccldoctor.diagnose.signs import where_ranks_stand as where
 from nccldoctor.events import ProcessState
 from nccldoctor.model import CauseClass, Doubt, Stalled
 from nccldoctor.model.ranks import Ranks
+from nccldoctor.questions.patience import is_on_its_way
 from nccldoctor.questions.process import ASKS_A_PERSON
 
 
@@ -41,6 +42,25 @@ def judge_group_of_few(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     standing = where.standing_at_rest(facts, stall)
     makes = bool(standing.apart) and all(s.posture is Posture.SET_UP for s in standing.apart)
     return _apart(facts, standing) if makes else None
+
+
+@rule(CauseClass.UNDETERMINED, refuted_by=say("refuted.later-look"), before=CauseClass.NOT_ARRIVED)
+def judge_work(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
+    """Ranks that work while others wait for them, no longer than work may take: nobody is blamed yet."""
+    is_open = facts.liveness.first_alarm is None and not facts.failures and not facts.looks.has_gone_on
+    standing = standing_of(facts.looks, facts.case.world) if is_open else Standing()
+    late, first = standing.outside, where.in_most_common_call(standing.waiting)
+    is_same = where.has_no_record(facts, stall) or stall.ranks == where.known_ranks(late)
+    if not is_same or not is_on_its_way(facts, standing):
+        return None
+    name, peers, does = where.who(facts.case, late), where.who(facts.case, first), where.what_it_does(facts, late)
+    wait = where.waits_in(first) if first[0].path else None
+    return Hypothesis(
+        headline_of("stacks.on-its-way", who=name, many=late, doing=does, waiting=peers, are_many=first, wait=wait),
+        [*where.show(facts, late), *where.show(facts, first)[:4]],
+        (doubt_of("may-end-by-itself"),),
+        suspects=where.known_ranks(late),
+    )
 
 
 @rule(CauseClass.NOT_ARRIVED, refuted_by=say("refuted.later-look"))
@@ -99,12 +119,14 @@ def _words_of_places(facts: Facts, standing: Standing, culprits: Sequence[Stance
     """Who is not in the call of its peers, where it is instead, and who waits."""
     name, many = where.who(facts.case, culprits), len(culprits) > 1
     first = where.in_most_common_call(standing.waiting)
-    does = ", ".join(filter(None, (where.what_it_does(culprits), where.where_its_worker_is(facts, culprits))))
+    does = ", ".join(filter(None, (where.what_it_does(facts, culprits), where.where_its_worker_is(facts, culprits))))
     wait = where.waits_in(first)
     peers, are_many = where.who(facts.case, first), len(first) > 1
     if culprits[0].posture.is_gone:
         return headline_of("stacks.gone", who=name, many=many, state=does, waiting=peers, are_many=are_many, wait=wait)
-    has_ended = where.has_job_ended(facts)
+    if not first[0].path and isinstance(first[0].event, ProcessState):
+        return headline_of("stacks.by-work", who=name, many=many, doing=does, waiting=peers, are_many=are_many)
+    has_ended = bool(facts.liveness.exited) or where.has_given_up(facts)
     if culprits[0].posture is Posture.LEAVING:
         key = "stacks.left-loop-then" if has_ended else "stacks.left-loop"
         return headline_of(key, who=name, many=many, waiting=peers, are_many=are_many, wait=wait)
@@ -141,8 +163,10 @@ def _doubts_of_outside(facts: Facts, standing: Standing, culprits: Sequence[Stan
     if unseen := standing.silent - facts.ledger.waiting:
         yield doubt_of("no-stack-of", ranks=unseen)
     if standing.is_guessed:
-        yield doubt_of("no-wait-frame")
-    if unshown := where.known_ranks([s for s in culprits if s.can_wait]):
+        yield doubt_of("no-wait-frame") if any(s.path for s in standing.waiting) else doubt_of("no-call-seen")
+    if any((did := facts.looks.did(s.process)) and did.is_progress for s in culprits):
+        yield doubt_of("still-works")
+    if unshown := where.known_ranks([s for s in culprits if facts.looks.can_wait(s)]):
         yield doubt_of("may-wait-itself", ranks=unshown)
     if _is_first_end_open(standing, culprits):
         yield doubt_of("first-end-unknown")
@@ -274,7 +298,7 @@ def _stalled(waiting: Sequence[Stance], missing: Ranks) -> Stalled | None:
 @rule(CauseClass.NONE, refuted_by=say("refuted.still-waiting"), before=CauseClass.FROZEN)
 def judge_running(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The job goes on: steps follow the first look, or every wait of that look has ended."""
-    if not where.is_all_there_is(facts, stall) or not facts.looks.has_gone_on:
+    if where.has_given_up(facts) or not where.has_no_record(facts, stall) or not facts.looks.has_gone_on:
         return None
     steps = facts.looks.later_steps
     writers = Ranks(e.rank for e in steps if e.rank is not None)

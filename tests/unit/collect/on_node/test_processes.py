@@ -134,6 +134,7 @@ def test_the_second_look_comes_so_many_seconds_after_the_end_of_the_first(monkey
     monkeypatch.setattr(main, "time", SimpleNamespace(monotonic=lambda: next(clock), sleep=slept.append))
     monkeypatch.setattr(main, "StackLook", lambda *_: SimpleNamespace(look_at_all=lambda: None))
     monkeypatch.setattr(main, "look_at_states", lambda *_: None)
+    monkeypatch.setattr(main, "note_work", lambda *_: None)
     answer = cast(TarAnswer, SimpleNamespace(seconds_left=60.0))
     looks = main.Looks(answer, ProcessTree.__new__(ProcessTree), 10.0, ())
     looks.look_at_first_stacks()

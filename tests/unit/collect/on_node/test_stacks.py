@@ -9,14 +9,18 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from builders.live.fake_ranks import PYSPY, SOURCE, WAIT, Ranks, changed, state, tool
 
-from nccldoctor.collect.on_node import stack_tools
+from nccldoctor.collect.on_node import stack_tools, stacks
+from nccldoctor.collect.on_node.process import Process
 from nccldoctor.collect.on_node.process_tree import ProcessTree
 from nccldoctor.collect.on_node.stacks import StackLook
 from nccldoctor.collect.on_node.tar_answer import TarAnswer
+from nccldoctor.words.stack_tools import PYTHON_STACKS
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -127,6 +131,19 @@ def test_a_refused_tool_leaves_its_words_and_advice(ranks: Ranks, tmp_path: Path
     stream = ranks.collect(source=changed(PYTHON_TOOLS=("py-spy",)), PATH=f"{path}:{os.environ['PATH']}")
     assert b"Permission Denied" in stream.files()["rank-0/stack-1.txt"]
     assert "py-spy: Error: Permission Denied" in stream.why("rank 0")
+
+
+def test_what_is_lacking_to_look_is_told_once_for_the_node(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told: list[tuple[str, str]] = []
+    monkeypatch.setattr(stacks, "why_no_stacks", lambda pid: "this program lacks SYS_PTRACE")
+    look = StackLook.__new__(StackLook)
+    look.answer = cast(TarAnswer, SimpleNamespace(lacks=lambda what, why: told.append((what, why))))
+    look.said, look.tried = {}, {7: ["py-spy: Permission denied (os error 13)"], 8: ["py-spy: printed nothing"]}
+    for pid in (7, 8):
+        look._give_up(cast(Process, SimpleNamespace(pid=pid, name=f"rank {pid}")))
+    assert [why for what, why in told if what == PYTHON_STACKS] == ["this program lacks SYS_PTRACE"]
 
 
 def test_without_the_right_to_trace_the_kernel_refuses_and_the_rest_comes(ranks: Ranks, tmp_path: Path) -> None:
