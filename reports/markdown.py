@@ -64,7 +64,6 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         finalize=_plain_words,
-        optimized=False,
     )
     environment.filters |= {
         "as_ranks": Ranks,

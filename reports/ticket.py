@@ -107,15 +107,13 @@ _GOES = {"job": 7, "looks": 7, "or else": 9, "doubts": 2, "note": 1}
 
 def _fields(made: Ticket, dialect: Dialect) -> Iterator[Block]:
     for fact in made.fields:
-        text = dialect.code(fact.text, 40) if fact.label == "class" else dialect.words(_sentences(fact.text), FIELD)
+        end = (
+            fact.text.rfind(". ", 0, FIELD) + 1 if len(fact.text) > FIELD else 0
+        )  # as many sentences as there is room for
+        told = fact.text[:end] or fact.text
+        text = dialect.code(fact.text, 40) if fact.label == "class" else dialect.words(told, FIELD)
         label = dialect.strong(f"{capitalized(fact.label)}:")
         yield Block("", f"{dialect.bullet}{label} {text}", _GOES.get(fact.label, 0))
-
-
-def _sentences(text: str) -> str:
-    """The text, or as many of its sentences as a field has room for."""
-    end = text.rfind(". ", 0, FIELD) if len(text) > FIELD else -1
-    return text[: end + 1] if end > 0 else text
 
 
 def _steps(made: Ticket, dialect: Dialect) -> Iterator[Block]:

@@ -165,7 +165,12 @@ def is_own_exit(case: Case, liveness: Liveness, activity: RankActivity, event: P
         is_first = event.first and (explained or _has_only_lost_connections(case))
         return silent or event.reporter == "process" or is_first
     if signal in FATAL:
-        is_echo = was_forced(case, event) or _is_one_of_many_kills(case, event) or _is_end_of_job(case, liveness, event)
+        alike = (
+            e for e in case.of(ProcessExit) if (e.reporter, e.place.source) == (event.reporter, event.place.source)
+        )
+        others = any((e.rank, e.pid) != (event.rank, event.pid) for e in alike)  # nothing shows which came first
+        is_one_of_many = event.can_be_launchers_kill and others
+        is_echo = was_forced(case, event) or is_one_of_many or _is_end_of_job(case, liveness, event)
         return signal != "SIGKILL" or not is_echo
     return 0 < (code or 0) <= 128 and (event.first or math.isnan(liveness.alarm)) and activity.dump != "good"
 
@@ -178,12 +183,6 @@ def _has_only_lost_connections(case: Case) -> bool:
     complaints = (e for e in case.events if e.is_complaint)  # a launcher's exception follows from what it lists
     own = [e for e in complaints if not (isinstance(e, ExceptionRaised) and e.rank is None and e.origin == "echo")]
     return bool(own) and all(map(is_lost_connection, own))
-
-
-def _is_one_of_many_kills(case: Case, event: ProcessExit) -> bool:
-    """True when a launcher that kills the rest lists other ends beside this kill: nothing shows which came first."""
-    others = (e for e in case.of(ProcessExit) if e.reporter == event.reporter and e.place.source == event.place.source)
-    return event.can_be_launchers_kill and any((e.rank, e.pid) != (event.rank, event.pid) for e in others)
 
 
 def _is_end_of_job(case: Case, liveness: Liveness, event: ProcessExit) -> bool:

@@ -146,7 +146,10 @@ def _with_doubt(facts: Facts, conclusion: Conclusion, doubt: Doubt) -> Conclusio
     once = len(facts.looks.all) < 2 and not facts.looks.is_quiet
     if is_seen and not (asked and (once or _has_gone_on_between_dumps(facts))):
         more = _doubt_of_length(facts, conclusion)
-        if more is None and not _is_late_as_ever(facts, conclusion):
+        # a stack between two calls shows a rank that is late to each at work before the next one
+        are_late = bool(conclusion.ranks) and conclusion.ranks <= facts.lateness.late_ranks
+        are_late = are_late and conclusion.cause is CauseClass.NOT_ARRIVED and len(facts.looks.all) < 2
+        if more is None and not are_late:
             return conclusion
         doubt = more or doubt_of("late-as-ever")
     return replace(conclusion, doubts=strongest_first((*conclusion.doubts, doubt)))
@@ -171,12 +174,3 @@ def _doubt_of_length(facts: Facts, conclusion: Conclusion) -> Doubt | None:
         return replace(GOES_ON, ranks=Confidence.MEDIUM, cause=Confidence.MEDIUM) if is_new else GOES_ON
     is_long = lasted > limit or (looks.is_quiet and not any(s.words in RARE for s in named))
     return None if is_long else GOES_ON
-
-
-def _is_late_as_ever(facts: Facts, conclusion: Conclusion) -> bool:
-    """True where the absent ranks came late to earlier calls again and again, and one look alone shows them absent.
-
-    Example: rank 2 issued each of 40 calls 0.8 s after its peers. A stack between two calls shows it at work before the next one.
-    """
-    are_late = bool(conclusion.ranks) and conclusion.ranks <= facts.lateness.late_ranks
-    return are_late and conclusion.cause is CauseClass.NOT_ARRIVED and len(facts.looks.all) < 2

@@ -190,7 +190,8 @@ def _families(names: Sequence[str], dumps: Sequence[bool]) -> dict[str, int]:
                 roots.add(match[1])
         elif not match[1] and _is_of_job(folder):
             counted[folder, base[len(stem) :]][name] = number
-    of_ranks = (family for (_, stem, _), family in members.items() if stem in roots or not _is_output(stem))
+    outputs = {stem for _, stem, _ in members if (word := _FAMILY_WORDS.search(stem)) is not None and word["output"]}
+    of_ranks = (family for (_, stem, _), family in members.items() if stem in roots or stem not in outputs)
     out: dict[str, int] = {}
     whole = (f for f in counted.values() if 0 in f.values() and max(f.values()) < 2 * len(f))
     for family in chain(of_ranks, whole):
@@ -199,11 +200,6 @@ def _families(names: Sequence[str], dumps: Sequence[bool]) -> dict[str, int]:
         if len(numbers) == len(family) and max(numbers) < max(1024, 16 * len(family)):
             out.update(family)
     return out
-
-
-def _is_output(stem: str) -> bool:
-    word = _FAMILY_WORDS.search(stem)
-    return word is not None and word["output"] is not None
 
 
 def _is_of_job(folder: str) -> bool:

@@ -54,7 +54,10 @@ def event_seconds(
     else:
         ended = [raw[i] for i in events.places_of(ProcessExit) if naive[i]]
         untimed = [at for _, at in _expected_timeouts(events, np.isnan(raw), batch, dump_rank)] if ended else []
-        zone = _zone_by_end(min(untimed), min(ended)) if untimed else _zone_by_exceptions(events, raw, naive)
+        behind = min(ended) - min(untimed) if untimed else math.nan
+        found = behind // (2 * QUARTER) * 2 * QUARTER  # the launcher prints the end within 14 minutes of a timeout
+        by_end = found if behind - found <= 840 and abs(found) <= FARTHEST else None
+        zone = by_end if untimed else _zone_by_exceptions(events, raw, naive)
     shift = _usual_offset(events) if zone is None else zone
     return np.where(naive, raw - shift, raw)
 
@@ -149,9 +152,3 @@ def _expected_timeouts(
         if len(out) >= 64:  # more tell nothing new
             break
     return out
-
-
-def _zone_by_end(gave_up: float, ended: float) -> float | None:
-    """The zone, in half hours, by which the end that a launcher printed follows a timeout within 14 minutes."""
-    zone = (ended - gave_up) // (2 * QUARTER) * 2 * QUARTER
-    return zone if ended - gave_up - zone <= 840 and abs(zone) <= FARTHEST else None

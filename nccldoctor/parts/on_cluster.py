@@ -11,6 +11,7 @@ import logging
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 
 from msgspec import Struct
@@ -99,20 +100,22 @@ def _ray(address: str) -> Iterator[tuple[int, Run]]:
             ray.init(address if "://" in address else "auto", log_to_driver=False, logging_level="ERROR")
     except (OSError, RuntimeError, ValueError) as error:
         raise InputError(f"no Ray cluster at {address}: {error}"[:200], "write ray://host:10001, or ray") from None
-    task = ray.remote(max_retries=0)(_part_of_share)
+    cores = max(1, int(ray.cluster_resources().get("CPU", 1)))
+    # a share asks for no core: a job that hangs on the cluster may hold them all
+    task = ray.remote(num_cpus=0, max_retries=0, scheduling_strategy="SPREAD")(_part_of_share)
 
     def run(tickets: Sequence[bytes], texts: int) -> Iterator[tuple[int, bytes | BaseException]]:
-        numbers = {task.remote(packed, texts): n for n, packed in enumerate(tickets)}
-        left = list(numbers)
-        while left:
-            (done, *_), left = ray.wait(left)
+        waiting, running = enumerate(tickets), dict[object, int]()
+        while running := running | {task.remote(own, texts): n for n, own in islice(waiting, cores - len(running))}:
+            (done, *_), _ = ray.wait(list(running))
+            number = running.pop(done)
             try:
-                yield numbers[done], ray.get(done)
+                yield number, ray.get(done)
             except ray.exceptions.RayError as error:
-                yield numbers[done], error
+                yield number, error
 
     try:
-        yield max(1, int(ray.cluster_resources().get("CPU", 1))), run
+        yield cores, run
     finally:
         if is_ours:
             ray.shutdown()

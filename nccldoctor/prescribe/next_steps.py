@@ -294,10 +294,10 @@ def _looks_now(scene: _Scene) -> Iterator[Step]:
 
 def _checks(scene: _Scene) -> Iterator[Step]:
     """What still tells after the end, and is not in the input."""
-    offered = (
-        r for r in scene.best.confirm if not (r.while_ == "ended" and scene.is_running) and _has_scheduler(scene, r)
-    )
+    offered = (r for r in scene.best.confirm if not (r.while_ == "ended" and scene.is_running))
     fitting = [recipe for recipe in offered if recipe.command and not _needs_process(recipe)]
+    if "job" not in scene.values and scene.survey.launcher != "slurm":  # no line shows that Slurm runs the job
+        fitting = [recipe for recipe in fitting if "sacct" not in _programs(recipe.command or "")]
 
     def blanks(recipe: Recipe) -> int:  # the number of values that a reader would have to fill in
         return len(fill_command(f"{recipe.command or ''} {recipe.where or ''}", scene.values)[1])
@@ -305,12 +305,6 @@ def _checks(scene: _Scene) -> Iterator[Step]:
     for recipe in sorted(fitting, key=blanks):
         if not _is_held(scene, recipe.command or ""):
             yield _from_recipe(scene, recipe, StepKind.CHECK)
-
-
-def _has_scheduler(scene: _Scene, recipe: Recipe) -> bool:
-    """False of a question to Slurm about a job that no line shows it to run."""
-    is_of_slurm = "sacct" in _programs(recipe.command or "")
-    return not is_of_slurm or "job" in scene.values or scene.survey.launcher == "slurm"
 
 
 def _if_again(scene: _Scene) -> Iterator[Step]:

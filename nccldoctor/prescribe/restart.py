@@ -107,12 +107,6 @@ def _link_hosts(finding: Finding, survey: Survey) -> tuple[str, ...]:
     return tuple(host for host in survey.hosts_of(finding.ranks) if counts[host_key(host)] >= REPEATED)
 
 
-def _has_device_fault(finding: Finding, survey: Survey) -> bool:
-    """True where a host of the culprits shows a device fault, which a restart would meet again."""
-    hosts = {host_key(host) for host in survey.hosts_of(finding.ranks)}
-    return any(e.weight == "fault" and survey.host_of(e) in hosts for e in survey.events_of(GpuError))
-
-
 def _has_hung_board(finding: Finding, survey: Survey) -> bool:
     """True where boards only stopped answering, and no line shows an error of one."""
     weights = {event.weight for event in survey.events_of(GpuError)}
@@ -205,7 +199,10 @@ _SIGNS: dict[str, Callable[[Finding, Survey], bool]] = {
     ),
     "hung-board": _has_hung_board,
     "failing-link": lambda finding, survey: finding.cause is CauseClass.NETWORK and bool(_link_hosts(finding, survey)),
-    "device-fault": _has_device_fault,
+    "device-fault": lambda finding, survey: any(  # a restart there would meet it again
+        e.weight == "fault" and survey.host_of(e) in set(map(host_key, survey.hosts_of(finding.ranks)))
+        for e in survey.events_of(GpuError)
+    ),
     "never-connected": lambda _, survey: any(error.what == "setup" for error in survey.events_of(IbError)),
     "evicted-for-usage": lambda finding, survey: _was_evicted(finding, survey, was_evicted_for_usage),
     "taken-away": lambda finding, survey: (

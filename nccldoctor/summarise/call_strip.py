@@ -38,7 +38,9 @@ def call_strip(facts: Facts, finding: Finding, fields: FieldDiff) -> CallStrip |
     at = seqs.index(fields.seq)
     if not any(cell is not None and cell.differs for cell in (row.cells[at] for row in marked)):
         return None
-    ops = tuple(_operation(facts, rows[facts.case.calls.seq[rows] == seq]) for seq in seqs)
+    at_seq = (_distinct(facts, rows[facts.case.calls.seq[rows] == seq]) for seq in seqs)
+    named = ({dict(entry_fields(facts, row))["operation"] for row in own} for own in at_seq)
+    ops = tuple(next(iter(own)) if len(own) == 1 else "" for own in named)
     group = finding.stalled.group if finding.stalled is not None else None
     return CallStrip(group or "", fields.seq, shown, tuple(seqs), ops, marked)
 
@@ -74,11 +76,6 @@ def _distinct(facts: Facts, rows: Rows) -> list[int]:
     calls = facts.case.calls
     kinds = np.stack([calls.op[rows], calls.dtypes[rows], calls.sizes[rows]])
     return [int(row) for row in rows[np.unique(kinds, axis=1, return_index=True)[1]]]
-
-
-def _operation(facts: Facts, rows: Rows) -> str:
-    ops = {dict(entry_fields(facts, row))["operation"] for row in _distinct(facts, rows)}
-    return ops.pop() if len(ops) == 1 else ""
 
 
 def _with_mark(cell: StripCell | None, usual: StripCell | None) -> StripCell | None:

@@ -56,7 +56,9 @@ def event_sequence(facts: Facts, findings: tuple[Finding, ...]) -> tuple[Inciden
     alike = [(role, sorted(group, key=places.__getitem__)) for (role, *_), group in groups.items()]
     alike.sort(key=lambda row: (places[row[1][0]][0], _ROLES.index(row[0]), places[row[1][0]]))
     rows = [_incident_event(facts, role, [facts.case.events[at] for at in group]) for role, group in alike]
-    return _most_telling(_with_cause(rows, shared_endpoint(facts)))
+    told = _with_cause(rows, shared_endpoint(facts))
+    kept = sorted(range(len(told)), key=lambda at: (not told[at].cause, _ROLES.index(told[at].role), at))[:MOST]
+    return tuple(told[at] for at in sorted(kept))
 
 
 class _Culprit(Struct, frozen=True):
@@ -148,9 +150,3 @@ def _with_cause(rows: list[IncidentEvent], endpoint: str) -> list[IncidentEvent]
     at_end = [row for row in causes if endpoint and row.host is not None and is_same_host(row.host, endpoint)]
     first = at_end[0] if at_end and causes[0].kind == "ib-error" else causes[0]
     return [replace(row, cause=row is first) for row in rows]
-
-
-def _most_telling(rows: list[IncidentEvent]) -> tuple[IncidentEvent, ...]:
-    """At most :data:`MOST` rows: the cause is kept first, unrelated events last."""
-    kept = sorted(range(len(rows)), key=lambda at: (not rows[at].cause, _ROLES.index(rows[at].role), at))[:MOST]
-    return tuple(rows[at] for at in sorted(kept))

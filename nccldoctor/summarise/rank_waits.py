@@ -80,14 +80,10 @@ def _links(facts: Facts, finding: Finding) -> tuple[Link, ...]:
     call = finding.awaited
     if finding.chain or call is None or finding.stalled is not None:
         return finding.chain
-    is_one = call.op is not None or _is_one_call(facts, call.entered)
+    shown = [one for rank in call.entered if (one := _of_traceback(complaints(facts, rank, None).gloo)) is not None]
+    is_alike = len(set(shown)) < 2 and not (len(shown) > 1 and is_transfer((shown[0].op or "").lower()))
+    is_one = call.op is not None or is_alike  # each transfer has a peer of its own
     return (Link(call.entered, call.missing if is_one else Ranks(), "", call.op, None),)
-
-
-def _is_one_call(facts: Facts, ranks: Ranks) -> bool:
-    """True unless tracebacks show ranks in different calls; each transfer has a peer of its own."""
-    shown = [call for rank in ranks if (call := _of_traceback(complaints(facts, rank, None).gloo)) is not None]
-    return len(set(shown)) < 2 and not (len(shown) > 1 and is_transfer((shown[0].op or "").lower()))
 
 
 def _rank_wait(

@@ -73,20 +73,16 @@ def note_groups(mark: PartialMark, m: re.Match[str]) -> None:
         mark.stamp(printed_time(groups))
 
 
-def _note_role(mark: PartialMark, m: re.Match[str]) -> None:
-    """A template may put the global rank behind the local one."""
-    note_groups(mark, m)
-    mark.process = m["role"] + m["local_rank"] + (f"|{m['rank']}" if m["rank"] else "")
+def _naming(place: str, process: str) -> Callable[[PartialMark, re.Match[str]], None]:
+    """Notes the groups, and the place and the process that they name, such as ``{pod}/{box}``."""
 
+    def note(mark: PartialMark, m: re.Match[str]) -> None:
+        note_groups(mark, m)
+        groups = m.groupdict("")
+        mark.places += [place.format_map(groups)] if place else []
+        mark.process = process.format_map(groups).rstrip("|") or mark.process
 
-def _note_tagged(mark: PartialMark, m: re.Match[str]) -> None:
-    note_groups(mark, m)
-    mark.process = f"mpi{m['rank']}"
-
-
-def _note_pod(mark: PartialMark, m: re.Match[str]) -> None:
-    mark.pod = m["pod"]
-    mark.places.append(f"{m['pod']}/{m['box']}")
+    return note
 
 
 def _note_worker(mark: PartialMark, m: re.Match[str]) -> None:
@@ -133,16 +129,6 @@ def _note_labels(mark: PartialMark, m: re.Match[str]) -> None:
     mark.places += [place] if place else []
 
 
-def _note_host(mark: PartialMark, m: re.Match[str]) -> None:
-    note_groups(mark, m)
-    mark.places.append(m["host"])
-
-
-def _note_task(mark: PartialMark, m: re.Match[str]) -> None:
-    note_groups(mark, m)
-    mark.places.append(f"task{m['task']}")
-
-
 def _note_nccl(mark: PartialMark, m: re.Match[str]) -> None:
     """NCCL's own prefix stays in the body; it only says who writes."""
     note_groups(mark, m)
@@ -163,12 +149,6 @@ def _note_place(mark: PartialMark, m: re.Match[str]) -> None:
     mark.process = m["place"].strip()
 
 
-def _note_sender(mark: PartialMark, m: re.Match[str]) -> None:
-    """Of a host that is not known a message has a hyphen."""
-    note_groups(mark, m)
-    mark.host = mark.host if mark.host != "-" else None
-
-
 class Layout(Struct, frozen=True, eq=False):
     """One kind of prefix. ``note`` says what its groups mean; for the rest see the table."""
 
@@ -184,15 +164,20 @@ _TABLE.data["parts"] |= {"zones": "|".join(sorted(ZONES, key=len, reverse=True))
 
 _NOTES = {
     note.__name__.removeprefix("_note_"): note
-    for note in (
-        *(_note_role, _note_tagged, _note_pod, _note_worker, _note_cri, _note_labels),
-        *(_note_host, _note_task, _note_nccl, _note_padded, _note_place, _note_sender),
-    )
+    for note in (_note_worker, _note_cri, _note_labels, _note_nccl, _note_padded, _note_place)
 }
 
 
-def _layout_of(pattern: str, note: str = "", before_message: bool = False, weak: bool = False) -> Layout:
-    return Layout(_TABLE.pattern(pattern), _NOTES[note] if note else note_groups, before_message, weak)
+def _layout_of(
+    pattern: str,
+    note: str = "",
+    place: str = "",
+    process: str = "",
+    before_message: bool = False,
+    weak: bool = False,
+) -> Layout:
+    noted = _NOTES[note] if note else _naming(place, process) if place or process else note_groups
+    return Layout(_TABLE.pattern(pattern), noted, before_message, weak)
 
 
 LAYOUTS = {name: _layout_of(**about) for name, about in _TABLE.data["layouts"].items()}

@@ -53,10 +53,6 @@ def _details(text: str, goes_on: bool = False) -> dict[str, Any]:
     return out
 
 
-def _weight(event: str) -> str:
-    return next((weight for weight, faults in _FAULTS.items() if any(map(event.__contains__, faults))), "notice")
-
-
 def ib_fields(text: str) -> dict[str, Any] | None:
     """The fields of an :class:`IbError` in the text of one message; None where it tells of no such error."""
     if hit := _COMPLETION.search(text):
@@ -68,8 +64,9 @@ def ib_fields(text: str) -> dict[str, Any] | None:
             **_details(text[hit.end() :], goes_on=bool(hit["new"])),
         }
     if hit := _ASYNC_EVENT.search(text):
-        port = int(hit["port"]) if hit["port"] else None
-        return {"what": _weight(hit["text"]), "hca": hit["hca"], "port": port, "message": hit["text"].strip()}
+        port, event = int(hit["port"]) if hit["port"] else None, hit["text"]
+        weight = next((name for name, texts in _FAULTS.items() if any(map(event.__contains__, texts))), "notice")
+        return {"what": weight, "hca": hit["hca"], "port": port, "message": event.strip()}
     if hit := _STALL.search(text):
         local, _, remote = text.partition("remote:")
         near, far = dict(_PAIRS.findall(local)), dict(_PAIRS.findall(remote))

@@ -19,6 +19,7 @@ from nccldoctor.patterns import lazy
 _TABLE = Table(__file__)
 _STRINGS: dict[str, str] = _TABLE.data["codes"]
 _ELSEWHERE = ("following async exception", "found async exception", "Received NCCL errors for")
+_HEADS = ("NCCL error", "NCCL timeout", "NCCL Error", *_ELSEWHERE)
 _MESSAGE = 400
 
 _PATTERNS = _TABLE.patterns()
@@ -38,7 +39,9 @@ def nccl_errors(line: Line) -> Iterator[Event]:
     """``last_error`` is the last warning of that process and may be older. ``ncclRemoteError`` (before NCCL 2.13
     ``ncclSystemError``) says that a peer or the network went away: who prints it is a victim.
     """
-    match = _BEGINS.search(line.body) or (None if _has_head(line) else _HEADLESS.search(line.body))
+    match = _BEGINS.search(line.body)
+    if match is None and not any(head in above.body for above in line.preceding(6) for head in _HEADS):
+        match = _HEADLESS.search(line.body)
     if match is None or _is_told(line) or _is_repeated(line, match[0]):
         return
     code, last = code_and_last_error(line)
@@ -65,12 +68,6 @@ def code_of_words(text: str) -> str | None:
     """The code behind the words of ``ncclGetErrorString``: ``ncclSystemError`` for *unhandled system error*."""
     low = text.lower()
     return next((name for words, name in _STRINGS.items() if words in low), None)
-
-
-def _has_head(line: Line) -> bool:
-    """True when the first line of the error stands above, or this line only mentions an error."""
-    heads = ("NCCL error", "NCCL timeout", "NCCL Error", *_ELSEWHERE)
-    return any(head in above.body for above in line.preceding(6) for head in heads)
 
 
 def _is_told(line: Line) -> bool:

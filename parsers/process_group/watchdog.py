@@ -98,15 +98,11 @@ def _group_behind(line: Line, seq: int | None) -> tuple[GroupRef | None, int | N
     for other in line.window.near_of(line.mark.stream, line, 60):
         m = PATTERN.search(other.body)
         about = _SAME.search(other.body, m.end()) if m else None
-        if m and (_is_cut_follow_up(other.body[m.end() :]) if about is None else int(about[1] or about[2]) == seq):
+        begun = other.body[m.end() if m else 0 :].strip(" ]")  # cut off before it names the call
+        is_cut = len(begun) > _TELLING and any(phrase.startswith(begun) for phrase in _BEHIND)
+        if m and (is_cut if about is None else int(about[1] or about[2]) == seq):
             return group_of(m), int(m["rank"])
     return None, None
-
-
-def _is_cut_follow_up(text: str) -> bool:
-    """True when a message begins like one that follows a timeout but is cut off before it names the call."""
-    begun = text.strip(" ]")
-    return len(begun) > _TELLING and any(phrase.startswith(begun) for phrase in _BEHIND)
 
 
 @reads("aught collective op", "CCL(SeqNum=", "CCL(OpType=", " ProcessGroupNCCL.cpp:", needs=(_CAUGHT, _WAITED))

@@ -36,9 +36,9 @@ def process_table(line: Line) -> Iterator[Event]:
     state = next((name for name in _COLUMNS if name in head), None)
     if "PID" not in head or state is None or head[-1] not in _COMMANDS:
         return
-    rows = [
-        (row, dict(zip(head, cells, strict=True))) for row, cells in _table_rows(line, len(head), head.index("PID"))
-    ]
+    cut = ((row, row.body.split(None, len(head) - 1)) for row in line.following(MOST_ROWS))
+    whole = takewhile(lambda row: len(row[1]) == len(head) and row[1][head.index("PID")].isdecimal(), cut)
+    rows = [(row, dict(zip(head, cells, strict=True))) for row, cells in whole]
     below = (other.body for other in line.following(40))  # of one process the frames of its kernel stack
     in_kernel = telling_function(below) if len(rows) == 1 else None
     of_python = {cell["PID"] for _, cell in rows if _PYTHON.search(cell[head[-1]])}
@@ -61,12 +61,6 @@ def _work_in(cell: Mapping[str, str]) -> ProcessWork | None:
     """What the collector saw a process do between two looks."""
     counts = [cell.get(name.upper(), "") for name in ProcessWork.__struct_fields__]
     return ProcessWork(*map(int, counts)) if all(n.isdecimal() and len(n) < 16 for n in counts) else None
-
-
-def _table_rows(line: Line, columns: int, pid: int) -> list[tuple[Line, list[str]]]:
-    """The rows below the head of a table, each with its cells."""
-    cut = ((below, below.body.split(None, columns - 1)) for below in line.following(MOST_ROWS))
-    return list(takewhile(lambda row: len(row[1]) == columns and row[1][pid].isdecimal(), cut))
 
 
 _STOPPED = lazy(r"unexpected waitpid result \w{1,30}\(Pid\((?P<pid>\d{1,10})\), SIG(?:STOP|TSTP|TTIN|TTOU)\b")

@@ -47,7 +47,10 @@ def late_calls(diagnosis: Diagnosis) -> StripPicture | None:
     if not shown:
         return None
     drawn = _drawn(found, peers, shown[:2], bound)
-    return drawn if diagnosis.verdict.stalled is not None else _without_stall(drawn)
+    if diagnosis.verdict.stalled is not None:
+        return drawn
+    heads = tuple(replace(head, is_stalled=False) for head in drawn.heads)  # no call of a slow rank stands out
+    return replace(drawn, title="Late in the last calls", heads=heads)
 
 
 def _latest_peers(peers: Sequence[RankLateness]) -> tuple[float, ...]:
@@ -60,12 +63,6 @@ def _times_late(row: RankLateness, worst: Sequence[float], bound: float) -> int:
     first = min((ms for ms in row.late_ms if ms >= 0), default=0.0)  # a clock that is off makes all of them late
     pairs = zip(row.late_ms[:-1], worst[:-1], strict=True)
     return sum(ms - first > bound and ms >= TIMES_LATEST_PEER * peer for ms, peer in pairs if ms >= 0)
-
-
-def _without_stall(drawn: StripPicture) -> StripPicture:
-    """The same calls of a rank that is only slow: none of them stands out."""
-    heads = tuple(replace(head, is_stalled=False) for head in drawn.heads)
-    return replace(drawn, title="Late in the last calls", heads=heads)
 
 
 def _drawn(found: Lateness, peers: list[RankLateness], shown: list[RankLateness], bound: float) -> StripPicture:

@@ -65,7 +65,9 @@ def began(diagnosis: Diagnosis) -> str:
         return f"since {times.instant(call.since)}"
     cause = next((row for row in diagnosis.story if row.cause and row.time is not None), None)
     if cause is not None and cause.time is not None:
-        return f"at {times.instant(cause.time)}"
+        own = (row for row in diagnosis.story if row.role is EventRole.INITIATING and row.ranks == cause.ranks)
+        zoned = [row.time for row in own if row.time is not None and row.time.tzinfo is not None]
+        return f"at {times.instant(cause.time if cause.time.tzinfo is not None else min(zoned, default=cause.time))}"
     if call is None and (waiting := first_wait(diagnosis)) is not None:
         latest = " at the latest" if waiting.start is WaitStart.AT_LATEST else ""
         return f"since {clock_of(diagnosis, waiting)}{latest}"

@@ -56,9 +56,10 @@ def inline_html(text: str) -> Markup:
 
 
 def breakable(text: str) -> Markup:
-    """Plain text in which names of more than 20 characters may break after ``_``, ``/`` and ``.``, and nowhere else."""
+    """Plain text: long names may break after ``_``, ``/`` and ``.``, no line between a word and its number."""
     parts = re.compile(r"(?<=\w)([_/.]+)(?=\w)")
-    return Markup(re.sub(r"\S{21,}", lambda name: parts.sub(r"\1<wbr>", name[0]), str(escape(text))))
+    bound = re.sub(r"(?<=[A-Za-z]) (?=#?\d)", "\u00a0", str(escape(text)))  # TP 1, rank 3, ALLREDUCE #9
+    return Markup(re.sub(r"\S{21,}", lambda name: parts.sub(r"\1<wbr>", name[0]), bound))
 
 
 class InlinePiece(Struct, frozen=True):

@@ -89,7 +89,11 @@ class _Redactor:
         self._names: dict[str, dict[str, str]] = {kind: {} for kind in KINDS}
         hosts = _hosts(diagnosis, more) if "hosts" in what else []
         hosts += _written_hosts((diagnosis, source), hosts) if "hosts" in what else []
-        users = _user_names((diagnosis, source)) if "users" in what else []
+        # below home folders and before an at sign only users stand
+        named = dict.fromkeys(
+            n for text in _texts((diagnosis, source)) for n in _USERS.findall(text) if "users" in what
+        )
+        users = [name for name in named if len(name) > 1 and not is_secret(name)]
         self._hosts = _Words(hosts, lambda name: self._stand_in("hosts", "host", name))
         self._users = _Words(users, lambda name: self._stand_in("users", "user", name))
 
@@ -160,12 +164,6 @@ def _written_hosts(source: object, known: Sequence[str]) -> list[str]:
     hosts = [name for name in names if not name.endswith(_PUBLIC) and not _is_of_no_host(name)]
     domains = tuple({"." + ".".join(host.split(".")[-2:]).lower() for host in (*hosts, *known) if "." in host})
     return [*hosts, *(token for token in tokens if token.lower().endswith(domains))]
-
-
-def _user_names(source: object) -> list[str]:
-    """Names at places where only users stand: below home folders, before an at sign."""
-    names = dict.fromkeys(name for text in _texts(source) for name in _USERS.findall(text))
-    return [name for name in names if len(name) > 1 and not is_secret(name)]
 
 
 class _Words:

@@ -35,7 +35,8 @@ def table_lines(columns: Sequence[Column], rows: Sequence[Sequence[str]], room: 
         return []
     widths = _fitted_widths(columns, rows, room)
     heads = [column.head for column in columns]
-    return [shortened(_aligned(columns, texts, widths), room) for texts in (heads, *rows)]
+    cells = ([_cell(*one) for one in zip(columns, texts, widths, strict=True) if one[2]] for texts in (heads, *rows))
+    return [shortened((" " * GAP).join(row).rstrip(), room) for row in cells]
 
 
 def heads_without_room(columns: Sequence[Column], rows: Sequence[Sequence[str]], room: int) -> list[str]:
@@ -55,11 +56,6 @@ def _fitted_widths(columns: Sequence[Column], rows: Sequence[Sequence[str]], roo
             shorter = widths[number] - over
             widths[number] = shorter if column.least and shorter >= max(column.least, len(column.head)) else 0
     return widths
-
-
-def _aligned(columns: Sequence[Column], texts: Sequence[str], widths: list[int]) -> str:
-    cells = [_cell(column, text, w) for column, text, w in zip(columns, texts, widths, strict=True) if w]
-    return (" " * GAP).join(cells).rstrip()
 
 
 def _cell(column: Column, text: str, width: int) -> str:

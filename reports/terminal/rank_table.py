@@ -24,8 +24,8 @@ FEWEST = 2
 COLUMNS = (
     Column("ranks"),
     Column("state"),
-    Column("in"),
-    Column("waits for", yields=4),
+    Column("in", least=20, yields=4),
+    Column("waits for", least=9, yields=5),
     Column("at", least=12, yields=2),
     Column("hosts", least=12, yields=3),
     Column("end", yields=1),

@@ -307,7 +307,7 @@ def test_wheel_holds_samples_and_data(built: tuple[Path, Path]) -> None:
     for path in (path for folder, names in tables for path in (ROOT / folder).glob(names)):
         if path.parent.name != "wordings":
             assert held[f"nccldoctor/{path.relative_to(ROOT).as_posix()}"] == path.read_bytes(), path
-    remedies = sorted((ROOT / "nccldoctor").rglob("*.toml"))
+    remedies = sorted(path for path in (ROOT / "nccldoctor").rglob("*") if path.suffix in (".j2", ".toml"))
     assert remedies
     for path in remedies:
         assert f"nccldoctor/{path.relative_to(ROOT / 'nccldoctor').as_posix()}" in held

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -21,6 +21,7 @@ from nccldoctor.cli.app import cli
 from nccldoctor.cli.terminal import BROKEN
 from nccldoctor.identify.case import Case
 from nccldoctor.incident import FRAMES, Incident
+from nccldoctor.reports.forms import FORMS
 
 TICKETS = ("md", "github", "jira", "slack")
 ALL_STAND_INS = "hosts,users,paths,addresses"
@@ -81,9 +82,12 @@ def outputs(folder: Path, scratch: Path) -> Iterator[Output]:
 
 
 def slower_outputs(folder: Path, scratch: Path) -> Iterator[Output]:
-    """The others: redacted reports, a zip, a part and what is merged from it."""
+    """The others: redacted reports, issue forms, a zip, a part and what is merged from it."""
     for form in ("json", "text"):
         yield _run(f"redacted {form}", "analyze", folder, "--format", form, "--redact", ALL_STAND_INS)
+    for form in FORMS:
+        filled = _run(f"{form}.md", "report", folder, "--for", form)
+        yield replace(filled, file=filled.text)
     yield _run("report.zip", "analyze", folder, "--quiet", "-o", scratch / "report.zip", writes=_texts_in_zip)
     part = scratch / "node.nd"
     yield _run("part", "reduce", folder, "-o", part, writes=_part)

@@ -284,7 +284,7 @@ def _open_ways(tail: Sequence[Aspects], due: Aspects) -> tuple[Way, ...]:
     """
     is_last, (_, op, site, *data), (_, due_op, due_site, *due_data) = len(tail) == 1, tail[0], due
     is_same_place = site == due_site != UNKNOWN or (UNKNOWN in (site, due_site) and op == due_op)
-    return () if is_same_place or (is_last and data == due_data and UNKNOWN not in data) else (Way.ADDED, Way.MISSED)
+    return () if is_same_place or (is_last and data == due_data and data[0] != UNKNOWN) else (Way.ADDED, Way.MISSED)
 
 
 def _fit(one: Sequence[Aspects], other: Sequence[Aspects]) -> int:

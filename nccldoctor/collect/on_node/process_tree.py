@@ -41,8 +41,8 @@ class ProcessTree:
         for process in self.all.values():
             self.children.setdefault(process.parent, []).append(process)
         self.ranks = self._wanted(wanted, answer) if wanted is not None else self._ranks(where, answer)
-        if not self.ranks and wanted is None and not where:
-            self.ranks = self._unnamed()
+        if not self.ranks and wanted is None:
+            self.ranks = self._unnamed(where)
         for rank in self.ranks:
             self._find_capture(rank)
         self.looked_at = of_one_job(self.ranks, job)
@@ -113,9 +113,10 @@ class ProcessTree:
             answer.lacks(stranger.name, "a process of another user that says it is a rank of this job: it was left out")
         return kept
 
-    def _unnamed(self) -> list[Process]:
+    def _unnamed(self, where: dict[str, str]) -> list[Process]:
         """Without any rank in an environment: the processes that have PyTorch's libraries in their memory."""
-        python = [p for p in self.all.values() if p.is_python and not p.is_launcher and p.state not in "ZX"]
+        meant = (p for p in self.all.values() if all(p.env.get(name) == value for name, value in where.items()))
+        python = [p for p in meant if p.is_python and not p.is_launcher and p.state not in "ZX"]
         loaded = [self.all[pid] for pid, has in each([p.pid for p in python], has_torch_mapped) if has]
         pids = {p.pid for p in loaded}
         leaves = [

@@ -75,25 +75,16 @@ class Headline(Struct, frozen=True):
         """The fullest sentence that fits: first the hosts go, then places in the program, then the detail gets shorter."""
         words = " ".join(filter(None, (self.who, self.be, hedge, self.did)))
         bare = _HOST.sub(r"\1", words)
-        are_needed = _are_places_alone_apart(f"{words}: {self.detail}")
+        places = set(re.findall(r"(\S+) (\([^()]+:\d+\))", f"{words}: {self.detail}"))
+        are_needed = len({function for function, _ in places}) < len(places)  # at main (a.py:3), and at main (a.py:9)
         texts = (bare, self.detail, *self.briefs)
         short, *details = (text if are_needed else _PLACE.sub("", text) for text in texts)
         forms = [(words, self.detail), (bare, _HOST.sub(r"\1", self.detail)), (short, self.detail)]
         forms += [(short, detail) for detail in details if self.detail]
         told = [sentence(f"{start}: {detail}" if detail else start) for start, detail in forms]
-        return next((text for text in told if len(text) <= ROOM), _first_sentences(min(told, key=len)))
-
-
-def _are_places_alone_apart(text: str) -> bool:
-    """True where only lines of code tell sides apart: ``rank 0 at main (a.py:3) and rank 1 at main (a.py:9)``."""
-    places = set(re.findall(r"(\S+) (\([^()]+:\d+\))", text))
-    return len({function for function, _ in places}) < len(places)
-
-
-def _first_sentences(text: str) -> str:
-    """As many sentences as fit, one at least."""
-    end = text.rfind(". ", 0, ROOM) + 1 or text.find(". ") + 1
-    return text[:end] if end else text
+        least = min(told, key=len)
+        end = least.rfind(". ", 0, ROOM) + 1 or least.find(". ") + 1 or len(least)  # one sentence at least
+        return next((text for text in told if len(text) <= ROOM), least[:end])
 
 
 def with_sentence(text: str, more: str) -> str:

@@ -135,7 +135,7 @@ def _suspects(facts: Facts, stall: ObservedStall) -> Ranks:
 
 
 def _files_of(facts: Facts, left_out: Gap) -> str:
-    """The highest folder of files left out that holds none of the files that were read, else the first of the files."""
+    """The highest folder of files left out without one that was read, else the first of the files."""
     files = left_out.what.partition(": ")[0]
     folders = accumulate(files.partition(" and ")[0].split("/")[:-1], "{}/{}".format)
     read = [source.path for source in facts.case.sources]

@@ -66,6 +66,8 @@ def find_broken_end(facts: Facts) -> tuple[str, list[Citation]]:
     signals = [t for t in facts.case.of(TearDown) if t.what == "death-signal"]
     told = [t for t in signals if task_failed_above(facts.case, t) is None]
     signal = next((t.detail for t in told), "")
+    has_failed = any(n.what == "pod-ended" for n in facts.case.of(Note))  # a controller says which pod did
+    stopped = [e for e in facts.case.of(SchedulerEvent) if e.what == "stopped" and not has_failed]
     for says, found in (
         (say("trouble.abort-stuck", ranks=Ranks(e.rank for e in stuck if e.rank is not None)), stuck),
         (say("trouble.aborted"), _without_lost_peers(facts, ended)),
@@ -77,7 +79,7 @@ def find_broken_end(facts: Facts) -> tuple[str, list[Citation]]:
         (_broken_connection(facts), _unexplained_breaks(facts)),
         (say("trouble.peer-lost", ranks=Ranks(t.rank for t in lost if t.rank is not None)), lost),
         (say("trouble.cancelled"), [e for e in facts.case.of(SchedulerEvent) if e.what == "cancelled"]),
-        (say("trouble.pod-stopped"), _stopped_pods(facts)),
+        (say("trouble.pod-stopped"), stopped),
         (say("trouble.job-failed"), [e for e in facts.case.of(SchedulerEvent) if e.what == "failed"]),
         (
             say("trouble.nccl-failed"),
@@ -89,12 +91,6 @@ def find_broken_end(facts: Facts) -> tuple[str, list[Citation]]:
             lines: list[Event] = [*found[:MOST]]
             return says, [Line(e, sentence(says)) for e in lines]
     return "", []
-
-
-def _stopped_pods(facts: Facts) -> list[SchedulerEvent]:
-    """The pods that Kubernetes stopped, unless a controller says which one failed before."""
-    failed = any(n.what == "pod-ended" for n in facts.case.of(Note))
-    return [] if failed else [e for e in facts.case.of(SchedulerEvent) if e.what == "stopped"]
 
 
 _SIGNALS = {"SIGHUP": "trouble.terminal-closed", "SIGINT": "trouble.interrupted"}

@@ -40,7 +40,10 @@ def judge(facts: Facts, stall: Stall, *, other_group: bool) -> Hypothesis | None
     ours, theirs = waits[min(odd)], waits[min(rest)]
     if 3 * len(odd) > len(waits) or not is_call_of_all_ranks(ours.code):
         return None
-    grouped = has_group(theirs.code) and _has_branched_earlier(ours, theirs)
+    # a rank that waits further up in the function where they part took another branch: line 40 of train_step, peers 52
+    pairs = zip(own_frames(ours.frames), own_frames(theirs.frames), strict=False)
+    branched = next((is_later_line(mine, other) is False for mine, other in pairs if mine != other), False)
+    grouped = has_group(theirs.code) and branched
     if grouped is not other_group:
         return None
     here, there = own_place(ours), own_place(theirs)
@@ -145,12 +148,3 @@ def final_traceback(facts: Facts, rank: int) -> ExceptionRaised | None:
 def own_frames(frames: Sequence[str]) -> tuple[str, ...]:
     """The frames of the program itself, outermost first, as any tool prints them."""
     return tuple(map(as_any_tool_prints, reversed([*user_frames(frames)])))
-
-
-def _has_branched_earlier(event: ExceptionRaised, other: ExceptionRaised) -> bool:
-    """True when a rank waits further up in the function in which the two tracebacks part.
-
-    The rank took another branch. Example: rank 3 waits in line 40 of ``train_step``, and its peers in line 52.
-    """
-    pairs = zip(own_frames(event.frames), own_frames(other.frames), strict=False)
-    return next((is_later_line(mine, theirs) is False for mine, theirs in pairs if mine != theirs), False)

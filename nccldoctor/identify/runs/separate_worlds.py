@@ -91,7 +91,10 @@ def one_world(read: Ingested) -> Ingested:
     gaps += [_left_out(name, worlds[name], clashes, worlds) for name in others]
     gone = frozenset(pid for name in others for pid in worlds[name].pids) - worlds[main].pids
     parsed = (
-        replace(one, events=tuple(e for e in one.events if not _is_beside(e, others, gone))) for one in read.parsed
+        replace(
+            one, events=tuple(e for e in one.events if not (_kind_of(e) in others if _kind_of(e) else e.pid in gone))
+        )
+        for one in read.parsed
     )
     return replace(read, parsed=tuple(parsed), gaps=(*read.gaps, *gaps))
 
@@ -160,9 +163,3 @@ def _left_out(name: str, world: _World, clashes: Sequence[tuple[str, str]], worl
     )
     what = f"processes of {name}, ranks {Ranks(world.ranks)}"
     return Gap(what, why, ranks=Ranks(world.complaints), apart=True, of_worlds=True)
-
-
-def _is_beside(event: Event, names: Sequence[str], pids: frozenset[int]) -> bool:
-    """True of a line of such an actor, and of what others say of one of its processes."""
-    kind = _kind_of(event)
-    return kind in names or (kind is None and event.pid in pids)

@@ -78,7 +78,9 @@ def quotables(facts: Facts, finding: Finding) -> tuple[Quotable, ...]:
         for number, item in enumerate(finding.evidence, 1)
         if item.where is not None and item.where.line is not None and item.supports
     ]
-    return (*quoted, *(_of_event(facts, event) for event in _further(facts, finding) if event.place not in cited))
+    further = ((event, *_told(facts, event)) for event in _further(facts, finding) if event.place not in cited)
+    more = (Quotable(record, e.rank, e.place, says, e.text, *_frames(e, says)) for e, says, record in further)
+    return (*quoted, *more)
 
 
 def _of_evidence(finding: Finding, item: Evidence, number: int, event: Event | None) -> Quotable:
@@ -91,11 +93,6 @@ def _of_evidence(finding: Finding, item: Evidence, number: int, event: Event | N
     return Quotable(
         Record.ALONE if is_alone else record_of(event), rank, item.where, item.says, item.quote, *frames, number
     )
-
-
-def _of_event(facts: Facts, event: Event) -> Quotable:
-    says, record = _told(facts, event)
-    return Quotable(record, event.rank, event.place, says, event.text, *_frames(event, says))
 
 
 def _frames(event: Event | None, says: str) -> tuple[str, str]:

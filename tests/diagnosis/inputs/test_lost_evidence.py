@@ -147,7 +147,7 @@ def test_a_device_long_behind_its_peers_stands_still_though_nobody_complained() 
     """Its own dump holds a moment well after its peers had finished: it was not merely written earlier."""
     ruling = read(paused(host_went_on=30))
     assert (ruling.cause, ruling.ranks) == ("device-stalled", "3"), str(ruling)
-    assert not read(paused(host_went_on=0.1)).blamed
+    assert read(paused(host_went_on=0.1)).verdict["confidence"] == "low"
 
 
 def test_lines_of_ranks_without_a_dump_break_a_tie_of_dumps() -> None:

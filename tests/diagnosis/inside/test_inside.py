@@ -88,7 +88,7 @@ def dumped(*unfinished: int, elsewhere: int | None = None) -> Ruling:
 
 def test_a_rank_alone_in_a_call_that_all_others_left_has_a_stopped_device_by_dumps_alone() -> None:
     ruling = dumped(4)
-    assert (ruling.cause, ruling.ranks, ruling.verdict["confidence"]) == ("device-stalled", "4", "medium"), str(ruling)
+    assert (ruling.cause, ruling.ranks, ruling.verdict["confidence"]) == ("device-stalled", "4", "low"), str(ruling)
     assert "written a moment too early" in str(ruling.verdict["doubts"])
     assert not dumped(4, 5).blamed
     assert not dumped(4, elsewhere=1).blamed

@@ -186,9 +186,9 @@ class Page:
 
 
 def read(html: str) -> Page:
-    """The parts of a page."""
+    """The parts of a page, with blanks at which no line may break as blanks."""
     builder = _Builder()
-    builder.feed(html)
+    builder.feed(html.replace("\u00a0", " "))
     page = builder.root
     figure, sections = (
         page.first("figure", "first"),

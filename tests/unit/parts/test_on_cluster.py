@@ -7,6 +7,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -58,6 +59,25 @@ def test_a_share_that_ray_cannot_read_is_read_here(ray_cluster: Any, monkeypatch
     monkeypatch.setattr("nccldoctor.parts.on_cluster._part_of_share", fails)
 
     assert pipeline.analyze(FOLDER / "died", scheduler="ray").to_json() == whole.to_json()
+
+
+def test_a_job_that_holds_every_core_of_ray_holds_up_nobody(ray_cluster: Any) -> None:
+    class Trainer:
+        def ready(self) -> bool:
+            return True
+
+    whole, found = incident("died"), list[str]()
+    trainer = ray_cluster.remote(num_cpus=2)(Trainer).remote()
+    assert ray_cluster.get(trainer.ready.remote())
+
+    def look() -> None:
+        found.append(pipeline.analyze(FOLDER / "died", scheduler="ray").to_json())
+
+    thread = Thread(target=look, daemon=True)
+    thread.start()
+    thread.join(120)
+    ray_cluster.kill(trainer)
+    assert found == [whole.to_json()]
 
 
 def test_ray_that_is_missing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -225,6 +225,7 @@ def test_a_call_that_was_never_issued_is_an_empty_slot():
 
 def test_only_long_names_may_break() -> None:
     assert prose.breakable("main (train.py:7)") == "main (train.py:7)"
+    assert prose.breakable("TP 1: rank 3, 5 in ALLREDUCE #9") == "TP\u00a01: rank\u00a03, 5 in ALLREDUCE\u00a0#9"
     assert prose.breakable("at /opt/job/models/transformer_block.py:7") == (
         "at /opt/<wbr>job/<wbr>models/<wbr>transformer_<wbr>block.<wbr>py:7"
     )

@@ -173,6 +173,16 @@ def test_values_of_secrets_are_masked(found, shown):
     assert sanitize.sanitize(found) == shown
 
 
+@pytest.mark.parametrize("width", [80, 100, 140])
+def test_a_large_job_keeps_whom_its_ranks_wait_for(width):
+    made = fixtures_diagnoses.lagging()
+    call = WaitedCall("tp", "RECV", 2035, tuple(f"PIPELINE_MODEL_PARALLEL_GROUP ({n})" for n in range(9)))
+    ranks, awaited = Ranks([137, *range(265, 272), *range(386, 394), *range(395, 401), 450]), Ranks([266, 392])
+    many = replace(made.standings[1], ranks=ranks, call=call, waits_for=awaited, hosts=("gpu-000", "gpu-001"))
+    out = text.plain(replace(made, standings=(made.standings[0], many)), width=width, ascii_only=False)
+    assert any(row.startswith("137") and "266, 392" in row for row in out.splitlines())
+
+
 @pytest.mark.parametrize("width", [60, 80, 100, 200])
 def test_no_width_cuts_what_tells_groups_apart(width):
     made = fixtures_diagnoses.lagging()

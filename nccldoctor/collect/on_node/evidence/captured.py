@@ -34,7 +34,9 @@ def captured_files(pid: int, capture: CaptureFolder) -> Iterator[tuple[str, str,
     yield "processes", f"processes/{stem}.txt", None
     yield "dump", f"dumps/fr_trace_{stem[len('rank_') :] if capture.rank is not None else stem}", None
     for look in _looks(pid, f"{capture.top}/stacks")[-MOST_LOOKS:]:
-        yield "stack", f"stacks/{look}/{stem}.txt", _time_of(look)
+        date, _, clock = look.rstrip("Z").partition("T")
+        at = f"{date[:4]}-{date[4:6]}-{date[6:]}T{clock[:2]}:{clock[2:4]}:{clock[4:]}+00:00"
+        yield "stack", f"stacks/{look}/{stem}.txt", at
 
 
 def _looks(pid: int, path: str) -> list[str]:
@@ -47,12 +49,6 @@ def _looks(pid: int, path: str) -> list[str]:
         return sorted(name for name in os.listdir(place) if _LOOK.fullmatch(name))
     finally:
         os.close(place)
-
-
-def _time_of(look: str) -> str:
-    """The time that names a look, as ISO 8601 writes it."""
-    date, _, clock = look.rstrip("Z").partition("T")
-    return f"{date[:4]}-{date[4:6]}-{date[6:]}T{clock[:2]}:{clock[2:4]}:{clock[4:]}+00:00"
 
 
 def _read_captured(pid: int, capture: CaptureFolder, write: Callable[[bytes], None], /) -> None:

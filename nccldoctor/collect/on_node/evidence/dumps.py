@@ -39,12 +39,6 @@ def dump_paths(rank: Process) -> list[str]:
     return [f"{prefix}{rank.rank}" for prefix in OrderedDict.fromkeys(prefixes)]
 
 
-def pipe_paths(rank: Process) -> list[str]:
-    """The pipe that makes PyTorch write a dump (``ProcessGroupNCCL.hpp``, ``DumpPipe``; XCCL has its own name for it)."""
-    names = ("TORCH_NCCL_DEBUG_INFO_PIPE_FILE", "TORCH_FR_DEBUG_INFO_PIPE_FILE")
-    return [f"{rank.env[name]}{rank.rank}.pipe" for name in names if os.path.isabs(rank.env.get(name, ""))]
-
-
 def open_pipes(pid: int, rank: int | None) -> list[str]:
     """Pipes of that kind that a process has open.
 
@@ -170,7 +164,10 @@ NO_PIPE = "no pipe"
 def _why_not_asked(rank: Process) -> str:
     """Write a byte into the first pipe of a rank; why that was not possible, or ""."""
     why = NO_PIPE
-    named = [(path, partial(open_inside, rank.pid, path)) for path in pipe_paths(rank)]
+    # the pipe that makes PyTorch write a dump (DumpPipe of ProcessGroupNCCL.hpp); XCCL has its own name for it
+    names = ("TORCH_NCCL_DEBUG_INFO_PIPE_FILE", "TORCH_FR_DEBUG_INFO_PIPE_FILE")
+    paths = [f"{rank.env[name]}{rank.rank}.pipe" for name in names if os.path.isabs(rank.env.get(name, ""))]
+    named = [(path, partial(open_inside, rank.pid, path)) for path in paths]
     already_open = [(link, partial(os.open, link)) for link in open_pipes(rank.pid, rank.rank)]
     for path, opened in (*named, *already_open):
         try:

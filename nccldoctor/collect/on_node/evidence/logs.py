@@ -99,7 +99,9 @@ def add_logs(answer: TarAnswer, tree: ProcessTree, sizes: Mapping[tuple[int, int
 def _log_writers(answer: TarAnswer, tree: ProcessTree) -> Writers:
     writers: Writers = OrderedDict()
     by_pid = {process.pid: process for process in (*tree.ranks, *tree.workers, *tree.launchers())}
-    of_daemons = _logs_of_daemons(tree)
+    # Slurm's steps have the logs of its daemon open too, and these tell of every job of the node
+    slurm = [process.pid for process in tree.all.values() if process.comm == "slurmd"]
+    of_daemons = {tuple(log["file"]) for _, logs in each(slurm, open_logs) for log in logs or () if "error" not in log}
     for pid, found in each([*by_pid], open_logs):
         if found is None:
             answer.lacks(f"logs of {by_pid[pid].name}", "its file system does not answer")
@@ -109,12 +111,6 @@ def _log_writers(answer: TarAnswer, tree: ProcessTree) -> Writers:
             elif tuple(log["file"]) not in of_daemons:
                 writers.setdefault(tuple(log["file"]), []).append((by_pid[pid], log))
     return writers
-
-
-def _logs_of_daemons(tree: ProcessTree) -> set[tuple[int, ...]]:
-    """The logs of Slurm's daemon: its steps have them open too, and they tell of every job of the node."""
-    daemons = [process.pid for process in tree.all.values() if process.comm == "slurmd"]
-    return {tuple(log["file"]) for _, found in each(daemons, open_logs) for log in found or () if "error" not in log}
 
 
 def _log_path(top: str, source: str, used: set[str]) -> str:

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from builders.live.fake_ranks import PARENT, WAIT, Ranks, tool
+from builders.live.fake_ranks import PARENT, SOURCE, WAIT, Ranks, tool
 
 from nccldoctor.collect.on_node import main
 from nccldoctor.collect.on_node.process_tree import ProcessTree
@@ -158,3 +158,12 @@ def test_a_rank_that_ends_while_it_is_looked_at_is_told(ranks: Ranks, tmp_path: 
     killing = tool(tmp_path / "bin", "py-spy", ['if [ "$1" = dump ]; then kill -9 "$3"; fi'])
     (row,) = ranks.collect(PATH=f"{killing}:{os.environ['PATH']}").told()["processes"]
     assert row["ended"] is True
+
+
+def test_variables_of_a_job_choose_among_processes_without_a_rank_as_well(ranks: Ranks) -> None:
+    pid, _ = ranks.start(None, KIND="train")
+    ranks.start(None, KIND="serve")
+    source = SOURCE.replace("/lib(?:torch|nccl)", "/(?:lib(?:c|m)|ld)")  # what any program has in its memory
+    assert source != SOURCE
+    told = ranks.collect("--where", "KIND=train", source=source).told()
+    assert [(process["pid"], process["rank"]) for process in told["processes"]] == [(pid, None)]

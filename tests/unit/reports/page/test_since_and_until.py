@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -11,7 +11,7 @@ from builders.jobs.cases import RecordedRank, wall, world
 from msgspec.structs import replace
 
 import nccldoctor
-from nccldoctor.model import CauseClass, Diagnosis
+from nccldoctor.model import CauseClass, Diagnosis, EventRole, IncidentEvent, Place
 from nccldoctor.model.excerpts import SourceLine
 from nccldoctor.model.exhibits import LastLines
 from nccldoctor.model.steps import JobEnd, JobState
@@ -88,6 +88,20 @@ def test_a_crash_without_waiting_ranks_tells_when(tmp_path: Path) -> None:
     )
     (when,) = (fact for fact in facts.four(nccldoctor.analyze(tmp_path).diagnosis) if fact.label == "When")
     assert when.value == "after 2026-11-20 11:32:30, its last line"
+
+
+def test_of_two_records_of_one_crash_the_time_with_a_zone_is_told() -> None:
+    """The table of a launcher prints local time without a zone, and the line of the exception has one."""
+    base = fixtures_diagnoses.lagging()
+    crash = replace(base.verdict, cause=CauseClass.RAISED, stalled=None)
+    local, zoned = datetime(2025, 8, 17, 20, 32, 17), datetime(2025, 8, 17, 12, 32, 17, tzinfo=UTC)
+    end = IncidentEvent(
+        EventRole.INITIATING, "process-exit", "exited", Place(0, "a.log", 9), local, crash.ranks, cause=True
+    )
+    raised = IncidentEvent(EventRole.INITIATING, "exception", "KeyError", Place(0, "a.log", 4), zoned, crash.ranks)
+    made = replace(base, findings=(crash,), story=(end, raised))
+    assert incident_time.began(made) == "at 2025-08-17 12:32:17 UTC"
+    assert incident_time.began(replace(made, story=(end,))) == "at 2025-08-17 20:32:17"
 
 
 @pytest.mark.parametrize("cause", [CauseClass.OP_MISMATCH, CauseClass.NOT_ARRIVED])
