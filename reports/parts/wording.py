@@ -229,7 +229,7 @@ def _first_alarm(diagnosis: Diagnosis) -> str:
     if alarm.rank in finding.ranks:
         itself = " itself" if alarm.order is AlarmOrder.FIRST else ""
         return f"Rank {alarm.rank}{itself} {logged}."
-    is_victim = alarm.rank in finding.victims and finding.family is not Family.UNDETERMINED
+    is_victim = alarm.rank in finding.victims and bool(finding.ranks)
     but = ", but it's a victim" if is_victim else ""
     return f"Rank {alarm.rank} {logged}{but}."
 
