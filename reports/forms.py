@@ -1,6 +1,6 @@
-"""Issue forms of projects, filled with what was read: each a template of :mod:`nccldoctor.reports.markdown`.
+"""Fills the issue forms of projects. Each form is a template that :mod:`nccldoctor.reports.markdown` renders.
 
-What no file holds stands there as a box to tick, with the command that finds it.
+A fact that no file holds is a box to tick, with the command that finds it.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from nccldoctor.ingest.excerpts import LineReader
 from nccldoctor.model import CauseClass, Confidence, Diagnosis, Family, SourceKind
 from nccldoctor.model.excerpts import SourceLine
 from nccldoctor.model.inputs import SourceRole
-from nccldoctor.reports import markdown
+from nccldoctor.reports import html, markdown
 from nccldoctor.reports.parts import incident_facts, missing_inputs, wording
 from nccldoctor.reports.parts.quoted_proof import all_quoted
 from nccldoctor.reports.ticket import ticket_of
 from nccldoctor.version import __version__
 
-FORMS = tuple(sorted(path.stem for path in (markdown.TEMPLATES / "forms").glob("*.md") if path.stem != "fields"))
+FORMS = tuple(sorted(path.stem for path in (html.TEMPLATES / "forms").glob("*.md") if path.stem != "fields"))
 """The forms by the names of ``--for``."""
 
 SCRIPT_LINES = 60

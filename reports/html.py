@@ -10,9 +10,11 @@ import base64
 import gzip
 import hashlib
 import re
+from collections.abc import Callable
 from functools import cache
 from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -75,22 +77,27 @@ def card(diagnosis: Diagnosis) -> str:
     return environment().get_template("card.html").render(v=shown, pid=pid, **_PICTURES)
 
 
-@cache
-def environment() -> Environment:
-    """The templates with all their filters.
-
-    Everything is escaped, unseen characters are spelled out, a misspelled name is an error.
-    """
-    environment = Environment(
+def templates(finalize: Callable[[Any], object]) -> Environment:
+    """The templates of all reports, without their filters; ``finalize`` sees each value before it is escaped."""
+    return Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         auto_reload=False,
-        finalize=sanitize.spelled_out,
+        finalize=finalize,
         optimized=False,  # a run renders each template once: folding its constants would cost more than it saves
     )
+
+
+@cache
+def environment() -> Environment:
+    """The templates with all their filters.
+
+    Everything is escaped, unseen characters are spelled out, a misspelled name is an error.
+    """
+    environment = templates(sanitize.spelled_out)
     environment.filters |= {
         "breakable": prose.breakable,
         "call_cell": proof.call_cell,

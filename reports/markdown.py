@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 from msgspec.structs import replace
 
 from nccldoctor.model import Diagnosis, EventRole
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.reports import ticket
+from nccldoctor.reports import html, ticket
 from nccldoctor.reports.dialects import MD
 from nccldoctor.reports.parts import prose, standing_titles, wording
 from nccldoctor.reports.parts.quoted_proof import all_quoted, decisive_lines
 from nccldoctor.words import names, times
 from nccldoctor.words.sentences import capitalized
-
-TEMPLATES = Path(__file__).parent / "templates"
 
 EVENTS = 12
 """Rows of the story."""
@@ -57,14 +54,7 @@ def rendered(template: str, **values: Any) -> str:
 @cache
 def _environment() -> Environment:
     """The templates: a value is plain words on one line, unless a filter makes code of it."""
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=_plain_words,
-    )
+    environment = html.templates(_plain_words)
     environment.filters |= {
         "as_ranks": Ranks,
         "block": lambda text, limit: Markup(MD.block(text, limit)),

@@ -98,6 +98,12 @@ CAUSES = {
 """Its error types as our classes. Different states of one call that all ranks made are no class, but the family *inside*."""
 
 
+def _places_of(package: str) -> list[str]:
+    """The folders of a package, which is not imported; none where it is not installed."""
+    spec = importlib.util.find_spec(package)
+    return [] if spec is None else list(spec.submodule_search_locations or [])
+
+
 class TorchFrTrace:
     """PyTorch's own analyser of recorder dumps, by the text that it prints."""
 
@@ -116,9 +122,7 @@ class TorchFrTrace:
 
     def version(self) -> str:
         """The version of PyTorch; empty where it lacks the analyser."""
-        torch = importlib.util.find_spec("torch")
-        places = [] if torch is None else torch.submodule_search_locations or []
-        if not any(Path(place, "distributed", "flight_recorder").is_dir() for place in places):
+        if not any(Path(place, "distributed", "flight_recorder").is_dir() for place in _places_of("torch")):
             return ""
         without = (
             "" if importlib.util.find_spec("tabulate") else ", without tabulate, which it needs for grouped transfers"
@@ -200,8 +204,7 @@ class Nvrx:
 
     def version(self) -> str:
         """The version of the package; empty where it lacks the analyser."""
-        spec = importlib.util.find_spec("nvidia_resiliency_ext")
-        places = [] if spec is None else spec.submodule_search_locations or []
+        places = _places_of("nvidia_resiliency_ext")
         if not any(Path(place, "attribution", "trace_analyzer", "fr_attribution.py").is_file() for place in places):
             return ""
         return f"of nvidia-resiliency-ext {importlib.metadata.version('nvidia-resiliency-ext')}"

@@ -98,7 +98,7 @@ def _group_behind(line: Line, seq: int | None) -> tuple[GroupRef | None, int | N
     for other in line.window.near_of(line.mark.stream, line, 60):
         m = PATTERN.search(other.body)
         about = _SAME.search(other.body, m.end()) if m else None
-        begun = other.body[m.end() if m else 0 :].strip(" ]")  # cut off before it names the call
+        begun = other.body[m.end() :].strip(" ]") if m and about is None else ""  # cut off before it names the call
         is_cut = len(begun) > _TELLING and any(phrase.startswith(begun) for phrase in _BEHIND)
         if m and (is_cut if about is None else int(about[1] or about[2]) == seq):
             return group_of(m), int(m["rank"])

@@ -90,9 +90,8 @@ class _Redactor:
         hosts = _hosts(diagnosis, more) if "hosts" in what else []
         hosts += _written_hosts((diagnosis, source), hosts) if "hosts" in what else []
         # below home folders and before an at sign only users stand
-        named = dict.fromkeys(
-            n for text in _texts((diagnosis, source)) for n in _USERS.findall(text) if "users" in what
-        )
+        texts = _texts((diagnosis, source)) if "users" in what else ()
+        named = dict.fromkeys(name for text in texts for name in _USERS.findall(text))
         users = [name for name in named if len(name) > 1 and not is_secret(name)]
         self._hosts = _Words(hosts, lambda name: self._stand_in("hosts", "host", name))
         self._users = _Words(users, lambda name: self._stand_in("users", "user", name))

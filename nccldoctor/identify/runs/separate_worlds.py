@@ -92,7 +92,7 @@ def one_world(read: Ingested) -> Ingested:
     gone = frozenset(pid for name in others for pid in worlds[name].pids) - worlds[main].pids
     parsed = (
         replace(
-            one, events=tuple(e for e in one.events if not (_kind_of(e) in others if _kind_of(e) else e.pid in gone))
+            one, events=tuple(e for e in one.events if not (kind in others if (kind := _kind_of(e)) else e.pid in gone))
         )
         for one in read.parsed
     )
