@@ -168,8 +168,8 @@ def is_own_exit(case: Case, liveness: Liveness, activity: RankActivity, event: P
         alike = (
             e for e in case.of(ProcessExit) if (e.reporter, e.place.source) == (event.reporter, event.place.source)
         )
-        others = any((e.rank, e.pid) != (event.rank, event.pid) for e in alike)  # nothing shows which came first
-        is_one_of_many = event.can_be_launchers_kill and others
+        # nothing shows which of several ends came first
+        is_one_of_many = event.can_be_launchers_kill and any((e.rank, e.pid) != (event.rank, event.pid) for e in alike)
         is_echo = was_forced(case, event) or is_one_of_many or _is_end_of_job(case, liveness, event)
         return signal != "SIGKILL" or not is_echo
     return 0 < (code or 0) <= 128 and (event.first or math.isnan(liveness.alarm)) and activity.dump != "good"

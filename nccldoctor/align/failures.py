@@ -310,6 +310,7 @@ def _deaths(case: Case, liveness: Liveness, hosts: Hosts) -> Iterator[Failure]:
     yield from _dead_by_ras(case, liveness, hosts)
     yield from _silent_exits(case, liveness)
     names_node = any(line.what == "node-failure" and failed_node(line.detail) for line in case.of(SchedulerEvent))
+    last_end = max((liveness.time(p) for p in case.of(Phase) if p.what == "finished"), default=math.nan)
     for line in case.of(SchedulerEvent):
         if names_node and line.what == "node-failure" and not failed_node(line.detail):
             continue  # it says again that a node failed, on the first host of the job
@@ -321,9 +322,8 @@ def _deaths(case: Case, liveness: Liveness, hosts: Hosts) -> Iterator[Failure]:
             one = near if len(near) == 1 else Ranks()
             yield _failure(liveness, CauseClass.DIED, line, ranks=one, suspects=near - one, certain=False)
         evicted = line.what in ("preempted", "evicted") and can_precede_alarm(liveness, line)
-        ends = [liveness.time(p) for p in case.of(Phase) if p.what == "finished"]
-        was_replaced = _is_every_rank_done(case, liveness) and not liveness.time(line) >= max(ends, default=math.nan)
-        if (line.what == "node-failure" or evicted) and not was_replaced:
+        is_loss = line.what == "node-failure" or evicted
+        if is_loss and not (_is_every_rank_done(case, liveness) and not liveness.time(line) >= last_end):
             ranks = _ranks_of_node(case, hosts, line)
             if line.by == "host" and not any(liveness.activity(r).last <= liveness.time(line) + SLACK for r in ranks):
                 continue  # it came up again before the job, or is no host of it

@@ -80,9 +80,9 @@ def _links(facts: Facts, finding: Finding) -> tuple[Link, ...]:
     call = finding.awaited
     if finding.chain or call is None or finding.stalled is not None:
         return finding.chain
-    shown = [one for rank in call.entered if (one := _of_traceback(complaints(facts, rank, None).gloo)) is not None]
-    is_alike = len(set(shown)) < 2 and not (len(shown) > 1 and is_transfer((shown[0].op or "").lower()))
-    is_one = call.op is not None or is_alike  # each transfer has a peer of its own
+    asked = call.entered if call.op is None else Ranks()  # each transfer has a peer of its own
+    shown = [one for rank in asked if (one := _of_traceback(complaints(facts, rank, None).gloo)) is not None]
+    is_one = len(set(shown)) < 2 and not (len(shown) > 1 and is_transfer((shown[0].op or "").lower()))
     return (Link(call.entered, call.missing if is_one else Ranks(), "", call.op, None),)
 
 
