@@ -90,8 +90,8 @@ def _needs_survey(way: Way, options: NodeOptions) -> bool:
 OPTION = "--survey"
 """Asks the collector for the processes of all jobs, and for nothing else."""
 
-LIMITS = Limits(30.0, 64 << 20)
-"""A survey reads small files of ``/proc``."""
+LIMITS = Limits(30.0, 64 << 20, silence=12.0)
+"""A survey reads small files of ``/proc``. A host that is silent is asked for its evidence all the same."""
 
 
 def job_to_look_at(targets: Sequence[Target], collector: Path, folder: Path) -> str:

@@ -332,6 +332,7 @@ def _without_hidden(fields: Any, around: str, whole: str) -> Any:
     return fields
 
 
+@lru_cache(maxsize=4096)
 def is_secret(name: str) -> bool:
     """True for the name of a variable, option or field that holds a secret: ``HF_TOKEN``, ``db-password``."""
     return _NAME_ALONE.search(name) is not None or masked(f"{name}=abcdefgh") != f"{name}=abcdefgh"

@@ -77,7 +77,7 @@ def _culprit_hosts(states: list[RankState]) -> str:
 def stalled_call(diagnosis: Diagnosis) -> str:
     """``ALLREDUCE #9 in TP 1, 64 elements, 1 of 2 ranks arrived``."""
     call = diagnosis.verdict.stalled
-    if call is None:
+    if call is None or (call.op is None and call.seq is None):
         return ""
     parts = [wording.stalled_name(call) + (f" in {names.group_title(call.group)}" if call.group else "")]
     parts += [numbers.plural(call.numel_in, "element")] if call.numel_in and call.numel_in > 0 else []

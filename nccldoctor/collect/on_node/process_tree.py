@@ -43,8 +43,11 @@ class ProcessTree:
         self.ranks = self._wanted(wanted, answer) if wanted is not None else self._ranks(where, answer)
         if not self.ranks and wanted is None:
             self.ranks = self._unnamed(where)
-        for rank in self.ranks:
-            self._find_capture(rank)
+        told = [(p.user, folder) for p in self.all.values() if (folder := CaptureFolder.told_by(p.words)) is not None]
+        for rank in self.ranks:  # the rank's sidecar, a process of its user, knows where its files are, and its number
+            own = (folder for user, folder in told if user == rank.user and folder.pid == rank.pid)
+            rank.capture = next(own, None)
+            rank.rank = rank.capture.rank if rank.rank is None and rank.capture is not None else rank.rank
         self.looked_at = of_one_job(self.ranks, job)
         workers = (worker for rank in self.ranks for worker in self._workers(rank))
         self.workers = list(islice(workers, MOST_WORKERS))
@@ -134,13 +137,6 @@ class ProcessTree:
         for pid in sorted(wanted - set(self.all)):
             answer.lacks(f"pid {pid}", "no such process on this node")
         return [self.all[pid] for pid in sorted(wanted & set(self.all))]
-
-    def _find_capture(self, rank: Process) -> None:
-        """Learn from the rank's sidecar, a process of its user, where its files are, and its number if unknown."""
-        told = (CaptureFolder.told_by(p.words) for p in self.all.values() if p.user == rank.user)
-        rank.capture = next((folder for folder in told if folder is not None and folder.pid == rank.pid), None)
-        if rank.rank is None and rank.capture is not None:
-            rank.rank = rank.capture.rank
 
     def _workers(self, rank: Process) -> list[Process]:
         """Processes that a rank has started; compilers and shells are none."""

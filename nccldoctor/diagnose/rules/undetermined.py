@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from itertools import accumulate
 from textwrap import shorten
 
+from msgspec.structs import replace
+
 from nccldoctor.align.descriptions import timeouts_of
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stack_activity import is_waiting, shown_activity_of
@@ -230,7 +232,8 @@ def _headline_of_timeouts(facts: Facts, first: CallTimeout) -> Headline:
     others = ranks_by((call_title(e.op, e.seq), e.rank) for e in same if e.rank is not None)
     call = call_title(oldest.op, oldest.seq)
     inside = others.pop(call, Ranks())
-    if len(inside) < 2:
+    other, apart = next(((c, r) for c, r in others.items() if not r & inside), ("", Ranks()))
+    if len(inside) < 2 and not apart:
         told = say(
             "undetermined.timed-out-in",
             rank=oldest.rank,
@@ -239,7 +242,6 @@ def _headline_of_timeouts(facts: Facts, first: CallTimeout) -> Headline:
             call=call,
         )
         return _waited_for_unknown(facts, told, many=False)
-    other, apart = next(((c, r) for c, r in others.items() if not r & inside), ("", Ranks()))
     told = say("undetermined.timed-out-apart", inside=inside, call=call, others=apart, other=other)
     return _waited_for_unknown(facts, told, many=True)
 
@@ -354,7 +356,9 @@ def stalled_line(facts: Facts) -> Stalled | None:
         first = facts.liveness.first_alarm
         event = _oldest_like(facts, first if isinstance(first, CallTimeout) and first.op else found[0])
         entered = Ranks(e.rank for e in found if e.seq == event.seq and e.rank is not None)
-        return event.stalled(entered, str(event.group) if event.group is not None else None)
+        ops = {e.op for e in found if e.seq is None}  # without numbers, operations tell calls apart
+        call = replace(event, op=None) if event.seq is None and len(ops) > 1 else event
+        return call.stalled(entered, str(event.group) if event.group is not None else None)
     report = next((e for e in facts.case.of(DesyncReport) if e.op and e.seq is not None), None)
     if report is not None:
         return Stalled(report.op, report.seq, entered=Ranks([report.rank] if report.rank is not None else []))

@@ -922,3 +922,10 @@ def test_ranks_that_timed_out_in_different_calls_of_a_group_are_all_told(op: str
     alone = excerpt(first).verdict
     assert alone["headline"].startswith(f"Rank 3 timed out in {op} #5729 of group 67.")
     assert alone["doubts"] == ["These files don't show which member never entered the call, or what differs."]
+
+
+def test_without_numbers_calls_of_different_operations_are_not_one_call() -> None:
+    """PyTorch before 2.0 printed no number: rank 0 stands elsewhere, and the headline says where."""
+    found = excerpt(old_watchdog(0, None), *(old_watchdog(r, None, "BROADCAST") for r in (1, 2, 3)))
+    assert "Rank 0 timed out in ALLREDUCE, and ranks 1-3 in BROADCAST." in found.verdict["headline"]
+    assert (found.verdict["stalled"]["op"], found.verdict["stalled"]["entered"]) == (None, "0-3")
