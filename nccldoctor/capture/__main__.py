@@ -13,21 +13,13 @@ if __name__ == "__main__":
     del sys.path[:1]  # the folder of the job, where a file may have a name of the library
 
 import argparse  # noqa: E402
-import json  # noqa: E402
 import math  # noqa: E402
 import os  # noqa: E402
 import runpy  # noqa: E402
 from itertools import pairwise  # noqa: E402
-from pathlib import Path  # noqa: E402
 
-from nccldoctor.capture.control import HANDED_ON, warn  # noqa: E402
+from nccldoctor.capture.control import FOLDER, hand_on, warn  # noqa: E402
 from nccldoctor.capture.identity import identity_of  # noqa: E402
-from nccldoctor.capture.preparation import prepared  # noqa: E402
-
-FOLDER = "NCCLDOCTOR_CAPTURE_DIR"
-"""The variable that names the folder where ``--to`` does not."""
-
-_HOOK = Path(__file__).absolute().with_name("hook")
 
 
 def main(arguments: list[str]) -> None:
@@ -44,7 +36,7 @@ def main(arguments: list[str]) -> None:
         why = "another program runs this module" if flags is None else "Python reads no PYTHONPATH"
         problems = [f"nothing is captured: {why}; call nccldoctor.capture.start in the script"]
     else:
-        problems = _prepare(options.to or os.environ.get(FOLDER) or "capture", options.stall_after, options.target)
+        problems = hand_on(options.to or os.environ.get(FOLDER) or "capture", options.stall_after, options.target)
     warn(identity_of(os.environ), problems)
     if flags is not None:
         target = ["-m"] * options.module + [options.target, *options.args]
@@ -66,18 +58,6 @@ def _flags_of_python(arguments: int) -> list[str] | None:
     are_flags = all(flag[0] == "-" or before in ("-X", "-W") for before, flag in pairwise(["", *flags]))
     is_python = what == "nccldoctor.capture" and how[:1] == "-" and how[-1] == "m" and "-m" not in flags
     return flags if is_python and are_flags else None
-
-
-def _prepare(folder: str, stall_after: float | None, target: str) -> list[str]:
-    """Prepare the capture, and the environment so that the hook goes on with it; what is wrong."""
-    try:
-        evidence, scratch, problems = prepared(Path(folder).absolute(), identity_of(os.environ), stall_after, target)
-    except Exception as error:
-        return [f"nothing is captured: {error}"]
-    path = os.environ.get("PYTHONPATH")
-    os.environ[HANDED_ON] = json.dumps([os.getpid(), str(evidence.top), str(scratch.top), stall_after, path])
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(_HOOK), path] if path else [str(_HOOK)])
-    return problems
 
 
 if __name__ == "__main__":

@@ -41,18 +41,57 @@ def start(folder: str | os.PathLike[str], *, rank: int | None = None, stall_afte
     warn(identity, problems)
 
 
+FOLDER, STALL_AFTER = "NCCLDOCTOR_CAPTURE_DIR", "NCCLDOCTOR_STALL_AFTER"
+"""The variables that name the folder and the seconds of a stall, where no option does."""
+
 HANDED_ON = "NCCLDOCTOR_CAPTURE_BEGUN"
-"""The variable by which ``python -m nccldoctor.capture`` tells the process that it becomes what it has prepared."""
+"""The variable by which the hook learns what to do in a process: go on with what it prepared, or prepare where torchrun started it."""
+
+_HOOK = Path(__file__).absolute().with_name("hook")
+
+
+def for_hook(pid: int, folder: str, scratch: str | None = None, stall_after: float | None = None) -> dict[str, str]:
+    """The variables that let the hook begin in process ``pid``, or, without ``scratch``, prepare in its children."""
+    path = os.environ.get("PYTHONPATH")
+    told = json.dumps([pid, folder, scratch, stall_after, path])
+    return {HANDED_ON: told, "PYTHONPATH": os.pathsep.join([str(_HOOK), path] if path else [str(_HOOK)])}
+
+
+def hand_on(folder: str, stall_after: float | None, command: str) -> list[str]:
+    """Prepare the capture, and the environment so that the hook goes on with it; what is wrong."""
+    from nccldoctor.capture.preparation import prepared
+
+    try:
+        asked = float(os.environ[STALL_AFTER]) if stall_after is None and STALL_AFTER in os.environ else stall_after
+        evidence, scratch, problems = prepared(Path(folder).absolute(), identity_of(os.environ), asked, command)
+    except Exception as error:
+        return [f"nothing is captured: {error}"]
+    os.environ.update(for_hook(os.getpid(), str(evidence.top), str(scratch.top), asked))
+    return problems
 
 
 def go_on() -> None:
-    """Begin the session that this process prepared before it became the script, and restore PYTHONPATH."""
+    """Begin the session that this process prepared before it became the script, and restore PYTHONPATH.
+
+    A rank that torchrun started prepares first and becomes what it is once more, so that the script finds Python as it always does.
+    """
     pid, top, scratch, stall_after, path = json.loads(os.environ.pop(HANDED_ON))
     del os.environ["PYTHONPATH"]
     os.environ.update({} if path is None else {"PYTHONPATH": path})
     identity = identity_of(os.environ)
-    if pid == identity.pid:
+    if scratch is None:
+        is_rank = pid == os.getppid()
+        problems = hand_on(top, stall_after, sys.orig_argv[-len(sys.argv)]) if is_rank else [_WRAPPED]
+        warn(identity, problems)
+        if HANDED_ON in os.environ:
+            with suppress(OSError):
+                os.execv(sys.executable, sys.orig_argv)
+            go_on()
+    elif pid == identity.pid:
         watch(Evidence(Path(top), identity.stem), identity, Scratch(Path(scratch)), stall_after, True)
+
+
+_WRAPPED = "nothing is captured: torchrun did not start this Python itself; call nccldoctor.capture.start in the script"
 
 
 def watch(

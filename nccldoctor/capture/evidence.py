@@ -131,13 +131,17 @@ class RankLog:
                 file.write(text)
 
 
+def attempt_folder(folder: Path, identity: Identity) -> Path:
+    """Where the ranks of this attempt write."""
+    return folder if identity.attempt is None else folder / f"attempt-{identity.attempt}"
+
+
 def prepare(folder: Path, identity: Identity) -> Evidence:
     """The places of a rank, made and empty.
 
     Raises OSError where the folder cannot be written, or has a log of this name that is not of a capture.
     """
-    top = folder if identity.attempt is None else folder / f"attempt-{identity.attempt}"
-    evidence = Evidence(top, identity.stem)
+    evidence = Evidence(attempt_folder(folder, identity), identity.stem)
     if not _is_of_capture(evidence.log, identity):
         raise FileExistsError(f"{evidence.log} is no log of a capture: give another folder")
     _put_aside(evidence, identity)

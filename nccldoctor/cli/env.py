@@ -97,25 +97,34 @@ def _sized_by(run: NextRun, paths: tuple[str, ...]) -> NextRun:
 @click.argument("files", nargs=-1, required=True, type=INPUT, metavar="FILE...")
 @click.option("--torch", metavar="VERSION", help="Check against this PyTorch release.")
 @click.option("--nccl", metavar="VERSION", help="Check against this NCCL release.")
+@click.option("--each", is_flag=True, help="FILEs are of different jobs: print what to fix as FILE:LINE.")
 @format_option("text", "json")
-def check(files: tuple[str, ...], torch: str | None, nccl: str | None, form: str) -> None:
+def check(files: tuple[str, ...], torch: str | None, nccl: str | None, each: bool, form: str) -> None:
     """Check each NCCL_*, TORCH_* and GLOO_* variable, and timeouts in code.
 
     FILE is the output of env, a shell or sbatch script, a pod, Python code or a log.
-    Exits with 1 if a setting needs a fix, else with 0.
+    Several are of one job, unless --each says otherwise. Exits with 1 if a setting needs
+    a fix, else with 0.
 
     \b
     Examples:
       env | nccldoctor env check -
       nccldoctor env check launch.sbatch train.py --torch 2.9.1
+      nccldoctor env check --each jobs/*.sbatch Dockerfile
     """
     from msgspec.structs import asdict
 
     from nccldoctor.cli import env_check
     from nccldoctor.pipeline import read
 
-    rows = env_check.check_case(read(files), _checked_version(torch), _checked_version(nccl))
-    if form == "json":
+    _checked_version(torch), _checked_version(nccl)
+    if each:
+        rows = [row for file in files for row in env_check.rows_of_file(file, torch, nccl)]
+    else:
+        rows = [*env_check.check_case(read(files), torch, nccl)]
+    if each and form == "text":
+        terminal.out("".join(env_check.fix_lines(rows)))
+    elif form == "json":
         document = {"settings": list(map(asdict, rows))}
         terminal.out(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     else:

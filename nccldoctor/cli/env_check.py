@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from nccldoctor.align.facts import align
 from nccldoctor.events import Setting
 from nccldoctor.identify.case import Case
+from nccldoctor.pipeline import read
 from nccldoctor.prescribe.catalogue.overlays import in_use
 from nccldoctor.prescribe.catalogue.pages import NOTHING_FOUND
 from nccldoctor.prescribe.conditions import Context, Survey
@@ -54,6 +57,13 @@ def check_case(case: Case, torch: str | None = None, nccl: str | None = None) ->
     return tuple(rows.values())
 
 
+def rows_of_file(file: str, torch: str | None, nccl: str | None) -> Iterator[Row]:
+    """The rows of one file of many, or of a folder; their places begin as the user named it."""
+    top = Path(file) if Path(file).is_dir() else Path(file).parent
+    for row in check_case(read([file]), torch, nccl):
+        yield replace(row, place=str(top / row.place))
+
+
 def _verdict_row(setting: Setting, remarks: list[Judgement], against: str | None) -> Row:
     says = [remark.says for remark in remarks]
     if against is not None and not any(remark.avoid for remark in remarks):
@@ -64,6 +74,14 @@ def _verdict_row(setting: Setting, remarks: list[Judgement], against: str | None
         row = look_up(setting.name)
         says, verdict = ([row.meaning], "fine") if row else (["unknown name; your program may read it"], "note")
     return Row(setting.name, setting.value, str(setting.place), verdict, tuple(says))
+
+
+def fix_lines(rows: Sequence[Row]) -> Iterator[str]:
+    """A line for each setting that needs a fix, which begins as those of compilers do."""
+    for row in rows:
+        if row.verdict == "fix":
+            told = " ".join(sentence(prose.plain(text)) for text in row.says)
+            yield f"{line(row.place)}: {line(assignment(row.name, row.value))}: {line(told)}\n"
 
 
 def settings_lines(rows: Sequence[Row]) -> Iterator[str]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import select
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from nccldoctor.capture.control import HANDED_ON, STALL_AFTER, for_hook
 from nccldoctor.rehearsal.launch import sidecars_of
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -118,6 +120,28 @@ def test_a_limit_that_is_no_time_costs_the_evidence_and_not_the_job(tmp_path: Pa
     assert (done.returncode, done.stdout) == (0, "trained\n")
     assert done.stderr == "nccldoctor.capture [rank 3] nothing is captured: stall_after=-1.0 is no time\n"
     assert python("-m", "nccldoctor.capture", "--stall-after", "0", "train.py", folder=tmp_path).returncode == 2
+
+
+def test_only_what_torchrun_starts_itself_is_captured_by_its_plug_in(tmp_path: Path) -> None:
+    """A Python that a wrapper starts says so once; it and its children find the environment as it was."""
+    script = "import os, subprocess, sys\nprint(os.environ.get('PYTHONPATH'), HOOK in os.environ)\n".replace(
+        "HOOK", repr(HANDED_ON)
+    )
+    script += "len(sys.argv) > 1 or subprocess.run([sys.executable, *sys.argv, 'child'])\n"
+    (tmp_path / "train.py").write_text(script)
+    for parent, lines in ((os.getpid(), 0), (1, 1)):
+        done = python("train.py", folder=tmp_path, **for_hook(parent, "run"))
+        assert done.stdout == f"{os.environ.get('PYTHONPATH')} False\n" * 2
+        assert done.stderr.count("\n") == done.stderr.count("nothing is captured: torchrun did not start") == lines
+        assert (tmp_path / "run" / "rank_3.log").exists() == (parent != 1)
+        shutil.rmtree(tmp_path / "run", ignore_errors=True)
+
+
+@pytest.mark.parametrize("seconds", ["-1", "soon"])
+def test_a_variable_that_is_no_time_costs_the_evidence_and_not_the_job(tmp_path: Path, seconds: str) -> None:
+    done = captured(tmp_path, "print('trained')\n", **{STALL_AFTER: seconds})
+    assert (done.returncode, done.stdout) == (0, "trained\n")
+    assert done.stderr.count("\n") == done.stderr.count("nothing is captured") == 1
 
 
 FULL = """

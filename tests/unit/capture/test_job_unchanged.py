@@ -11,8 +11,11 @@ import tomllib
 import zipfile
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
+
+from nccldoctor.capture.control import STALL_AFTER, for_hook
 
 ROOT = Path(__file__).resolve().parents[3]
 TABLES = sorted(Path(__file__).with_name("jobs").glob("*.toml"))
@@ -53,8 +56,8 @@ def laid_out(job: dict[str, Any], folder: Path) -> None:
         py_compile.compile(str(folder / "source.py"), str(folder / "compiled.pyc"), "source.py", doraise=True)
 
 
-def run(job: dict[str, Any], top: Path, *capture: str) -> dict[str, Any]:
-    """What anybody can see of a job that runs in a folder of its own."""
+def run(job: dict[str, Any], top: Path, *capture: str, plugged_in_to: str | None = None) -> dict[str, Any]:
+    """What anybody can see of a job that runs in a folder of its own, started as torchrun's plug-in does where that is asked."""
     folder = top / "job"
     laid_out(job, folder)
 
@@ -67,6 +70,10 @@ def run(job: dict[str, Any], top: Path, *capture: str) -> dict[str, Any]:
     variables = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "RANK": "3", "WORLD_SIZE": "8", "PYTHONPATH": str(ROOT)}
     variables |= {"RUN": str(top / "run"), "TMPDIR": str(top / "tmp"), "PYTHONDONTWRITEBYTECODE": "1"}
     variables |= {name: placed(value) for name, value in job.get("variables", {}).items()}
+    variables[STALL_AFTER] = "0.2"
+    if plugged_in_to is not None:
+        with patch.dict(os.environ, variables, clear=True):
+            variables |= for_hook(os.getpid(), plugged_in_to)
     target = [placed(word) for word in job.get("target", ["train.py"])]
     done = subprocess.run(
         [sys.executable, *job.get("flags", []), *capture, *target],
@@ -93,7 +100,29 @@ def test_a_job_is_the_same_with_capture(name: str, tmp_path_factory: pytest.Temp
     job, top = JOBS[name], tmp_path_factory.mktemp("job")  # a short name: paths of sockets are short
     alone = run(job, top / "alone")
     to = job.get("to", str(top / "captured" / "run"))
-    captured = run(job, top / "captured", "-m", "nccldoctor.capture", "--stall-after", "0.2", "--to", to)
+    captured = run(job, top / "captured", "-m", "nccldoctor.capture", "--to", to)
+    is_same_but_for_evidence(job, alone, captured, to)
+
+
+READS_NO_PYTHONPATH = {"-E", "-S"}
+"""Flags with which the plug-in lets torchrun start the script as it is."""
+
+
+@pytest.mark.costly
+@pytest.mark.parametrize(
+    "name", [name for name, job in JOBS.items() if not READS_NO_PYTHONPATH & {*job.get("flags", [])}]
+)
+def test_a_job_is_the_same_with_the_plug_in(name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    job, top = JOBS[name], tmp_path_factory.mktemp("job")
+    alone = run(job, top / "alone")
+    to = job.get("to", str(top / "plugged" / "run"))
+    captured = run(job, top / "plugged", plugged_in_to=to)
+    is_same_but_for_evidence(job, alone, captured, to)
+    assert job.get("uncaptured") or (top / "plugged" / "job" / to / "rank_3.log").exists()
+
+
+def is_same_but_for_evidence(job: dict[str, Any], alone: dict[str, Any], captured: dict[str, Any], to: str) -> None:
+    """Nothing else differs, and what capture says fits the job."""
     ours = captured.pop("ours")
     assert len(ours) <= (job.get("uncaptured", False) or job.get("loses", False)), ours
     assert any("nothing is captured" in line for line in ours) == job.get("uncaptured", False)

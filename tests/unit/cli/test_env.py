@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -172,6 +173,46 @@ def test_no_setting_is_said_and_is_no_error(tmp_path):
     result = run("check", tmp_path / "readme.txt")
     assert result.exit_code == 0
     assert "no NCCL_*" in result.stdout
+
+
+GOOD = {
+    "jobs/run.sh": "#!/bin/bash\nset -e\nexport NCCL_DEBUG=INFO NCCL_HOME=/opt/nccl TORCH_HOME=/models\n",
+    "Dockerfile": "FROM base\nENV NCCL_VERSION=2.27 TORCH_VERSION=2.9.1\nRUN make\n",
+    "k8s/ci.yaml": "on: push\njobs: {build: {timeout-minutes: 10}}\n",
+    "k8s/empty.yml": "",
+    "bin/tool.sh": "\x00\x01\ufffd\x7f" * 400,
+    "old.sh": "export TORCH_NCCL_TRACE_BUFFER_SIZE=2000\n",
+}
+BAD = {
+    "jobs/train.sbatch": ("#!/bin/bash\nexport TORCH_NCCL_BLOCKING_WAIT=1\n", 2, "TORCH_NCCL_BLOCKING_WAIT=1"),
+    "docker/Dockerfile.gpu": ("FROM base\nRUN true\nENV A=b NCCL_TIMEOUT=100\n", 3, "NCCL_TIMEOUT=100"),
+    ".env": ("NCCL_SOCKET_IFNAMES=eth0\n", 1, "NCCL_SOCKET_IFNAMES=eth0"),
+    "k8s/pod.yml": ("env:\n- name: NCCL_TIMEOUT\n  value: '100'\n", 2, "NCCL_TIMEOUT=100"),
+}
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def test_the_hook_of_pre_commit_fails_on_what_needs_a_fix_alone(tmp_path, monkeypatch):
+    """As pre-commit runs it: the words of ``entry`` and the paths that ``files`` lets through, seen from the repository."""
+    yaml = pytest.importorskip("yaml")
+    (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+    assert (hook["id"], hook["language"]) == ("nccldoctor-env", "python")
+    name, *words = hook["entry"].split()
+    assert (name, words[0]) == ("nccldoctor", "env")
+    monkeypatch.chdir(tmp_path)
+    for path, text in [*GOOD.items(), *((path, text) for path, (text, _, _) in BAD.items())]:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).write_text(text)
+    assert all(re.search(hook["files"], path) for path in (*GOOD, *BAD))
+    assert not any(re.search(hook["files"], path) for path in ("train.py", "README.md", "environment.txt", "a.sh.log"))
+    fine = run(*words[1:], *GOOD)
+    assert (fine.exit_code, fine.output) == (0, "")
+    found = run(*words[1:], *GOOD, *BAD)
+    assert found.exit_code == 1
+    told = found.output.splitlines()
+    assert len(told) == len(BAD), "old.sh is of another job than the one that turns the watchdog off"
+    for said, (path, (_, number, setting)) in zip(told, BAD.items(), strict=True):
+        assert said.startswith(f"{path}:{number}: {setting}: ")
 
 
 def test_a_missing_file_is_a_usage_error(tmp_path):
