@@ -1,4 +1,4 @@
-"""Runs a command of the user when there is a verdict; what logs say reaches it as variables alone."""
+"""Tells other programs of a verdict: a command of the user gets what logs say as variables alone."""
 
 from __future__ import annotations
 
@@ -15,19 +15,23 @@ PATIENCE_S = 300.0
 """Seconds that the command may take."""
 
 
-def hook_variables(incident: Incident, path: str, exit_code: int) -> dict[str, str]:
-    """What the command is told: ``NCCLDOCTOR_CLASS``, ``_RANKS``, ``_HOSTS``, ``_HEADLINE``, ``_CONFIDENCE``, ``_PATH``, ``_EXIT``."""
+def verdict_values(incident: Incident) -> dict[str, str]:
+    """What other programs are told of a verdict: its class, confidence, ranks, hosts and headline."""
     verdict = incident.verdict
-    hosts = dict.fromkeys(row.host for row in incident.diagnosis.ranks if row.rank in verdict.ranks and row.host)
+    hosts = dict.fromkeys(row.host for row in incident.unquoted.ranks if row.rank in verdict.ranks and row.host)
     return {
-        "NCCLDOCTOR_CLASS": verdict.cause.value,
-        "NCCLDOCTOR_CONFIDENCE": verdict.confidence.value,
-        "NCCLDOCTOR_RANKS": str(verdict.blamed),
-        "NCCLDOCTOR_HOSTS": ",".join(line(host, 120) for host in hosts),
-        "NCCLDOCTOR_HEADLINE": line(verdict.headline),
-        "NCCLDOCTOR_PATH": path,
-        "NCCLDOCTOR_EXIT": str(exit_code),
+        "class": verdict.cause.value,
+        "confidence": verdict.confidence.value,
+        "ranks": str(verdict.blamed),
+        "hosts": ",".join(line(host, 120) for host in hosts),
+        "headline": line(verdict.headline),
     }
+
+
+def hook_variables(incident: Incident, path: str, exit_code: int) -> dict[str, str]:
+    """The values of a verdict as ``NCCLDOCTOR_CLASS`` and so on, with ``NCCLDOCTOR_PATH`` and ``NCCLDOCTOR_EXIT``."""
+    values = verdict_values(incident) | {"path": path, "exit": str(exit_code)}
+    return {f"NCCLDOCTOR_{name.upper()}": value for name, value in values.items()}
 
 
 def run_hook(command: str, variables: Mapping[str, str], patience: float = PATIENCE_S) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from nccldoctor.live.fronts import Movement
-from nccldoctor.live.watch import COLLECTIVE, GROWTH, Observation, Wishes
+from nccldoctor.live.watch import COLLECTIVE, GROWTH, Observation, State, Wishes
 from nccldoctor.model import CauseClass
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.words.names import ranks_phrase, verb
@@ -78,6 +78,10 @@ def _pause_sentence(seen: Observation) -> str:
 
 _PAUSES = {COLLECTIVE: "No rank has launched a collective", GROWTH: "No file has grown"}
 """What stands still, by what a pace counts."""
+
+
+RELIEF = {State.RUNNING: "The job moves again.", State.ENDED: "The job ended well after all."}
+"""How an alarm ends, by the state of the job then."""
 
 
 class MovementRemarks(Struct):

@@ -58,13 +58,15 @@ class Wishes(Struct, frozen=True):
 class Observation(Struct, frozen=True):
     """One look: the newest analysis, and the pace at the time ``at`` (seconds since the epoch).
 
-    ``is_verdict``: the analysis itself says that the job is stuck or failed. ``is_over``: nothing more will come of this job.
+    ``step`` is the newest that any rank reported. ``is_verdict``: the analysis itself says that the job is stuck or failed.
+    ``is_over``: nothing more will come of this job.
     """
 
     at: float
     state: State
     incident: Incident
     pace: Pace
+    step: int | None = None
     is_verdict: bool = False
     is_over: bool = False
 
@@ -88,17 +90,14 @@ class _Seen(Struct):
         counts = {one.comm: one.totals for one in case.nccl_counters if one.observer == "ras"}
         if counts and counts != self.counts:
             if self.counts:
-                self.longest = max(now - self.changed, 0.0 if math.isnan(self.longest) else self.longest)
+                self.longest = float(np.fmax(now - self.changed, self.longest))
             self.counts, self.changed = counts, now
         return Pace(quiet=now - self.changed, longest=self.longest, of=COLLECTIVE)
 
     def growth(self, written: float, now: float) -> Pace:
         """The pace by the files, the last of which was written at a time in seconds since the epoch."""
-        if not math.isnan(self.written) and written > self.written:
-            paused = written - self.written
-            self.longest_unwritten = (
-                paused if math.isnan(self.longest_unwritten) else max(paused, self.longest_unwritten)
-            )
+        if written > self.written:
+            self.longest_unwritten = float(np.fmax(written - self.written, self.longest_unwritten))
         self.written = written
         return Pace(quiet=now - written, longest=self.longest_unwritten, of=GROWTH)
 
@@ -169,7 +168,8 @@ def _observed(incident: Incident, now: float, watched: Watched, seen: _Seen, wis
         state = State.STUCK
     has_failed = is_verdict and incident.diagnosis.job_end.state is JobState.ENDED
     is_over = has_failed or watched.has_ended or state is State.ENDED
-    return Observation(now, state, incident, pace, is_verdict, is_over)
+    steps = (own.step for own in liveness.by_rank.values() if own.step is not None)
+    return Observation(now, state, incident, pace, max(steps, default=None), is_verdict, is_over)
 
 
 def _is_standing(pace: Pace, wishes: Wishes) -> bool:

@@ -66,7 +66,7 @@ Exit codes:
   1  the job is stuck or failed
   2  usage error, or nothing to watch
   3  RAS answers no more
-  4  the job is stuck or failed, and the command of --exec failed"""
+  4  the job is stuck or failed, and --exec or --webhook failed"""
 
 
 @click.command("collect", epilog=COLLECT_CODES)
@@ -144,6 +144,18 @@ def live_command(**options: Any) -> None:
     metavar="CMD",
     help="Run CMD when the job gets stuck, and keep watching; NCCLDOCTOR_* variables describe the verdict.",
 )
+@click.option(
+    "--metrics",
+    metavar="[HOST]:PORT",
+    help="Serve Prometheus metrics at /metrics, and keep watching; without HOST for this machine alone.",
+)
+@click.option(
+    "--webhook",
+    metavar="URL",
+    envvar="NCCLDOCTOR_WEBHOOK",
+    show_envvar=True,
+    help="Post JSON when the job gets stuck, fails or moves again, and keep watching.",
+)
 @choice_option("--color", "auto", "always", "never", help="Colours on stdout.")
 def watch_command(source: str, **options: Any) -> None:
     """Analyse logs as they grow, and say who falls behind before the watchdog.
@@ -156,6 +168,7 @@ def watch_command(source: str, **options: Any) -> None:
       nccldoctor watch logs/
       nccldoctor watch ras://localhost:28028 --every 30
       nccldoctor watch logs/ --exec 'nccldoctor collect --slurm 4711'
+      nccldoctor watch logs/ --metrics 0.0.0.0:9109 --webhook "$SLACK_URL"
     """
     from nccldoctor.cli.live.watching import watch_source
 

@@ -1,6 +1,6 @@
 """Runs ``nccldoctor watch``: prints what changes, and the report when the job is stuck.
 
-With a command of the user it goes on behind an alarm: a job that moves again may get stuck later.
+Where a command, a receiver or a scraper is told, it goes on behind an alarm: a job that moves again may get stuck later.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,11 @@ import click
 from nccldoctor.cli import terminal
 from nccldoctor.live.clock import Clock, WallClock
 from nccldoctor.live.hook import hook_variables, run_hook
-from nccldoctor.live.remarks import Remarks, stuck_sentence
+from nccldoctor.live.metrics import metrics_page, metrics_server
+from nccldoctor.live.remarks import RELIEF, Remarks, stuck_sentence
 from nccldoctor.live.sources import Watched, WatchedFolder, WatchedRas, ras_address
 from nccldoctor.live.watch import Observation, State, Wishes, until_stuck, watch_job
+from nccldoctor.live.webhook import Webhook
 from nccldoctor.prescribe.missing_files import LOOK_HERE, look_at_slurm
 from nccldoctor.words.sanitize import line
 
@@ -30,24 +32,38 @@ CODES = {State.ENDED: 0, State.STUCK: 1, State.LOST: 3}
 WIDEST = 360
 """Characters of a headline at most."""
 
-HOOK_FAILED = 4
-"""The exit code of a watch that ended while the job was stuck or failed, and whose ``--exec`` failed."""
+NOT_TOLD = 4
+"""The exit code of a watch that ended while the job was stuck or failed, and whose ``--exec`` or ``--webhook`` failed."""
 
 
 def watch_source(
-    source: str, *, every: float, behind: float, stall: float, hook: str | None, color: str, clock: Clock | None = None
+    source: str,
+    *,
+    every: float,
+    behind: float,
+    stall: float,
+    color: str,
+    hook: str | None = None,
+    metrics: str | None = None,
+    webhook: str | None = None,
+    clock: Clock | None = None,
 ) -> int:
-    """Watch a folder or RAS until the job ends, with no ``hook`` until it is stuck; the exit code.
+    """Watch a folder or RAS until the job ends, or until it is stuck and nobody is told.
 
-    Raises :class:`~nccldoctor.model.errors.NccldoctorError` where there is nothing to watch.
+    It gives the exit code. ``hook`` is a shell command, ``metrics`` an address to listen at, ``webhook`` a URL to post to.
+
+    Raises :class:`~nccldoctor.model.errors.NccldoctorError` where there is nothing to watch, or one of these can't be used.
     """
     clock = clock or WallClock()
     wishes = Wishes(every, behind, stall)
-    alarm = Alarm(source, hook, color)
+    alarm = Alarm(source, hook, Webhook(webhook, source, clock) if webhook else None, color)
     remarks = Remarks(wishes)
     with ExitStack() as stack, _ended_by_signals():
+        server = stack.enter_context(metrics_server(metrics)) if metrics else None
         looks = watch_job(_to_watch(source, stack, clock), clock, wishes)
-        for seen in looks if hook else until_stuck(looks):
+        for seen in looks if hook or metrics or webhook else until_stuck(looks):
+            if server is not None:
+                server.page = metrics_page(seen, wishes)
             for sentence in remarks.about(seen):
                 terminal.out_at(seen.at, sentence)
             alarm.hear(seen)
@@ -55,17 +71,22 @@ def watch_source(
 
 
 class Alarm:
-    """Raised when the job gets stuck, and over when it moves again; ``hook`` runs each time that it is raised."""
+    """Raised when the job gets stuck, and over when it moves again.
 
-    def __init__(self, source: str, hook: str | None, color: str) -> None:
-        self._source, self._hook, self._color = source, hook, color
-        self._is_raised = self._has_hook_failed = False
+    ``hook`` runs each time that it is raised, and the ``webhook`` is told what is new of it.
+    """
+
+    def __init__(self, source: str, hook: str | None, webhook: Webhook | None, color: str) -> None:
+        self._source, self._hook, self._webhook, self._color = source, hook, webhook, color
+        self._is_raised = False
+        self._failed: set[str] = set()
         self._state = State.RUNNING
 
     def hear(self, seen: Observation) -> None:
         """Take one look into account."""
         self._state = seen.state
-        if seen.state is State.STUCK and not self._is_raised:
+        is_new = seen.state is State.STUCK and not self._is_raised
+        if is_new:
             self._is_raised = True
             _show_report(seen, self._color)
             if self._hook is None and not seen.is_verdict:
@@ -73,29 +94,30 @@ class Alarm:
                 here = f"{LOOK_HERE}  (on the job's host; for several hosts --slurm, --k8s or --ssh)"
                 job = os.environ.get("SLURM_JOB_ID")
                 click.echo(f"next: {look_at_slurm(job) if job else here}", err=True)
-            self._run_hook(seen)
-        elif seen.state in (State.RUNNING, State.ENDED) and self._is_raised:
-            self._is_raised = self._has_hook_failed = False
-            terminal.out_at(
-                seen.at, "The job moves again." if seen.state is State.RUNNING else "The job ended well after all."
-            )
+        elif seen.state in RELIEF and self._is_raised:
+            self._is_raised = False
+            terminal.out_at(seen.at, RELIEF[seen.state])
         elif seen.state is State.LOST:
             terminal.out("RAS doesn't answer any more: the job ended, or its node is down.\n")
+        if (webhook := self._webhook) is not None and (event := webhook.news(seen)):
+            self._tell(f"the post to {webhook.host}", lambda: webhook.post(event, seen))
+        if (hook := self._hook) is not None and is_new:
+            variables = hook_variables(seen.incident, self._source, CODES[State.STUCK])
+            self._tell("the command of --exec", lambda: run_hook(hook, variables))
 
-    def _run_hook(self, seen: Observation) -> None:
-        if self._hook is None:
-            return
-        self._has_hook_failed = True  # until it ended well: a signal may end the watch first
-        problem = run_hook(self._hook, hook_variables(seen.incident, self._source, CODES[State.STUCK]))
-        self._has_hook_failed = bool(problem)
-        if problem:
-            click.echo(f"error: the command of --exec failed with {problem}", err=True)
+    def _tell(self, how: str, deliver: Callable[[], str]) -> None:
+        """Call ``deliver``, which says why it failed. It counts as failed until it ended well: a signal may end the watch first."""
+        self._failed.add(how)
+        if problem := deliver():
+            click.echo(f"error: {how} failed with {problem}", err=True)
+        else:
+            self._failed.discard(how)
 
     @property
     def exit_code(self) -> int:
         """How the command ends: an alarm that stands counts before a service that answers no more."""
         if self._is_raised:
-            return HOOK_FAILED if self._has_hook_failed else CODES[State.STUCK]
+            return NOT_TOLD if self._failed else CODES[State.STUCK]
         return CODES.get(self._state, 0)
 
 

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from urllib.request import ProxyHandler, build_opener
 
 import pytest
 from builders.live.clocks import FakeClock
 from builders.live.ras_server import RasServer, Report
+from builders.live.receivers import TOKEN, Receiver
 from click.testing import CliRunner
 
 import nccldoctor
@@ -18,6 +23,7 @@ from nccldoctor.cli.live import watching
 from nccldoctor.cli.live.watching import watch_source
 from nccldoctor.ingest import ingest
 from nccldoctor.live.hook import hook_variables, run_hook
+from nccldoctor.live.metrics import MetricsServer, metrics_server
 
 
 def test_a_stuck_job_ends_the_watch_with_its_report(tmp_path: Path) -> None:
@@ -96,23 +102,36 @@ def test_a_command_that_fails_is_told_on_the_terminal_and_by_the_exit_code(tmp_p
 START = 1_780_000_000.0
 
 
-def watched(folder: Path, hook: str | None, *, steps_at: tuple[int, ...], stopped_at: int) -> int:
-    """The exit code of a watch of a rank that reports steps at these seconds; SIGTERM comes at the last one."""
+def watched(
+    folder: Path,
+    hook: str | None,
+    *,
+    steps_at: tuple[int, ...],
+    stopped_at: int,
+    looks_on: Callable[[int], object] = int,
+    **told: str,
+) -> int:
+    """The exit code of a watch of a rank that reports steps at these seconds; SIGTERM comes at the last one.
+
+    ``looks_on`` is called with each second that a look follows.
+    """
     log = folder / "logs" / "rank_0.log"
     log.parent.mkdir()
+    steps = list(steps_at)
 
     def plays(now: float) -> None:
         second = int(now - START)
-        if second in steps_at:
+        looks_on(second)
+        while steps and steps[0] <= second:
             with log.open("a") as file:
-                file.write(f"[rank 0] step {second} loss=2.5\n")
+                file.write(f"[rank 0] step {steps.pop(0)} loss=2.5\n")
             os.utime(log, (now, now))
-        if second == stopped_at:
+        if second >= stopped_at:
             os.kill(os.getpid(), signal.SIGTERM)
 
     plays(START)
     wishes = {"every": 10.0, "behind": 500.0, "stall": 60.0, "color": "never"}
-    return watch_source(str(log.parent), hook=hook, clock=FakeClock(START, plays), **wishes)
+    return watch_source(str(log.parent), hook=hook, clock=FakeClock(START, plays), **wishes, **told)
 
 
 @pytest.mark.parametrize(
@@ -160,6 +179,102 @@ def test_where_a_command_collects_nobody_is_asked_to_look(
 
 def test_without_a_command_the_first_alarm_ends_the_watch(tmp_path: Path) -> None:
     assert watched(tmp_path, None, steps_at=(0, 10, 100), stopped_at=110) == 1
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> list[MetricsServer]:
+    """The server of a watch that listens at a free port."""
+    servers: list[MetricsServer] = []
+
+    @contextmanager
+    def noted(address: str) -> Iterator[MetricsServer]:
+        with metrics_server(address) as server:
+            servers.append(server)
+            yield server
+
+    monkeypatch.setattr(watching, "metrics_server", noted)
+    return servers
+
+
+def test_a_scraper_sees_a_stall_come_and_go(
+    tmp_path: Path, served: list[MetricsServer], capsys: pytest.CaptureFixture[str]
+) -> None:
+    pages: dict[int, str] = {}
+
+    def scrapes(second: int) -> None:
+        if second:
+            address = f"http://127.0.0.1:{served[0].server_address[1]}/metrics"
+            with build_opener(ProxyHandler({})).open(address) as answer:
+                pages[second - 10] = answer.read().decode()
+
+    code = watched(tmp_path, None, steps_at=(0, 10, 100), stopped_at=120, looks_on=scrapes, metrics=":0")
+    assert code == 0, "it moved when the watch was stopped"
+    stuck = {second: "\nnccldoctor_stuck 1\n" in page for second, page in pages.items()}
+    assert {second for second, is_stuck in stuck.items() if is_stuck} == {80, 90}
+    assert list(pages) == list(range(0, 120, 10))
+    assert f"\nnccldoctor_last_look_timestamp_seconds {START + 90}\n" in pages[90]
+    assert '_without_progress_seconds{of="step"} 80.0\n' in pages[90]
+    assert "\nnccldoctor_last_step 100\n" in pages[100]
+    out = capsys.readouterr()
+    assert "The job moves again." in out.out
+    assert out.err.splitlines()[1:] == ["the watch was stopped"], "a scrape is no line of the watch"
+    with socket.socket() as gone:
+        assert gone.connect_ex(served[0].server_address) != 0, "the server ends with the watch"
+
+
+def test_a_watch_whose_port_is_in_use_does_not_start(tmp_path: Path) -> None:
+    demo.write("healthy", tmp_path / "logs")
+    with metrics_server(":0") as other:
+        port = other.server_address[1]
+        result = CliRunner().invoke(cli, ["watch", str(tmp_path / "logs"), "--metrics", f":{port}"])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"error: --metrics :{port}: Address already in use" in result.stderr
+
+
+def posted(server: Receiver) -> list[str]:
+    return [body["event"] for body in server.bodies]
+
+
+def test_a_receiver_is_told_of_each_alarm_and_of_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("no_proxy", "*")
+    with Receiver() as server:
+        code = watched(tmp_path, None, steps_at=(0, 10, 100, 110), stopped_at=400, webhook=server.url)
+    assert (code, posted(server)) == (1, ["stuck", "moving", "stuck"])
+
+
+@pytest.mark.parametrize(("steps_at", "code"), [((0, 10), 4), ((0, 10, 100), 0)], ids=["it stands", "it moves"])
+def test_a_post_that_fails_is_one_line_and_the_exit_code_of_an_alarm_that_stands(
+    steps_at: tuple[int, ...],
+    code: int,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("no_proxy", "*")
+    told = tmp_path / "told"
+    with Receiver([500, 500, 500, 200]) as server:
+        assert watched(tmp_path, f"echo > {told}", steps_at=steps_at, stopped_at=200, webhook=server.url) == code
+    assert told.exists(), "the command runs all the same"
+    out, err = capsys.readouterr()
+    assert "error: the post to 127.0.0.1 failed with 500 Internal Server Error" in err.splitlines()
+    assert TOKEN not in out + err
+    assert posted(server) == ["stuck"] * 3 + ["moving"] * (code == 0)
+
+
+def test_a_job_that_failed_is_posted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    demo.write("late-rank-three-groups", tmp_path / "logs")
+    with Receiver() as server:
+        environment = {"NCCLDOCTOR_WEBHOOK": server.url, "no_proxy": "*"}
+        result = CliRunner(env=environment).invoke(cli, ["watch", str(tmp_path / "logs")])
+    assert result.exit_code == 1, result.output
+    assert [(body["event"], body["class"], body["ranks"]) for body in server.bodies] == [("failed", "not-arrived", "1")]
+
+
+def test_a_receiver_that_is_no_url_is_two(tmp_path: Path) -> None:
+    result = CliRunner().invoke(cli, ["watch", str(tmp_path), "--webhook", f"file:///{TOKEN}"])
+    assert result.exit_code == 2
+    assert "--webhook" in result.stderr
+    assert TOKEN not in result.output
 
 
 @pytest.mark.parametrize(("source", "says"), [("nowhere", "no such file"), ("http://a", "names no RAS service")])
