@@ -188,14 +188,7 @@ class FileParser(ABC):
 LINE_PARSERS: list[LineParser] = []
 FILE_PARSERS: list[FileParser] = []
 
-_L = TypeVar("_L", bound=LineParser)
 _F = TypeVar("_F", bound=FileParser)
-
-
-def line_parser(cls: type[_L]) -> type[_L]:
-    """Register a line parser."""
-    LINE_PARSERS.append(cls())
-    return cls
 
 
 def reads(

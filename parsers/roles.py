@@ -15,10 +15,7 @@ _FILE = lazy(r"(?:^|[\s\[(])(?P<path>[\w./+\-]{1,200}\.(?:cc|cpp|cu|h|hpp)):\d{1
 
 
 class Role(Struct, frozen=True):
-    """Whose a message is and its weight, as the head of the table explains.
-
-    ``what`` is filled where the message has a meaning of its own.
-    """
+    """Whose a message is and its weight, as the head of the table explains. ``what`` is a meaning of its own."""
 
     whose: str
     weight: str

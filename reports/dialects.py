@@ -7,7 +7,10 @@ and what ends code is replaced.
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,12 +18,7 @@ from msgspec.structs import replace
 from nccldoctor.reports.parts.prose import InlinePiece
 from nccldoctor.words.sanitize import line, sanitize
 
-_CALL = r"(?:\b[A-Z][A-Z0-9_]{2,40} )?[\w./-]{0,60}#\d{1,20}|\bGH-\d{1,20}\b|\b(?=\d*[a-f])(?=[a-f]*\d)[0-9a-f]{7,64}\b"
-_MENTION = r"[\w.-]{0,60}@[\w.-]{0,60}"
-_ADDRESS = r"\b[a-z][a-z0-9+.-]{1,20}://[^\s<>]{0,200}|\bwww\.[^\s<>]{1,200}|\bmailto:[^\s<>]{0,100}"
-_UNDERSCORED = r"(?<![\w/.'])'?[\w./-]{0,80}_[\w./():=-]{0,80}(?<![.:])'?"
-_DOTTED = r"\b[\w-]{1,60}(?:\.[\w-]{1,60}){0,6}\.[a-z]{2,10}(?::\d{1,7})?\b"
-_MARKED = r"[^\s*~`]{0,80}[*~`][^\s]{0,80}"
+_ROWS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
 
 class Dialect(Struct, frozen=True):
@@ -101,51 +99,29 @@ def _slack(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-_FENCE = (("```", "'''"),)
+def _markdown(text: str) -> str:
+    return re.sub(r"([\\`*\[\]|<>~&]|!(?=[\[\d]))", r"\\\1", text)
 
-MD = Dialect(
-    delicate="|".join((_ADDRESS, _CALL, _MENTION, _UNDERSCORED)),
-    plain=lambda text: re.sub(r"([\\`*\[\]|<>~&]|!(?=[\[\d]))", r"\\\1", text),
-    span=_commonmark_span,
-    heading=("### ", ""),
-    bold=("**", "**"),
-    bullet="- ",
-    step="{}. ",
-    indent="   ",
-    fence=("```", "```"),
-    ends_fence=_FENCE,
-)
+
+def _dialect(name: str, plain: Callable[[str], str], span: Callable[[str], str]) -> Dialect:
+    """A section of the table."""
+    row: dict[str, Any] = {
+        field: tuple(value) if isinstance(value, list) else value for field, value in _ROWS[name].items()
+    }
+    row["delicate"] = "|".join(_ROWS["words"][kind] for kind in row["delicate"])
+    return Dialect(**row | {"ends_fence": tuple(map(tuple, row["ends_fence"])), "plain": plain, "span": span})
+
+
+MD = _dialect("md", _markdown, _commonmark_span)
 """CommonMark with the additions of GitHub and GitLab."""
 
 GITHUB = replace(MD, step="- [ ] ", indent="  ")
 """As :data:`MD`, with steps to tick off."""
 
-JIRA = Dialect(
-    delicate="|".join((_MENTION, _UNDERSCORED)),
-    plain=_jira,
-    span=lambda text: "{{" + _jira(text) + "}}",
-    heading=("h3. ", ""),
-    bold=("*", "*"),
-    bullet="* ",
-    step="{}. ",
-    indent="",
-    fence=("{noformat}", "{noformat}"),
-    ends_fence=(("{noformat}", "{ noformat}"), ("{code", "{ code")),
-)
+JIRA = _dialect("jira", _jira, lambda text: "{{" + _jira(text) + "}}")
 """Wiki markup of Jira."""
 
-SLACK = Dialect(
-    delicate="|".join((_ADDRESS, _CALL, _MENTION, _UNDERSCORED, _MARKED, _DOTTED)),
-    plain=_slack,
-    span=lambda text: f"`{_slack(text.replace('`', chr(39)))}`",
-    heading=("*", "*"),
-    bold=("*", "*"),
-    bullet="• ",
-    step="{}. ",
-    indent="",
-    fence=("```", "```"),
-    ends_fence=(*_FENCE, ("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")),
-)
+SLACK = _dialect("slack", _slack, lambda text: f"`{_slack(text.replace('`', chr(39)))}`")
 """Slack's mrkdwn: no headings, no tables, no escapes but entities."""
 
 DIALECTS = {"md": MD, "github": GITHUB, "jira": JIRA, "slack": SLACK}

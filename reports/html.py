@@ -68,10 +68,7 @@ _PICTURES = {"link_width": link.WIDTH, "link_box": link.BOX, "crossed_width": cr
 
 
 def card(diagnosis: Diagnosis) -> str:
-    """The verdict for a notebook, with its picture.
-
-    It has no script, styles that touch nothing else, and is light or dark as the notebook is.
-    """
+    """The verdict for a notebook, with its picture. It has no script, styles of its own, and is light or dark as the notebook is."""
     shown = view.build(diagnosis)
     pid = f"nccldoctor-{hashlib.sha256(shown.headline.encode()).hexdigest()[:12]}-"  # a notebook holds many cards
     return environment().get_template("card.html").render(v=shown, pid=pid, **_PICTURES)
@@ -93,10 +90,7 @@ def templates(finalize: Callable[[Any], object]) -> Environment:
 
 @cache
 def environment() -> Environment:
-    """The templates with all their filters.
-
-    Everything is escaped, unseen characters are spelled out, a misspelled name is an error.
-    """
+    """The templates with all their filters. Everything is escaped, unseen characters are spelled out, a misspelled name is an error."""
     environment = templates(sanitize.spelled_out)
     environment.filters |= {
         "breakable": prose.breakable,

@@ -39,10 +39,7 @@ class Ticket(Struct, frozen=True):
 
 
 class Block(Struct, frozen=True):
-    """A part of the ticket under a title; ``goes`` says how early it is dropped (0 never).
-
-    ``left`` then stands in its place.
-    """
+    """A part of the ticket. ``goes`` says how early it is dropped (0 never), ``left`` what then stands in its place."""
 
     title: str
     text: str

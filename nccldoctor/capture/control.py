@@ -53,8 +53,11 @@ _HOOK = Path(__file__).absolute().with_name("hook")
 def for_hook(pid: int, folder: str, scratch: str | None = None, stall_after: float | None = None) -> dict[str, str]:
     """The variables that let the hook begin in process ``pid``, or, without ``scratch``, prepare in its children."""
     path = os.environ.get("PYTHONPATH")
-    told = json.dumps([pid, folder, scratch, stall_after, path])
-    return {HANDED_ON: told, "PYTHONPATH": os.pathsep.join([str(_HOOK), path] if path else [str(_HOOK)])}
+    return {HANDED_ON: json.dumps([pid, folder, scratch, stall_after, path]), "PYTHONPATH": _with_hook(path)}
+
+
+def _with_hook(path: str | None) -> str:
+    return os.pathsep.join([str(_HOOK), path] if path else [str(_HOOK)])
 
 
 def hand_on(folder: str, stall_after: float | None, command: str) -> list[str]:
@@ -76,8 +79,8 @@ def go_on() -> None:
     A rank that torchrun started prepares first and becomes what it is once more, so that the script finds Python as it always does.
     """
     pid, top, scratch, stall_after, path = json.loads(os.environ.pop(HANDED_ON))
-    del os.environ["PYTHONPATH"]
-    os.environ.update({} if path is None else {"PYTHONPATH": path})
+    restored = os.environ.pop("PYTHONPATH").replace(_with_hook(path), path or "", 1)  # a wrapper may have added to it
+    os.environ.update({"PYTHONPATH": restored} if restored or path is not None else {})
     identity = identity_of(os.environ)
     if scratch is None:
         is_rank = pid == os.getppid()

@@ -318,7 +318,7 @@ def _demo_live(ctx: click.Context, fault: str, to: Path | None, force: bool, no_
 def mcp_command(roots: tuple[Path, ...]) -> None:
     """Serve diagnoses to agents, over the Model Context Protocol on stdin and stdout.
 
-    Read-only, below FOLDER alone: analyze, evidence by its id, lines of a file, explain.
+    Read-only, below FOLDER alone: files, diagnoses with evidence, saved reports, explain.
     Needs the extra mcp.
 
     \b

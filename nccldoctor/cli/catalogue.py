@@ -85,6 +85,7 @@ def lint(folder: Path | None) -> None:
     """
     from nccldoctor.prescribe.catalogue.load import BUILT_IN, BUILT_IN_NAME, Folder, collect
     from nccldoctor.prescribe.catalogue.overlays import in_use
+    from nccldoctor.words.numbers import plural
 
     collected = in_use([folder] if folder is not None else [], configured=folder is None)
     mistakes = collected.mistakes
@@ -94,10 +95,8 @@ def lint(folder: Path | None) -> None:
     for mistake in mistakes:
         click.echo(mistake, err=True)
     if mistakes:
-        click.echo(
-            f"error: {len(mistakes)} mistake{'s' * (len(mistakes) > 1)}; nccldoctor catalogue schema shows the fields",
-            err=True,
-        )
+        told = plural(len(mistakes), "mistake")
+        click.echo(f"error: {told}; nccldoctor catalogue schema shows the fields", err=True)
         click.get_current_context().exit(2)
     terminal.out(f"{len(collected.catalogue.entries)} remedies, no mistakes\n")
 

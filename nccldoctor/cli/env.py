@@ -76,8 +76,8 @@ def _sized_by(run: NextRun, paths: tuple[str, ...]) -> NextRun:
     """``run`` with the libraries, the rate of calls and, where none was given, the releases of the run in ``paths``."""
     from nccldoctor.pipeline import read
     from nccldoctor.prescribe.capture import buffer_size, call_rate
-    from nccldoctor.prescribe.conditions.inputs import backends_of
     from nccldoctor.prescribe.next_run import NextRun
+    from nccldoctor.questions.backends import backends_of
     from nccldoctor.words.times import duration
 
     case = read(paths)

@@ -24,7 +24,7 @@ def check_target(target: Path, force: bool, suffixes: Sequence[str] = SUFFIXES) 
 
     Raises :class:`OutputError` where ``target`` has none of ``suffixes``, exists (unless ``force``), or cannot be written.
     """
-    if target.suffix.lower() not in suffixes:
+    if not target.name.lower().endswith(tuple(suffixes)):
         raise OutputError(f"cannot tell the format of {target} from its name", "end it in one of " + " ".join(suffixes))
     if target.is_dir():
         raise OutputError(f"{target} is a folder", "name a file in it")

@@ -95,10 +95,7 @@ LIMITS = Limits(30.0, 64 << 20, silence=12.0)
 
 
 def job_to_look_at(targets: Sequence[Target], collector: Path, folder: Path) -> str:
-    """The name of the job with the most ranks on all targets.
-
-    Empty where they hold no job, or one alone.
-    """
+    """The name of the job with the most ranks on all targets. Empty where they hold no job, or one alone."""
     folder.mkdir()
     jobs = merged(job for answer in ask_all(targets, collector, folder, LIMITS) for job in _jobs_in(answer))
     chosen = chosen_job(jobs)

@@ -140,10 +140,7 @@ class _SmallReads:
         self.read = self._at_most
 
     def _at_most(self, size: int = -1) -> Any:
-        """Read on.
-
-        Raises :class:`zipfile.BadZipFile` for more than :data:`MOST_DIRECTORY` bytes at once.
-        """
+        """Read on. Raises :class:`zipfile.BadZipFile` for more than :data:`MOST_DIRECTORY` bytes at once."""
         if size > MOST_DIRECTORY:
             import zipfile
 

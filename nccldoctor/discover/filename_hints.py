@@ -28,10 +28,7 @@ RAY_WORKER = "Ray's worker in the name"
 
 
 class Hint(Struct, frozen=True):
-    """The ranks, attempt, host and process that a path names; None for those that it does not name.
-
-    ``why`` names the rules that matched.
-    """
+    """The ranks, attempt, host and process that a path names, else None; ``why`` names the rules that matched."""
 
     rank: int | None = None
     local_rank: int | None = None
@@ -203,10 +200,7 @@ def _families(names: Sequence[str], dumps: Sequence[bool]) -> dict[str, int]:
 
 
 def _is_of_job(folder: str) -> bool:
-    """True of a folder that says what it holds (``pyspy_1``), unless it is that of one host.
-
-    A host counts its own processes from 0.
-    """
+    """True of a folder that says what it holds (``pyspy_1``), unless it is that of a host. A host counts its own processes."""
     parts = folder.split("/")
     is_named = _FAMILY_WORDS.search(_NUMBERED.sub("", parts[-1])) is not None
     return is_named and not any(_PATTERNS["host"].match(PACKED.sub("", part)) for part in parts)

@@ -249,10 +249,7 @@ def _unreadable(top: Path, error: OSError) -> Gap:
 
 
 def first_bytes(path: Path) -> bytes | None:
-    """The bytes by which a file is known; None where they cannot be read.
-
-    That are :data:`HEAD` bytes of a text, fewer of a pickle.
-    """
+    """The :data:`HEAD` bytes by which a file is known, fewer of a pickle; None where they cannot be read."""
     try:
         descriptor = os.open(path, _READING)
         try:
@@ -281,10 +278,7 @@ def file_opener(path: Path) -> Callable[[], BinaryIO]:
 
 
 def _without_hole(descriptor: int, size: int) -> int:
-    """The bytes of a file before a large hole at its end.
-
-    A hole takes no room on the disk and holds zeros alone.
-    """
+    """The bytes of a file before a large hole at its end. That takes no room on the disk and holds zeros alone."""
     if size < LARGE_HOLE or not hasattr(os, "SEEK_HOLE"):
         return size
     hole = size

@@ -54,10 +54,7 @@ class Part(io.RawIOBase):
         return True
 
     def readinto(self, target: Any) -> int:
-        """Read on, at most to the end of the member.
-
-        Raises :class:`EOFError` where the archive ends before it.
-        """
+        """Read on, at most to the end of the member. Raises :class:`EOFError` where the archive ends before it."""
         view = memoryview(target).cast("B")[: self.left]
         if not len(view):
             return 0
@@ -69,10 +66,7 @@ class Part(io.RawIOBase):
 
 
 def members(stream: Any) -> Iterator[Member]:
-    """The members in order.
-
-    Raises :class:`ValueError` or :class:`EOFError` where the archive is damaged.
-    """
+    """The members in order. Raises :class:`ValueError` or :class:`EOFError` where the archive is damaged."""
     name, size = "", None
     while (block := read_up_to(stream, BLOCK)).strip(b"\0"):
         if not is_tar(block):

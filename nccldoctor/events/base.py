@@ -37,7 +37,7 @@ class Meaning(TypedDict, total=False):
     ever answers or reports what happened elsewhere. ``moot_after_end``: a complaint that means nothing once every rank has
     finished, because the host of the store leaves first. ``host_matters``: equal lines of two hosts are two events.
     ``has_two_ends``: an error of a connection, which the host that prints it need not have caused. ``causes``: the verdicts
-    that such an event can make true.
+    that such an event can make true. The others are properties of :class:`Event` with one answer for all lines of the kind.
     """
 
     writer: Writer
@@ -50,6 +50,12 @@ class Meaning(TypedDict, total=False):
     host_matters: bool
     has_two_ends: bool
     causes: frozenset[CauseClass]
+    is_testimony: bool
+    is_sign_of_life: bool
+    is_complaint: bool
+    is_trouble: bool
+    is_end_of_process: bool
+    consequence: EventRole
 
 
 class GroupRef(Struct, frozen=True):

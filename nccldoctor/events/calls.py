@@ -97,7 +97,10 @@ class DumpSignal(Event):
     last_completed: int | None = None
 
 
-@kind("dump-note", wording="logged that it dumps its flight recorder", symbol="dump", is_reaction=True)
+# the timeout that a dump answers is the complaint
+@kind(
+    "dump-note", wording="logged that it dumps its flight recorder", symbol="dump", is_reaction=True, is_complaint=False
+)
 class DumpNote(Event):
     """Another line of the dump coordination, where ranks tell each other to dump.
 
@@ -110,11 +113,6 @@ class DumpNote(Event):
     what: str = ""
     detail: str = ""
 
-    @property
-    def is_complaint(self) -> bool:
-        """False: the timeout that it answers is the complaint."""
-        return False
-
     def _phrase(self) -> str:
         return "showed its flight recorder" if self.what == "on-request" else Event._phrase(self)
 
@@ -124,7 +122,7 @@ class DumpNote(Event):
         return self.what not in ("by-the-job", "on-request", "preparing", "writing", "written", "broadcast")
 
 
-@kind("tear-down")
+@kind("tear-down", consequence=EventRole.TEAR_DOWN)
 class TearDown(Event):
     """A line of a process that is being taken down: a consequence, never a cause.
 
@@ -148,11 +146,6 @@ class TearDown(Event):
     def written_by(self) -> Writer:
         """The launcher where it says that it was stopped, or that it closes or kills a rank."""
         return Writer.LAUNCHER if self.what in ("closing-signal", "death-signal", "forced-kill") else Writer.RANK
-
-    @property
-    def consequence(self) -> EventRole:
-        """It is what takes a job down."""
-        return EventRole.TEAR_DOWN
 
     @property
     def is_trouble(self) -> bool:
@@ -190,7 +183,7 @@ class DesyncReport(Event):
     seq: int | None = None
 
 
-@kind("collective-mismatch", wording="reported calls that differ")
+@kind("collective-mismatch", wording="reported calls that differ", is_trouble=True)
 class CollectiveMismatch(Event):
     """The two ends of one call differ; the rank that says so need not be the one that differs.
 
@@ -211,11 +204,6 @@ class CollectiveMismatch(Event):
     left_seq: int | None = None
     right_op: str | None = None
     right_seq: int | None = None
-
-    @property
-    def is_trouble(self) -> bool:
-        """Always true."""
-        return True
 
 
 @kind("monitored-barrier", wording="monitored barrier timed out", symbol="timeout", is_alarm=True)

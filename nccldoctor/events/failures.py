@@ -18,7 +18,7 @@ _ENDS = frozenset({C.DIED, C.RAISED, C.FROZEN, C.NOT_ARRIVED, C.INIT, C.UNDETERM
 _NONE: frozenset[CauseClass] = frozenset()
 
 
-@kind("process-exit", writer=Writer.LAUNCHER, symbol="exit")
+@kind("process-exit", writer=Writer.LAUNCHER, symbol="exit", is_sign_of_life=False)
 class ProcessExit(Event):
     """A process ended, as its launcher saw it.
 
@@ -42,11 +42,6 @@ class ProcessExit(Event):
     def written_by(self) -> Writer:
         """The process itself where its own handler of signals tells of its end."""
         return Writer.RANK if self.reporter == "process" else Writer.LAUNCHER
-
-    @property
-    def is_sign_of_life(self) -> bool:
-        """False: it is the last word."""
-        return False
 
     @property
     def is_heartbeat_loss(self) -> bool:
@@ -115,7 +110,8 @@ class ProcessExit(Event):
 _CARRIERS = ("CheckpointException", "ProcessRaisedException", "ProcessExitedException", "WorkerGroupError")
 
 
-@kind("exception", symbol="exception", moot_after_end=True)
+# whether the process went on after an exception, only later lines show
+@kind("exception", symbol="exception", moot_after_end=True, is_trouble=True)
 class ExceptionRaised(Event):
     """A Python exception that was printed.
 
@@ -171,11 +167,6 @@ class ExceptionRaised(Event):
         return _ENDS if self.origin == "own" and not self.logged else _NONE
 
     @property
-    def is_trouble(self) -> bool:
-        """Always true: whether the process went on after it, only later lines show."""
-        return True
-
-    @property
     def is_stop_by_person(self) -> bool:
         """True of Python's word for Ctrl-C, and of a launcher that SIGINT ended."""
         return self.type == "KeyboardInterrupt" or self.signal == "SIGINT"
@@ -186,7 +177,15 @@ class ExceptionRaised(Event):
         return f"{name}{place}" + (f": {self.message}" if self.message and not place else "")
 
 
-@kind("out-of-memory", symbol="trouble", wording="out of memory", worded_by="scope", causes=_ENDS | {C.NETWORK})
+# the exception that the rank prints with it is the sign of life, and a kernel speaks of a process that it killed
+@kind(
+    "out-of-memory",
+    symbol="trouble",
+    wording="out of memory",
+    worded_by="scope",
+    causes=_ENDS | {C.NETWORK},
+    is_sign_of_life=False,
+)
 class OutOfMemory(Event):
     """The memory of a GPU or a host ran out.
 
@@ -196,14 +195,6 @@ class OutOfMemory(Event):
     scope: str = ""
     process: str | None = None
     device: int | None = None
-
-    @property
-    def is_sign_of_life(self) -> bool:
-        """Always false.
-
-        The exception that the rank prints with it says more, and a kernel speaks of a process that it killed.
-        """
-        return False
 
     @property
     def written_by(self) -> Writer:
@@ -428,7 +419,8 @@ class StoreError(Event):
         return self.operation not in ("recv", "send", "resolve")
 
 
-@kind("rendezvous-error", writer=Writer.LAUNCHER, wording="the launcher's rendezvous failed")
+# at the end of a good job nothing is left that a failed rendezvous could harm
+@kind("rendezvous-error", writer=Writer.LAUNCHER, wording="the launcher's rendezvous failed", is_trouble=True)
 class RendezvousError(Event):
     """The launcher's rendezvous failed or lost a node.
 
@@ -439,13 +431,16 @@ class RendezvousError(Event):
     node: str | None = None
     what: str = ""
 
-    @property
-    def is_trouble(self) -> bool:
-        """Always true; at the end of a good job nothing is left that it could harm."""
-        return True
 
-
-@kind("scheduler", wording="scheduler", worded_by="what", causes=_ENDS, writer=Writer.SCHEDULER, symbol="trouble")
+@kind(
+    "scheduler",
+    wording="scheduler",
+    worded_by="what",
+    causes=_ENDS,
+    writer=Writer.SCHEDULER,
+    symbol="trouble",
+    is_end_of_process=True,
+)
 class SchedulerEvent(Event):
     """The scheduler stopped, moved or ended a job.
 
@@ -475,11 +470,6 @@ class SchedulerEvent(Event):
     def consequence(self) -> EventRole | None:
         """Who cancels a job does so after it stood still; a job is failed because a process of it is."""
         return EventRole.TEAR_DOWN if self.what in ("cancelled", "stopped", "failed") else None
-
-    @property
-    def is_end_of_process(self) -> bool:
-        """Always true."""
-        return True
 
 
 @kind("kernel", wording="kernel", worded_by="what", writer=Writer.KERNEL, symbol="trouble", host_matters=True)

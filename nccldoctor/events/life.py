@@ -207,7 +207,7 @@ class ProcessId(Event):
     local_rank: int | None = None
 
 
-@kind("capture", wording="is under capture")
+@kind("capture", wording="is under capture", is_testimony=False)  # what it does is no part of what happened to the job
 class CaptureNotice(Event):
     """A rank says that nccldoctor's capture watches it, or that it asks all ranks for their stacks.
 
@@ -218,23 +218,13 @@ class CaptureNotice(Event):
     look: str | None = None
     within_s: int | None = None
 
-    @property
-    def is_testimony(self) -> bool:
-        """What capture does is no part of what happened to the job."""
-        return False
-
     def _phrase(self) -> str:
         return f"asked all ranks for look {self.look}" if self.look is not None else self.wording
 
 
-@kind("setting", wording="printed a setting")
+@kind("setting", wording="printed a setting", is_testimony=False)  # a variable may be set in any script
 class Setting(Event):
     """An environment variable, or a timeout in code, seen being set."""
 
     name: str = ""
     value: str = ""
-
-    @property
-    def is_testimony(self) -> bool:
-        """A variable may be set in any script."""
-        return False

@@ -117,17 +117,12 @@ class ProxyDump(Event):
     detail: str = ""
 
 
-@kind("version", wording="printed its versions")
+@kind("version", wording="printed its versions", is_testimony=False)  # it may stand in any list of requirements
 class Version(Event):
     """A version banner: ``of`` is torch, nccl, cuda, driver, python."""
 
     of: str = ""
     version: str = ""
-
-    @property
-    def is_testimony(self) -> bool:
-        """A version may stand in any list of requirements."""
-        return False
 
 
 @kind("fr-analysis", wording="an analysis of flight recorder dumps")

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
@@ -143,7 +144,12 @@ def _as_row(report: SavedReport, now: datetime) -> tuple[str | int | None, ...]:
     )
 
 
-def _incident(row: tuple[str, ...]) -> PastIncident:
+def past_incident(report: SavedReport, now: datetime) -> PastIncident:
+    """A report as the history would keep it."""
+    return _incident((*_as_row(report, now), ""))
+
+
+def _incident(row: tuple[Any, ...]) -> PastIncident:
     id_, happened, added, headline, confidence, cause, site, role, size, accused, hosts, report, outcome = row
     try:
         return PastIncident(

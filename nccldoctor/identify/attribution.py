@@ -32,12 +32,13 @@ from nccldoctor.events import (
 from nccldoctor.identify.group_ranks import LocalLines, find_local_lines
 from nccldoctor.identify.looks import with_looks
 from nccldoctor.identify.pods import find_pods, with_kernel_logs
-from nccldoctor.identify.processes import ProcessTable, pci_address, read_processes
+from nccldoctor.identify.processes import ProcessTable, read_processes
 from nccldoctor.model import Gap, Source, SourceKind
 from nccldoctor.model.hosts import host_order, short_host
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import DumpHead
 from nccldoctor.parsers.base import Parsed
+from nccldoctor.parsers.kernel import driver
 
 _NO_DIGITS = str.maketrans("", "", "0123456789")
 
@@ -241,10 +242,7 @@ def _with_local_ranks(parsed: Sequence[Parsed]) -> Sequence[Parsed]:
 
 
 def _file_ranks(parsed: Sequence[Parsed], processes: ProcessTable) -> tuple[_FileRanks, list[Gap]]:
-    """The rank of each file that one rank wrote, and where its name and its lines contradict each other.
-
-    Merged files and launchers' own logs have none.
-    """
+    """The rank of each file of one writer, and where its name and its lines contradict each other. Merged files have none."""
     files = _FileRanks()
     shared = set[int]()
     gaps: list[Gap] = []
@@ -422,7 +420,7 @@ def _rank_of(event: Event, file_rank: int | None, processes: ProcessTable, host:
         if rank is not None:
             return rank
     if isinstance(event, GpuError) and host:
-        device = pci_address(event.device)
+        device = driver.board(event.device or "")
         return processes.rank_of_board(host, device) if device else None
     if isinstance(event, ProcessExit) and event.task is not None:
         return event.task if event.task in processes.rank_tasks else None

@@ -18,10 +18,7 @@ FAR = 64
 
 
 class LocalLines(Struct, frozen=True):
-    """The numbers of calls whose group may be a part of the job.
-
-    ``ranks`` are those that no call of the whole job names.
-    """
+    """The numbers of calls whose group may be a part of the job. No call of the whole job names ``ranks``."""
 
     numbers: frozenset[int] = frozenset()
     ranks: frozenset[int] = frozenset()

@@ -112,10 +112,7 @@ def _natural(text: str) -> tuple[tuple[int, str], ...]:
 
 
 def _time_of_look(taken: datetime | time, newest: datetime | None) -> datetime | None:
-    """When a look was taken, on the clock of the lines.
-
-    A time without a date is that nearest to the newest line.
-    """
+    """When a look was taken, on the clock of the lines. Without a date it is the time nearest to the newest line."""
     if isinstance(taken, datetime):
         if newest is None or (taken.tzinfo is None) == (newest.tzinfo is None):
             return taken

@@ -22,6 +22,7 @@ from nccldoctor.identify.pods import Pods
 from nccldoctor.model.hosts import short_host
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.event_details import local_rank, own_host
+from nccldoctor.parsers.kernel import driver
 
 
 class ProcessTable(Struct):
@@ -78,25 +79,6 @@ class ProcessTable(Struct):
                 self.shared_pids.add(pid)
 
 
-def pci_address(address: str | None) -> str | None:
-    """One spelling for a PCI address: ``0000:3a:00`` from ``0000:3a:00.0``, ``00000000:3A:00.0`` or NCCL's ``3a000``.
-
-    NCCL prints hex without separators and leading zeros; from the right: one digit function, two device, two bus, the
-    rest domain (NVIDIA/nccl, ``src/misc/utils.cc``).
-    """
-    if not address:
-        return None
-    text = address.lower().removeprefix("pci:")
-    if ":" in text:
-        parts = text.split(".", 1)[0].split(":")
-        domain, rest = (parts[0], parts[1:]) if len(parts) == 3 else ("0", parts)
-        return f"{domain[-4:].zfill(4)}:{':'.join(rest)}"
-    if not all(c in "0123456789abcdef" for c in text):
-        return None
-    text = text.zfill(9)
-    return f"{text[:-5][-4:]}:{text[-5:-3]}:{text[-3:-1]}"
-
-
 def read_processes(events: Events, processes: ProcessTable) -> None:
     """Read the lines that tie a rank to a host, a process or a GPU."""
     inits: list[CommInit | InspectorRecord] = []
@@ -130,7 +112,7 @@ def read_processes(events: Events, processes: ProcessTable) -> None:
             if isinstance(event, CommInit):
                 # a process sees all GPUs of its host, in the order of CUDA_VISIBLE_DEVICES, or one that it calls 0
                 local = event.cuda_dev if event.host in sees_all else event.nvml_dev
-                board = pci_address(event.bus_id)
+                board = driver.board(event.bus_id or "")
             processes.learn(rank, event.host, event.pid, local, board)
 
 

@@ -114,10 +114,7 @@ class CallDiffRow(Struct, frozen=True):
 
 
 class CallDiff(Struct, frozen=True):
-    """The calls of a culprit (left) and of a peer (right) around their first difference.
-
-    ``before`` equal rows are left out.
-    """
+    """The calls of a culprit (left) and of a peer (right) around their first difference, without ``before`` equal rows."""
 
     left: int
     right: int
@@ -162,10 +159,7 @@ class Timeline(Struct, frozen=True):
 
 
 class CallField(Struct, frozen=True):
-    """One field of a call with its value on each side.
-
-    A value is "" where a side has none, and *varies* where the ranks of the side have several.
-    """
+    """One field of a call on each side: "" where a side has none, *varies* where its ranks have several."""
 
     name: str
     values: tuple[str, ...]
@@ -222,10 +216,7 @@ class CallStrip(Struct, frozen=True):
 
 
 class LinkEnd(Struct, frozen=True):
-    """One end of a connection: its host, address, adapter and port, and what its ranks reported.
-
-    What the input does not name is empty.
-    """
+    """One end of a connection, as far as known: host, address, adapter and port, and what its ranks reported."""
 
     host: str
     address: str

@@ -93,10 +93,7 @@ class Calls(Struct, frozen=True):
         return cls(**out)
 
     def number(self, row: int) -> int:
-        """Returns the sequence number of a call in its group.
-
-        That is the number of the transfer for a send or a receive that has one.
-        """
+        """The sequence number of a call in its group. For a send or a receive that has one, that of the transfer."""
         numbers = self.p2p_seq if self.is_p2p[row] and self.p2p_seq[row] >= 0 else self.seq
         return int(numbers[row])
 

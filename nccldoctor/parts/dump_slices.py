@@ -231,10 +231,7 @@ Columns = dict[str, npt.NDArray[Any]]
 
 
 class StoredDump(Struct, frozen=True):
-    """A dump as a part holds it.
-
-    ``input`` is the number of its input; ``head`` names no source yet; ``columns`` has no times.
-    """
+    """A dump as a part holds it. ``input`` is a number; ``head`` names no source yet, ``columns`` has no times."""
 
     input: int
     head: DumpHead

@@ -109,10 +109,7 @@ class DamagedPart(Exception):
 
 
 def open_parts(files: Sequence[Found]) -> tuple[list[OpenedPart], list[Gap]]:
-    """All parts in these files, each once, in the order of their names.
-
-    Each file that is damaged gives a gap.
-    """
+    """All parts in these files, each once, in the order of their names. Each file that is damaged gives a gap."""
     opened: dict[str, OpenedPart] = {}
     gaps: list[Gap] = []
     for found in sorted(files, key=lambda found: found.path):

@@ -77,10 +77,7 @@ def _is_counted(columns: Columns) -> Mask:
 
 
 def _is_unfinished(columns: Columns) -> Mask:
-    """The entries that did not end.
-
-    Those inside a batch of sends and receives never change their state, and are left out.
-    """
+    """The entries that did not end, without those inside a batch of sends and receives, whose state never changes."""
     ended = (columns["state"] == COMPLETED) | columns["retired"]
     kind = columns["group"].astype(np.int64) << 32 | columns["op"]
     own: Mask = ~ended & (columns["group"] >= 0) & (~columns["is_p2p"] | np.isin(kind, kind[ended]))

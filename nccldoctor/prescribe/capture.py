@@ -15,7 +15,7 @@ from nccldoctor.events import CaptureNotice, Stack
 from nccldoctor.identify.case import Case
 from nccldoctor.model import CauseClass, Finding, SourceKind
 from nccldoctor.prescribe.conditions.environment import version_tuple
-from nccldoctor.prescribe.conditions.inputs import backends_of
+from nccldoctor.questions.backends import backends_of
 from nccldoctor.questions.patience import DEFAULT_LIMIT_MS, limit_ms
 
 DEFAULT, _LARGEST = 2000, 20_000
@@ -157,7 +157,7 @@ def _own_recorder(case: Case, backends: Collection[str]) -> list[str]:
     if case.world and set(case.world) <= dumped & seen:
         return []
     rest = "only NCCL's own settings below are needed" if "nccl" in backends else "the rest isn't needed"
-    why = f"stacks, calls and the end of each rank, on NCCL and gloo; with it {rest}"
+    why = f"stacks, calls and the end of each rank; with it {rest}"
     return [f'torchrun … -m nccldoctor.capture --to "$LOG_DIR" train.py …  # {why}']
 
 

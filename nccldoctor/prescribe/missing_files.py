@@ -18,7 +18,6 @@ from nccldoctor.model.steps import JobState, Step, StepKind
 from nccldoctor.prescribe.catalogue.words import as_text
 from nccldoctor.prescribe.conditions.environment import version_tuple
 from nccldoctor.prescribe.conditions.findings import has_unknown_end
-from nccldoctor.prescribe.conditions.inputs import backends_of
 from nccldoctor.prescribe.conditions.survey import Survey
 from nccldoctor.prescribe.remote_commands import is_this_machine
 from nccldoctor.prescribe.under_capture import another_look, is_captured
@@ -102,9 +101,8 @@ def can_have_dumps(finding: Finding, survey: Survey, state: JobState) -> bool:
     job before any timeout. A log says where the recorder is off.
     """
     version = version_tuple(survey.case.torch) if survey.case.torch else None
-    backends = backends_of(survey.case)
     is_off = any(note.what == "recorder-off" for note in survey.events_of(Note))
-    if is_off or (version is not None and version < (2, 2, 0)) or (backends and "nccl" not in backends):
+    if is_off or (version is not None and version < (2, 2, 0)) or "nccl" not in survey.met_needs:
         return False
     if any(survey.events_of(kind) for kind in (DumpSignal, HeartbeatStuck)):
         return True
@@ -194,7 +192,7 @@ def _is_of_torch(survey: Survey) -> bool:
     """True unless the text is another framework's, or no process of a job wrote it."""
     own = (event for event in survey.case.events if event.written_by in ("rank", "launcher"))
     is_told = any(not (isinstance(event, Note) and event.what == "pod-pending") for event in own)
-    return is_told and not backends_of(survey.case) & {"jax", "horovod"}
+    return is_told and not survey.backends & {"jax", "horovod"}
 
 
 LOOK_HERE = "nccldoctor live --pid all --twice 10"

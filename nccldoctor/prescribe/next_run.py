@@ -26,11 +26,8 @@ class NextRun(Struct, frozen=True):
 
     @property
     def has_nccl(self) -> bool:
-        """Whether NCCL's watchdog may run in it, which alone writes dumps by itself.
-
-        Only a run that shows gloo and no NCCL is without.
-        """
-        return "nccl" in self.backends or "gloo" not in self.backends
+        """Whether NCCL's watchdog may run in it, which alone writes dumps by itself; not where other libraries alone are seen."""
+        return "nccl" in self.backends or not self.backends
 
     @property
     def exports(self) -> tuple[Export, ...]:

@@ -140,6 +140,8 @@ def weigh(entry: Entry, context: Context) -> Fit | None:
     no condition. A remedy whose signs tell enough in an open verdict names that class, too.
     """
     remedy = entry.remedy
+    if remedy.needs not in (None, *context.survey.met_needs):
+        return None
     signs: list[_Sign] = []
     checks: list[Condition] = []
     release_open = False
@@ -262,8 +264,9 @@ def _any_condition(answers: list[tuple[Answer, float]]) -> Condition:
 
 
 def _steps_for(steps: Iterable[Step], context: Context) -> tuple[Step, ...]:
-    """The steps that are for this finding."""
-    return tuple(step for step in steps if step.when is None or is_met(context, step.when))
+    """The steps that are for this finding and this job."""
+    fitting = (step for step in steps if step.needs in (None, *context.survey.met_needs))
+    return tuple(step for step in fitting if step.when is None or is_met(context, step.when))
 
 
 def _step_lines(steps: Iterable[Step], context: Context, known: Mapping[str, str]) -> tuple[str, ...]:
@@ -288,6 +291,7 @@ def _advice(fit: Fit, findings: tuple[Finding, ...], survey: Survey) -> RemedyAd
     """
     remedy, known = fit.entry.remedy, placeholder_values(fit.finding, survey)
     context = Context(fit.finding, survey, findings)
+    warned = [warn for warn in remedy.avoid if warn.needs in (None, *survey.met_needs)]
     whose = "" if fit.entry.origin == BUILT_IN_NAME else f" (remedy of {one_line(fit.entry.origin)})"
     whose += " (a guess)" if fit.checks and (not fit.specific or fit.is_hint) and not remedy.general else ""
     return RemedyAdvice(
@@ -300,7 +304,7 @@ def _advice(fit: Fit, findings: tuple[Finding, ...], survey: Survey) -> RemedyAd
         confirm=_step_lines(remedy.confirm, context, known),
         fix=_step_lines(remedy.fix, context, known),
         prevent=_step_lines(remedy.prevent, context, known),
-        avoid=tuple(Avoid(fill_in_words(warn.what, known), fill_in_words(warn.why, known)) for warn in remedy.avoid),
+        avoid=tuple(Avoid(fill_in_words(warn.what, known), fill_in_words(warn.why, known)) for warn in warned),
         sources=tuple(source.url for source in remedy.sources),
         summary=fill_in_words(remedy.summary, known),
         topic=fit.entry.topic,

@@ -16,7 +16,6 @@ from nccldoctor.events import ProcessExit
 from nccldoctor.model import Finding
 from nccldoctor.model.hosts import short_host
 from nccldoctor.prescribe.catalogue.words import fill_command
-from nccldoctor.prescribe.conditions.inputs import backends_of
 from nccldoctor.prescribe.conditions.survey import Survey
 from nccldoctor.prescribe.values import probable_host
 from nccldoctor.words.names import ranks_phrase
@@ -165,7 +164,7 @@ class _Scene(Struct, frozen=True):
     def finder(self, rank: str) -> str:
         """The command that prints the process of a rank. A task of srun or mpirun may be a shell."""
         told = {end.reporter for end in self.survey.events_of(ProcessExit)} | {self.survey.launcher}
-        told |= backends_of(self.survey.case)
+        told |= self.survey.backends
         names = next((names for sign, names in _VARIABLES.items() if sign in told), ("RANK",))
         if len(names) == 1:
             return f"grep -slxz {names[0]}={rank} /proc/[0-9]*/environ | cut -d/ -f3 | sort -n | head -1"

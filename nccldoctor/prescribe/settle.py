@@ -12,7 +12,6 @@ from nccldoctor.align.facts import align
 from nccldoctor.events import Note
 from nccldoctor.identify.case import Case
 from nccldoctor.model import Confidence, Family, Finding
-from nccldoctor.prescribe.conditions.inputs import backends_of
 from nccldoctor.prescribe.conditions.survey import Survey
 from nccldoctor.prescribe.remote_commands import is_this_machine
 from nccldoctor.words.sanitize import line
@@ -48,9 +47,9 @@ def settling_script(verdict: Finding, case: Case, folder: Path) -> str:
 def choose(finding: Finding, survey: Survey) -> Experiment | None:
     """The first experiment that fits and was not made yet; None where none is left."""
     done = {note.detail for note in survey.events_of(Note) if note.what == "settled"}
-    made, backends = {detail.partition("-")[0] for detail in done}, backends_of(survey.case)
+    made = {detail.partition("-")[0] for detail in done}
     signs = {"several-hosts" if len(_hosts_of_job(survey)) > 1 else "one-host"}
-    signs |= ({"host-known"} if _suspect(finding, survey) else set()) | (set() if backends - {"nccl"} else {"nccl"})
+    signs |= ({"host-known"} if _suspect(finding, survey) else set()) | (survey.met_needs & {"nccl"})
     fitting = (row for row in EXPERIMENTS if row.id not in made and row.needs <= signs)
     open_ = (row for row in fitting if not row.class_ or finding.cause in row.class_)
     return next((row for row in open_ if not row.after or row.after & done), None)
@@ -68,7 +67,7 @@ def script_of(row: Experiment, finding: Finding, survey: Survey, folder: Path) -
         "results": shlex.quote(str(folder / f"settle-{row.id}.log")),
         "detail": f" without={suspect}" if row.id == "node" else "",
         "suspect": suspect,
-        "backend": "gloo" if backends_of(survey.case) == {"gloo"} else "nccl",
+        "backend": "gloo" if survey.backends == {"gloo"} else "nccl",
         "nodes": len(hosts),
         "list": ",".join(hosts),
         "hosts": " ".join(hosts),

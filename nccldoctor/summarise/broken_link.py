@@ -31,10 +31,7 @@ STATUSES = {
 
 
 def broken_link(facts: Facts, finding: Finding) -> BrokenLink | None:
-    """The link whose error a finding about links cites.
-
-    None where it cites no error of a connection, or no end of it is known.
-    """
+    """The link whose error a finding about links cites; None where it cites none, or no end is known."""
     if finding.cause not in (CauseClass.NETWORK, CauseClass.INIT):  # of other causes it is an echo
         return None
     cited = {item.where for item in finding.evidence if item.supports}

@@ -35,10 +35,7 @@ Step = tuple[int | None, int | None, str]
 
 
 def call_diff(facts: Facts, findings: tuple[Finding, ...]) -> CallDiff | None:
-    """Returns the calls of the first culprit with a record, and those of its most similar peer.
-
-    None where no such pair recorded calls.
-    """
+    """The calls of the first culprit with a record, and of its most similar peer; None without such a pair."""
     verdict = findings[0]
     for rank in list(verdict.blamed)[:PEERS]:
         rows = facts.sequences.rows(rank)[-REACH:]

@@ -109,10 +109,7 @@ def shared_endpoint(facts: Facts) -> str:
 
 
 def _places(facts: Facts) -> list[tuple[float, int, int]]:
-    """Returns the time, file and line of each event.
-
-    An event without a time has that of the last one before it in its file.
-    """
+    """The time, file and line of each event; one without a time has that of the last one before it."""
     last: dict[int, float] = {}
     out = []
     for event, second in zip(facts.case.events, np.asarray(facts.case.seconds).tolist(), strict=True):

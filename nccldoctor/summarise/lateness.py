@@ -193,10 +193,7 @@ def _report(
 
 
 def _times_last(window: _Window, late: Floats) -> npt.NDArray[np.int64]:
-    """Counts the calls in which each rank was measurably the last of its group.
-
-    A rank that never issued a call was last in it, too.
-    """
+    """Counts the calls in which each rank was measurably the last of its group, or never came."""
     out = np.zeros(len(window.ranks), dtype=np.int64)
     for group in np.unique(window.group).tolist():
         members = np.flatnonzero(window.group == group)
@@ -208,10 +205,7 @@ def _times_last(window: _Window, late: Floats) -> npt.NDArray[np.int64]:
 
 
 def _ranks_shown(findings: tuple[Finding, ...], window: _Window, late: Floats) -> list[int]:
-    """Returns the ranks with a row: all of a small job, else a choice.
-
-    The choice holds culprits, suspects, members of the stalled call and the latest ranks.
-    """
+    """The ranks with a row: all of a small job. Else culprits, suspects, members of the stalled call and the latest ranks."""
     ranks: list[int] = window.ranks.tolist()
     if len(ranks) <= ROWS:
         return ranks

@@ -52,10 +52,7 @@ def rank_table(facts: Facts, findings: tuple[Finding, ...]) -> tuple[RankState, 
 
 
 def _with_wait(state: RankState, wait: RankWait | None) -> RankState:
-    """The row with the wait of its rank.
-
-    A finding or a line may name a call that is in no graph.
-    """
+    """The row with the wait of its rank. A finding or a line may name a call that is in no graph."""
     if wait is None or state.waits_in is not None or (wait.call.op is None and wait.call.seq is None):
         return replace(state, wait=wait)
     group = group_title(wait.call.groups[0]) if wait.call.groups else ""
@@ -120,10 +117,7 @@ def _rank_state(
 
 
 def _last_sign(facts: Facts, rank: int, counted: bool) -> tuple[str, Place | None]:
-    """The last thing seen of a rank: its stack, else its last line, else its end.
-
-    ``counted``: others counted its calls.
-    """
+    """The last thing seen of a rank: its stack, else its last line, else its end. ``counted``: others counted its calls."""
     signs = facts.liveness.activity(rank)
     stack = max((e for e in signs.stacks if e.frames), key=lambda e: e.main, default=None)
     if stack is not None:

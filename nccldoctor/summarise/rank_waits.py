@@ -89,10 +89,7 @@ def _links(facts: Facts, finding: Finding) -> tuple[Link, ...]:
 def _rank_wait(
     facts: Facts, rank: int, role: Role, link: Link | None, known: Callable[[Key], tuple[WaitedCall, Ranks]]
 ) -> RankWait | None:
-    """The wait of one rank.
-
-    ``known`` gives what all ranks in a stuck call share: thousands wait in the same one.
-    """
+    """The wait of one rank. ``known`` gives what all ranks in a stuck call share: thousands wait in the same one."""
     keys = facts.wait_graph.waits_in.get(rank, ()) if role is not Role.UNINVOLVED else ()
     stuck = facts.wait_graph.calls[keys[0]] if keys else None
     link = link if role not in (Role.CULPRIT, Role.SUSPECT) else None

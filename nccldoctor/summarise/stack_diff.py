@@ -25,10 +25,7 @@ PEERS = 32
 
 
 def stack_diff(facts: Facts, findings: tuple[Finding, ...]) -> StackDiff | None:
-    """Returns the stacks of a culprit (or suspect) and of a rank that waits for it.
-
-    None where no culprit left one.
-    """
+    """The stacks of a culprit (or suspect) and of a rank that waits for it. None where no culprit left one."""
     verdict = findings[0]
     culprit = next(_sides(facts, verdict.blamed), None)
     if culprit is None:
@@ -134,10 +131,7 @@ ROWS = 6
 
 
 def snapshots(facts: Facts, finding: Finding) -> Snapshots | None:
-    """The looks with culprits first.
-
-    None with fewer than two looks, or without a culprit's frame in two of them.
-    """
+    """The looks with culprits first. None with fewer than two, or without a culprit's frame in two of them."""
     looks = facts.looks.all if len(facts.looks.all) <= LOOKS else (facts.looks.all[0], *facts.looks.all[1 - LOOKS :])
     if len(looks) < 2 or facts.looks.interrupted:
         return None

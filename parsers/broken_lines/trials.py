@@ -142,10 +142,7 @@ def _is_retold(part: Event, together: Sequence[Event]) -> bool:
 
 
 def _is_contradictory(event: Event) -> bool:
-    """True when the numbers of an event contradict each other.
-
-    More calls were completed than enqueued, or a timeout came before its limit.
-    """
+    """True when an event contradicts itself: more calls completed than enqueued, or a timeout before its limit."""
     done, issued = getattr(event, "last_completed", None), getattr(event, "last_enqueued", None)
     ran, limit = getattr(event, "ran_ms", None), getattr(event, "timeout_ms", None)
     return (done is not None and issued is not None and done > issued) or (

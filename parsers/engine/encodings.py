@@ -62,10 +62,7 @@ class _Utf16Reader:
 
 
 def as_utf8(stream: BinaryIO) -> Reader:
-    """The stream itself, or its UTF-8 form where it is UTF-16.
-
-    UTF-16 begins with a byte order mark, or has zeros in every other byte.
-    """
+    """The stream, as UTF-8 where a byte order mark, or zeros in every other byte, show UTF-16."""
     head = stream.read(4096)
     joined = WithHead(head, stream)
     encoding = _utf16_encoding(head)

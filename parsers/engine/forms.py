@@ -52,10 +52,7 @@ def _forms_of(parser: LineParser) -> tuple[tuple[tuple[str, ...], re.Pattern[str
 
 
 def can_speak(parser: LineParser, form: str, *, is_logged: bool = False) -> bool:
-    """True where the parser could find an event in a line of this form.
-
-    ``is_logged``: all such lines have the mark of a logger.
-    """
+    """True where the parser could find an event in a line of this form. ``is_logged``: all such lines have the mark of a logger."""
     needs = _forms_of(parser)
     return needs is None or any(
         not (is_unlogged and is_logged)

@@ -74,10 +74,7 @@ def clean(text: str) -> str:
 
 
 def integer(value: Any) -> int | None:
-    """An int64 out of what a dump or its JSON form may hold.
-
-    None where it is none, as ``True`` is.
-    """
+    """An int64 out of what a dump or its JSON form may hold; None for anything else, as for ``True``."""
     kind = type(value)
     if kind is int:
         return int(value) if -INT64 <= value < INT64 else None

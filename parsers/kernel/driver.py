@@ -26,6 +26,7 @@ _CAUSED_BY = lazy(r"caused by previous Xid (?P<xid>\d{1,4})\b")
 """What newer drivers add to a channel that they remove (Xid 45): the number that tells what went wrong."""
 
 _PID = lazy(r"pid='?(?P<pid>\d{1,10})")
+_DIGITS = lazy(r"[0-9a-f]{1,16}")
 
 
 class Xid(NamedTuple):
@@ -57,15 +58,20 @@ def describe_xid(xid: int, text: str) -> str:
 
 
 @for_rows
-def board(text: str) -> str:
-    """A PCI address as ``domain:bus:device`` in small letters, without function, the domain of four digits."""
-    head = text.lower().rstrip(".:").split(".")[0]
-    parts = head.split(":")
-    if len(parts) == 3:
-        parts[0] = parts[0][-4:].rjust(4, "0")
-    elif len(parts) == 2:
-        parts.insert(0, "0000")
-    return ":".join(parts)
+def board(text: str) -> str | None:
+    """A PCI address as ``domain:bus:device`` in small letters, without function, the domain of four digits; None for another name.
+
+    NCCL prints digits alone. From the right: one of the function, two of the device, two of the bus, the rest of the domain
+    (``int64ToBusId`` in NVIDIA/nccl ``src/misc/utils.cc``).
+    """
+    name = text.lower().removeprefix("pci:").rstrip(".:").split(".")[0]
+    if ":" not in name:
+        if _DIGITS.fullmatch(name) is None:
+            return None
+        name = name.zfill(9)
+        name = f"{name[:-5]}:{name[-5:-3]}:{name[-3:-1]}"
+    domain, bus, device = ["", *name.split(":")][-3:]
+    return f"{domain[-4:].zfill(4)}:{bus}:{device}"
 
 
 @for_rows

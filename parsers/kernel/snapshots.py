@@ -23,7 +23,7 @@ def _notice(line: Line, message: str, device: str | None, **more: Any) -> GpuErr
 
 
 @for_rows
-def board_or_number(text: str) -> str:
+def board_or_number(text: str) -> str | None:
     """The board of a PCI address, or of the number that a tool gives it."""
     return board(text) if ":" in text else f"GPU {text}"
 

@@ -46,10 +46,7 @@ _TROUBLE = lazy(r"exit|signal|kill|fail|error|timed out|abort|terminat|=   RANK 
 
 @reads("pid", "PID", "rank ", "process id", sampled=True)
 def process_ids(line: Line) -> Iterator[Event]:
-    """*process-id* of a rank; a line without one whose writer is known says its own pid.
-
-    At most one event for each line.
-    """
+    """*process-id* of a rank; a line without one whose writer is known says its own pid."""
     body = line.raw[:1000]
     words = body.lower()
     if not any(map(words.__contains__, _SIGNS)):

@@ -1,7 +1,7 @@
 """NCCL's own warnings, and what its numbers mean; ``log_rows.toml`` reads its variables and calls.
 
 Sources of the templates: NVIDIA/nccl ``src/enqueue.cc``, ``src/debug.cc``, ``src/misc/param.cc`` at the release tags
-v2.3.5 to v2.30.7, and text in the libraries 2.31.2 and 2.32.3. ``communicators.py`` reads the INIT lines,
+v2.3.5 to v2.30.7, and text in the libraries 2.31.2 and 2.32.3. ``communicators_rows.toml`` reads the INIT lines,
 ``network.py`` and ``sockets.py`` the errors of transports, ``cuda_errors.py`` those of CUDA.
 """
 
@@ -32,10 +32,7 @@ _DIAG_XID = lazy(r"Xid (?P<xid>\d{1,4}) detected .{0,200}?on host (?P<host>[\w.\
 
 @reads("NCCL WARN", "NCCL ATTN", "NCCL DIAG", ".cu:", general=True)
 def nccl_warn(line: Line) -> Iterator[Event]:
-    """Warnings that no parser of a more definite kind reads, and the findings of NCCL's own diagnostics (2.31).
-
-    A warning for each WARN or ATTN message that nobody else claims.
-    """
+    """Warnings that no parser of a more definite kind reads, and the findings of NCCL's own diagnostics (2.31)."""
     for message in messages(line.body):
         text = message.message
         if message.level == "DIAG":

@@ -20,16 +20,12 @@ from nccldoctor.parsers.rows import Table
 from nccldoctor.patterns import lazy
 
 _TABLE = Table(__file__)
+_PATTERNS = _TABLE.patterns()
 _FAULTS: dict[str, list[str]] = _TABLE.data["faults"]
 _TEAR_DOWN = tuple(_TABLE.data["tear_down_calls"])
 
-_PATTERNS = _TABLE.patterns()
-_COMPLETION = _PATTERNS["completion"]
-_DETAIL = _PATTERNS["detail"]
-_ASYNC_EVENT = _PATTERNS["async_event"]
 _STALL = lazy(r"WQE stall \(no CQE\): peer=(?P<peer>[^\s|]{1,80})")
 _PAIRS = lazy(r"\b(dev|port|localGid|remoteGid)=([^\s|]{1,80})")
-_SPEED = _PATTERNS["speed"]
 _PLUGIN = lazy(r"NET/OFI (?P<says>(?=.{0,250}?(?:[Ee]rr|[Ff]ail|Unexpected|nreachable|completion queue)).{1,300})")
 _VERBS = lazy(r"Call to (?P<call>ibv_\w{2,40})(?:\(\))? failed\b(?P<why>.{0,300})")
 
@@ -37,7 +33,7 @@ _VERBS = lazy(r"Call to (?P<call>ibv_\w{2,40})(?:\(\))? failed\b(?P<why>.{0,300}
 def _details(text: str, goes_on: bool = False) -> dict[str, Any]:
     """``goes_on``: something stands behind the vendor's error, so that a number at the very end is cut."""
     out: dict[str, Any] = {}
-    for hit in _DETAIL.finditer(text):
+    for hit in _PATTERNS["detail"].finditer(text):
         name, value = hit["name"].strip(" =").lower(), hit["value"]
         if name.startswith("vendor"):
             cut = goes_on and hit.end() == len(text)
@@ -55,7 +51,7 @@ def _details(text: str, goes_on: bool = False) -> dict[str, Any]:
 
 def ib_fields(text: str) -> dict[str, Any] | None:
     """The fields of an :class:`IbError` in the text of one message; None where it tells of no such error."""
-    if hit := _COMPLETION.search(text):
+    if hit := _PATTERNS["completion"].search(text):
         status = hit["old"] or hit["new"]
         return {
             "what": "completion",
@@ -63,7 +59,7 @@ def ib_fields(text: str) -> dict[str, Any] | None:
             "status": int(status),
             **_details(text[hit.end() :], goes_on=bool(hit["new"])),
         }
-    if hit := _ASYNC_EVENT.search(text):
+    if hit := _PATTERNS["async_event"].search(text):
         port, event = int(hit["port"]) if hit["port"] else None, hit["text"]
         weight = next((name for name, texts in _FAULTS.items() if any(map(event.__contains__, texts))), "notice")
         return {"what": weight, "hca": hit["hca"], "port": port, "message": event.strip()}
@@ -78,7 +74,7 @@ def ib_fields(text: str) -> dict[str, Any] | None:
             "local_gid": near.get("localGid"),
             "remote_gid": far.get("remoteGid"),
         }
-    if hit := _SPEED.search(text):
+    if hit := _PATTERNS["speed"].search(text):
         slower = int(hit["new"]) < int(hit["old"])
         message = f"{hit['old']} -> {hit['new']} Mbps"
         port = int(hit["port"]) if hit["port"] else None
@@ -103,7 +99,10 @@ def can_read(text: str) -> bool:
     return ib_fields(text) is not None or socket_fields(text) is not None
 
 
-@reads(*_TABLE.literals, needs=(_PROVIDER, _COMPLETION, _ASYNC_EVENT, _STALL, _SPEED, _VERBS, _PLUGIN))
+_NEEDED = tuple(_PATTERNS[name] for name in ("completion", "async_event", "speed"))
+
+
+@reads(*_TABLE.literals, needs=(_PROVIDER, *_NEEDED, _STALL, _VERBS, _PLUGIN))
 def ib(line: Line) -> Iterator[Event]:
     """InfiniBand, RoCE and libfabric errors."""
     if (warning := _PROVIDER.search(line.body)) and "err" in warning["what"]:

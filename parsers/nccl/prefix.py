@@ -178,7 +178,7 @@ def nccl_traces(line: Line) -> _Pieces:
 
 
 def _fields_behind(message: NcclMessage) -> Callable[[Line, re.Match[str]], dict[str, Any]]:
-    return lambda line, hit: message_fields(line, message)
+    return lambda line, hit: message_fields(line, message, cuda_dev=message.device)
 
 
 @for_rows

@@ -42,10 +42,7 @@ def is_software(text: str) -> bool:
 
 @reads(*_TABLE.literals, needs=(_NCCL, _TORCH))
 def cuda_error(line: Line) -> Iterator[Event]:
-    """One event for each line that quotes a CUDA error.
-
-    The first error of the line; what a process says while it ends is none.
-    """
+    """The first CUDA error that a line quotes. What a process says while it ends is none."""
     hit = _NCCL.search(line.body) or _TORCH.search(line.body)
     if hit is None:
         return

@@ -30,7 +30,6 @@ _LAST = lazy(r"Last NCCL warning\(error\) log entry \(may be unrelated\) '(?P<la
 _HEADLESS = lazy(r"\bnccl(?:UnhandledCuda|System|Internal|InvalidArgument|InvalidUsage|Remote)(?:Error)?: (?=[A-Z])")
 """The second line of an error, where the first one is cut off."""
 
-_CODE = _PATTERNS["code"]
 _REPORTER = lazy(r"\bRank (\d{1,7})\] [^\[\]]{0,200}$")
 
 
@@ -47,7 +46,7 @@ def nccl_errors(line: Line) -> Iterator[Event]:
     code, last = code_and_last_error(line)
     if last is None and (added := _LAST.search(line.body)):
         last = added["last"]
-    here = _CODE.search(match[0])
+    here = _PATTERNS["code"].search(match[0])
     if code is None:
         code = here[0] if here else code_of_words(match[0])
     if code is None and "timeout in" in match[0]:
@@ -96,7 +95,7 @@ def code_and_last_error(line: Line) -> tuple[str | None, str | None]:
             rest = text.partition("Last error:")[2].strip()
             last = rest[:_MESSAGE] or None
             awaiting = not rest
-        elif code is None and (match := _CODE.search(text)):
+        elif code is None and (match := _PATTERNS["code"].search(text)):
             code = match[0]
         if last:
             break

@@ -107,10 +107,7 @@ def _group_behind(line: Line, seq: int | None) -> tuple[GroupRef | None, int | N
 
 @reads("aught collective op", "CCL(SeqNum=", "CCL(OpType=", " ProcessGroupNCCL.cpp:", needs=(_CAUGHT, _WAITED))
 def watchdog_timeouts(line: Line) -> Iterable[Event]:
-    """The watchdog's, or a blocking wait's, timeout: also inside the exception that repeats it.
-
-    A record with all its fields, or with those that were not cut off.
-    """
+    """The timeout of the watchdog or of a blocking wait, with the fields that were not cut off. An exception may repeat it."""
     body = line.body
     if m := _CAUGHT.search(body):
         is_watchdog = "Watchdog" in body[max(0, m.start() - 20) : m.start() + 9]

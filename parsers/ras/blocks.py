@@ -21,7 +21,7 @@ _BLOCK = 600
 """Lines of a block that are read."""
 
 BLOCK_HEAD = lazy(
-    r"^\s*(?:#(?P<group>\d{1,6})-(?P<comm>\d{1,6}) \((?P<hash>[0-9a-fA-F:x]{1,64})\)"
+    r"^\s*(?:#(?P<group>\d{1,6})-\d{1,6} \((?P<hash>[0-9a-fA-F:x]{1,64})\)"
     r" )?(?P<what>INCOMPLETE|DEAD|TIMEOUT|ERROR|MISMATCH)\s*$"
 )
 """The first line of a block."""
@@ -135,6 +135,7 @@ def _reported_errors(line: Line, below: list[str]) -> Iterator[RasStatus]:
             )
 
 
+@for_rows
 def comm_id_of(number: str) -> str:
     """One spelling for a communicator's hash: RAS prints it with leading zeros, INIT lines with ``0x``."""
     digits = number.lower().removeprefix("0x").lstrip("0")

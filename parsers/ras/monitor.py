@@ -8,30 +8,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from nccldoctor.events import Event, RasStatus
-from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.base import Line, common
 from nccldoctor.parsers.json_stream import whole_number
 from nccldoctor.parsers.line_prefix.timestamps import iso_time
-from nccldoctor.parsers.ras.blocks import comm_id_of
 from nccldoctor.parsers.rows import for_rows
 from nccldoctor.patterns import lazy
 
 _NODE = lazy(r"^\s{1,8}Node (?P<host>\S{1,120}) running process(?:es)? (?P<pids>\d[\d,\- ]{0,400})")
-
-
-@for_rows
-def ras_culprit(line: Line, hit: re.Match[str]) -> Iterator[Event]:
-    """A rank that does not answer, or launched fewer calls than the others."""
-    is_dead, is_silent = "dead" in hit["state"], "unresponsive" in hit["state"]
-    rank = int(hit["rank"]) if hit["rank"] else None
-    yield RasStatus(
-        **common(line, rank=rank, host=hit["host"], pid=int(hit["pid"]) if hit["pid"] else None),
-        group_rank=int(hit["inside"]),
-        what="DEAD" if is_dead else "INCOMPLETE" if is_silent else "MISMATCH",
-        missing=Ranks((int(hit["inside"]),)) if is_silent and not is_dead else Ranks(),
-        comm_id=comm_id_of(hit["comm"]),
-        detail=hit[0][:300],
-    )
 
 
 @for_rows

@@ -39,10 +39,7 @@ class RasJsonParser(FileParser):
         return start.startswith(b"{") and b'"nccl_version"' in head and b'"communicators' in head
 
     def parse(self, source: Source, content: bytes) -> Parsed:
-        """The events of each report; a loop of queries leaves several, one behind the other.
-
-        A broken document gives a gap that says where it breaks, and a mended one a gap that says so.
-        """
+        """The events of each report: a loop of queries leaves several. A broken document gives a gap, and so does a mended one."""
         text = content.decode("utf-8", "backslashreplace").lstrip("\ufeff")
         events, problem = _read_reports(source, text)
         if problem and (mended := _NO_COMMA.sub(r",\1\2", text)) != text:

@@ -80,10 +80,7 @@ _SPECIFIED = "was specified"
     *tuple(f"{name}=" for name in _OPTIONS), needs=(Need((), _OPTION, is_unlogged=True), Need((_SPECIFIED,), _OPTION))
 )
 def code_option(line: Line) -> Iterator[Event]:
-    """Options of DistributedDataParallel, and ``device_id`` of the process group, where code or a note sets them.
-
-    Each option once; lines of loggers count only where they warn of an option that is set.
-    """
+    """Options of DistributedDataParallel, and ``device_id`` of the process group, each once. Loggers only warn of those that are set."""
     body = line.body[:4000]
     if (line.mark.is_logged and _SPECIFIED not in body) or "keyword argument" in body:
         return

@@ -38,10 +38,7 @@ def shown_value(name: str, value: str) -> str:
 
 @reads(*_TABLE.literals, needs=tuple(_FORMS[name] for name in _NEEDED))
 def environment(line: Line) -> Iterator[Event]:
-    """One event for each variable that a line sets.
-
-    Each variable once per line, in order; the value is empty where the line says only that it is set.
-    """
+    """One event for each variable that a line sets, in order. The value is empty where the line says only that it is set."""
     seen: set[str] = set()
     for name, value in _assignments(line):
         if name in seen:
@@ -68,7 +65,7 @@ def _assignments(line: Line) -> Iterator[tuple[str, str]]:
             if assigned := _FORMS["assignment"].match(part.strip("\"'")):
                 yield assigned["name"], assigned["value"]
     if "env" in body and (hit := _FORMS["python"].search(body)):
-        yield hit["name"], _to_closing_bracket(hit["value"])
+        yield hit["name"], hit["value"] if hit["value"][:1] in "\"'" else to_closing_bracket(hit["value"])
     for pair in _FORMS["mapping"].finditer(body):
         yield pair["name"] or pair["name2"], pair["value"] or pair["value2"]
     if "environments:" in body:
@@ -105,13 +102,11 @@ def _run(body: str, at: int) -> tuple[list[tuple[str, str]], int]:
     return pairs, at
 
 
-def _to_closing_bracket(value: str) -> str:
-    """A Python expression up to the bracket that closes the call around it."""
-    if value[:1] in "\"'":
-        return value
+def to_closing_bracket(value: str, ends: str = "") -> str:
+    """A Python expression up to the bracket that closes the call around it. ``ends`` are signs that end it too."""
     depth = 0
     for at, char in enumerate(value):
         depth += (char in "([{") - (char in ")]}")
-        if depth < 0:
+        if depth < 0 or (depth == 0 and char in ends):
             return value[:at]
     return value

@@ -13,15 +13,14 @@ from collections.abc import Iterator
 from nccldoctor.events import Event, Setting
 from nccldoctor.parsers.base import Line, common, reads
 from nccldoctor.parsers.rows import Table
+from nccldoctor.parsers.settings.environment import to_closing_bracket
 from nccldoctor.patterns import lazy
 
 _UNITS = {"weeks": 604800.0, "days": 86400.0, "hours": 3600.0, "minutes": 60.0, "seconds": 1.0, "milliseconds": 0.001}
 
-_PATTERNS = Table(__file__).patterns()
-_CALL = _PATTERNS["call"]
+_TABLE = Table(__file__)
+_PATTERNS = _TABLE.patterns()
 _ARGUMENT = lazy(r"\btimeout ?= ?(?P<value>[^\n#]{1,160})")
-_DEFAULT = _PATTERNS["default"]
-_OPTION = _PATTERNS["option"]
 _DELTA = lazy(r"timedelta\((?P<inside>[^()]{1,120})\)")
 
 
@@ -57,15 +56,10 @@ def _readable(expression: str) -> str:
     seconds = seconds_of(expression)
     if seconds is not None:
         return f"{seconds:.10g} s"
-    depth = 0
-    for at, char in enumerate(expression):
-        depth += (char in "([{") - (char in ")]}")
-        if depth < 0 or (char == "," and depth == 0):
-            return expression[:at].strip()
-    return expression.strip()
+    return to_closing_bracket(expression, ",").strip()
 
 
-@reads(*Table(__file__).literals, needs=(_CALL, _DEFAULT, _OPTION))
+@reads(*_TABLE.literals, needs=tuple(_PATTERNS.values()))
 def timeout(line: Line) -> Iterator[Event]:
     """One event for each limit that a line sets, in seconds where it can be read.
 
@@ -74,13 +68,13 @@ def timeout(line: Line) -> Iterator[Event]:
     body = line.body
     if body.lstrip().startswith("#") and "SBATCH" not in body[:12]:
         return
-    if hit := _CALL.search(body):
+    if hit := _PATTERNS["call"].search(body):
         value = _of_call(line, hit.end())
         if value is not None:
             yield _setting(line, f"{hit['name']}(timeout=)", _readable(value))
-    if hit := _DEFAULT.search(body):
+    if hit := _PATTERNS["default"].search(body):
         yield _setting(line, "_DEFAULT_PG_TIMEOUT", _readable(hit["value"]))
-    for hit in _OPTION.finditer(body):
+    for hit in _PATTERNS["option"].finditer(body):
         name = hit["name"]
         name = "--ddp_timeout" if name.startswith("ddp") else "--" + name.replace("_", "-")
         yield _setting(line, name, hit["value"])

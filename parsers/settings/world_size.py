@@ -65,10 +65,7 @@ def _size(line: Line, processes: int | None, least: int | None, most: int | None
 
 @for_rows
 def accelerate_state(line: Line, hit: re.Match[str]) -> Iterator[Event]:
-    """What ``logger.info(accelerator.state)`` prints of each process: *phase* ``ready`` with its rank, and *note* ``job-size``.
-
-    The size and the rank stand in the two lines that follow.
-    """
+    """What ``logger.info(accelerator.state)`` prints of each process: *phase* ``ready`` with its rank, and *note* ``job-size``."""
     found = [state for near in line.following(2) if (state := _STATE.match(near.body.strip()))]
     sizes = [int(state["value"]) for state in found if state["size"]]
     ranks = [int(state["value"]) for state in found if not state["size"]]

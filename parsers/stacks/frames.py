@@ -70,10 +70,7 @@ def eu_stack_frame(body: str) -> str | None:
 
 
 def pystack_frame(body: str) -> str | None:
-    """``(Python) File "/a.py", line 3, in f`` as ``f (/a.py:3)``.
-
-    A C frame without a known source gets its library.
-    """
+    """``(Python) File "/a.py", line 3, in f`` as ``f (/a.py:3)``. A C frame without a known source gets its library."""
     hit = _PYSTACK.search(body)
     if hit is None:
         return None

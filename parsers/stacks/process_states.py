@@ -28,10 +28,7 @@ _PYTHON = lazy(r"\bpython[\d.]*\b|torchrun|\.py\b")
 
 @reads("PID", needs=(lazy(rf"(?:{'|'.join(_COMMANDS)})\s*$"),))
 def process_table(line: Line) -> Iterator[Event]:
-    """``ps`` and ``top``: the processes of Python and their children, and any other that is stopped, blocked or gone.
-
-    One event for each row below a head with the columns PID and state.
-    """
+    """``ps`` and ``top``: the processes of Python and their children, and any other that is stopped, blocked or gone."""
     head = line.body.split()
     state = next((name for name in _COLUMNS if name in head), None)
     if "PID" not in head or state is None or head[-1] not in _COMMANDS:

@@ -1,4 +1,4 @@
-"""What the rows of monitors beside a job need code for: the name of a monitor, and lists of ranks."""
+"""Functions of the rows of trainers and of monitors beside a job: whose a line is, and lists of ranks."""
 
 from __future__ import annotations
 
@@ -22,6 +22,13 @@ def monitor_line(line: Line, hit: re.Match[str]) -> dict[str, Any]:
     """The common fields, with rank and host as the name of the monitor says."""
     named = _MONITOR.search(line.raw[:400])
     return common(line, **({"host": named["host"], "rank": int(named["rank"]), "pid": None} if named else {}))
+
+
+@for_rows
+def printed_rank(line: Line, hit: re.Match[str]) -> dict[str, Any]:
+    """The common fields, with the rank that the words name where nothing in front of them does."""
+    printed = hit.groupdict().get("printed_rank")
+    return common(line) if line.mark.rank is not None or printed is None else common(line, rank=int(printed))
 
 
 @for_rows

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 
 from nccldoctor.events import Event, Heartbeat, Phase
-from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.base import Line, common, reads
 from nccldoctor.parsers.event_details import number_in
 from nccldoctor.patterns import lazy
 
@@ -33,36 +33,15 @@ rank_in = number_in(r"(?i)(?<!local )(?<!group )(?<!node )\b(?:global[_ ])?rank\
 """A global rank that user code prints in its own words."""
 
 
-@line_parser
-class Alive(LineParser):
-    """A heartbeat with a step or an epoch, and the phase that it names."""
-
-    sampled = True
-    literals = ("eartbeat", "eart_beat", "eart beat", "EARTBEAT", "alive")
-
-    def parse(self, line: Line) -> Iterable[Event]:
-        """A sentence about being alive that also says where; others speak of settings and monitors."""
-        if line.mark.is_native or not _SAYS.search(line.body) or _NOT.search(line.body):
-            return
-        # the global step before that of the epoch
-        step, epoch = next((int(m[1]) for m in (p.search(line.body) for p in _STEPS) if m), None), epoch_of(line.body)
-        rank = line.mark.rank if line.mark.rank is not None else rank_in(line.raw)
-        if step is not None or epoch is not None:
-            yield Heartbeat(**common(line, rank=rank), step=step, epoch=epoch)
-        if (phase := _PHASE.search(line.body)) is not None:
-            yield Phase(**common(line, rank=rank), what=phase["what"], detail=phase[0])
-
-
-_TIMES = lazy(r"\btime \(ms\) \| \w")
-
-
-@line_parser
-class StepTimes(LineParser):
-    """DeepSpeed's times of one step: a sign of life without a number."""
-
-    sampled = True
-    literals = ("time (ms) | ",)
-
-    def parse(self, line: Line) -> Iterable[Event]:
-        if _TIMES.search(line.body[:2_000]):
-            yield Heartbeat(**common(line))
+@reads("eartbeat", "eart_beat", "eart beat", "EARTBEAT", "alive", sampled=True)
+def alive(line: Line) -> Iterable[Event]:
+    """A heartbeat with a step or an epoch, and the phase that it names. Other sentences speak of settings and monitors."""
+    if line.mark.is_native or not _SAYS.search(line.body) or _NOT.search(line.body):
+        return
+    # the global step before that of the epoch
+    step, epoch = next((int(m[1]) for m in (p.search(line.body) for p in _STEPS) if m), None), epoch_of(line.body)
+    rank = line.mark.rank if line.mark.rank is not None else rank_in(line.raw)
+    if step is not None or epoch is not None:
+        yield Heartbeat(**common(line, rank=rank), step=step, epoch=epoch)
+    if (phase := _PHASE.search(line.body)) is not None:
+        yield Phase(**common(line, rank=rank), what=phase["what"], detail=phase[0])

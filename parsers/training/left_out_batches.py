@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from string import ascii_letters
 
 from nccldoctor.events import Event, Note
-from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.base import Line, common, reads
 from nccldoctor.parsers.training.heartbeat import rank_in
 from nccldoctor.patterns import lazy
 
@@ -51,28 +51,23 @@ def is_left_out_by_error(body: str) -> bool:
     return any(form.search(body[:_LONGEST]) for form in (_OTHER_VERB, _BEHIND))
 
 
-@line_parser
-class LeftOutBatches(LineParser):
+@reads(
+    # Not "kipped iterations": Megatron counts them on each of its lines.
+    *(f"kipped {sign}" for sign in ascii_letters.replace("i", "") + "123456789([-'\"|— "),
+    *(f"kipped i{rest}" for rest in ("f", "m", "n", "s", "t ", "ts", "tem", "terator")),
+    *(f"kipped iteration{sign}" for sign in " :=,("),
+    *("not finite", "on-finite", "onfinite", "is nan", "is NaN", "nan loss", "NaN loss"),
+    *("kipping ", "kipped:", "ropping ", "ropped ", "ropped:"),
+    *("gnoring ", "gnored ", "gnored:", "iscarding ", "iscarded ", "iscarded:"),
+    needs=_FORMS,
+)
+def skipped_batches(line: Line) -> Iterable[Event]:
     """*note*: ``batch-skipped`` where an error made one rank leave out work.
 
     A batch that is left out because a collective failed, a loss overflowed, or a run resumes is none that one rank left out by itself.
     """
-
-    literals = (
-        # Not "kipped iterations": Megatron counts them on each of its lines.
-        *(f"kipped {sign}" for sign in ascii_letters.replace("i", "") + "123456789([-'\"|— "),
-        *(f"kipped i{rest}" for rest in ("f", "m", "n", "s", "t ", "ts", "tem", "terator")),
-        *(f"kipped iteration{sign}" for sign in " :=,("),
-        *("not finite", "on-finite", "onfinite", "is nan", "is NaN", "nan loss", "NaN loss"),
-        *("kipping ", "kipped:", "ropping ", "ropped ", "ropped:"),
-        *("gnoring ", "gnored ", "gnored:", "iscarding ", "iscarded ", "iscarded:"),
-    )
-    needs = _FORMS
-
-    def parse(self, line: Line) -> Iterable[Event]:
-        """One note for a line."""
-        said = left_out(line.body)
-        if not said or _OF_ALL_RANKS.search(said):
-            return
-        rank = line.mark.rank if line.mark.rank is not None else rank_in(line.body)
-        yield Note(**common(line, rank=rank), what="batch-skipped", detail=said[:300])
+    said = left_out(line.body)
+    if not said or _OF_ALL_RANKS.search(said):
+        return
+    rank = line.mark.rank if line.mark.rank is not None else rank_in(line.body)
+    yield Note(**common(line, rank=rank), what="batch-skipped", detail=said[:300])

@@ -24,14 +24,12 @@ _PATTERNS = _TABLE.patterns()
 _NO_GOOD_END = _PATTERNS["no_good_end"]
 """What makes *training finished* the end of a failure, or of one step of many (Ray Train)."""
 
-
-_TOOK = _PATTERNS["took"]
 _UNITS = (("h", 3600.0), ("m", 60.0), ("s", 1.0))
 
 
 def seconds_taken(text: str) -> float | None:
     """The time that work took, where a sentence says it: *saved in 72.4 s*, *took 12 min 3 s*."""
-    for found in _TOOK.finditer(text):
+    for found in _PATTERNS["took"].finditer(text):
         parts = [float(found[name]) * unit for name, unit in _UNITS if found[name] is not None]
         if parts:
             return sum(parts)
@@ -63,16 +61,10 @@ def phases(line: Line) -> Iterable[Event]:
             return
 
 
-_EPOCH = _PATTERNS["epoch"]
-
-
 @reads("poch ", "poch=", "poch:", sampled=True)
 def epoch_over(line: Line) -> Iterable[Event]:
-    """The end of an epoch. The word is common in healthy logs, so it is looked for in parts of a large file only.
-
-    One sentence that says so.
-    """
-    m = _EPOCH.search(line.body[:2_000])
+    """The end of an epoch. The word is common in healthy logs, so it is looked for in parts of a large file only."""
+    m = _PATTERNS["epoch"].search(line.body[:2_000])
     if m:
         detail = line.body[m.start() :].strip()[:300]
         yield Phase(**common(line), what="epoch-end", detail=detail, seconds=seconds_taken(detail))

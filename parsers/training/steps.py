@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from nccldoctor.events import Event, Progress
-from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.base import Line, common, reads
 from nccldoctor.parsers.rows import Table
 from nccldoctor.parsers.training.heartbeat import epoch_of, rank_in
 from nccldoctor.parsers.training.left_out_batches import is_left_out_by_error
@@ -25,11 +25,6 @@ from nccldoctor.parsers.training.write_ups import is_of_person
 from nccldoctor.patterns import lazy
 
 _PATTERNS = Table(__file__).patterns()
-_PLAIN = _PATTERNS["plain"]
-_MNIST = _PATTERNS["mnist"]
-_CIFAR = _PATTERNS["cifar"]
-_GAN = _PATTERNS["gan"]
-_EPOCHS = _PATTERNS["epochs"]
 _LONGEST = 240
 
 
@@ -39,11 +34,11 @@ def plain_step(body: str, is_of_rank: bool) -> dict[str, Any] | None:
     ``is_of_rank`` where its prefix names a rank. A number alone is a step where a rank, an epoch or a total stands beside it, or where it
     is written like a variable: *step 6*, and not *batch 64*. What *Step 6* counts stays open.
     """
-    if m := _MNIST.search(body) or _CIFAR.match(body) or _GAN.match(body):
+    if m := _PATTERNS["mnist"].search(body) or _PATTERNS["cifar"].match(body) or _PATTERNS["gan"].match(body):
         return _numbers(m)
-    if m := _EPOCHS.search(body):
+    if m := _PATTERNS["epochs"].search(body):
         return {"epoch": int(m["epoch"])}
-    m = _PLAIN.fullmatch(body) if len(body) <= _LONGEST else None
+    m = _PATTERNS["plain"].fullmatch(body) if len(body) <= _LONGEST else None
     if m is None:
         return None
     is_placed = is_of_rank or bool(m["rank"] or m["has_epoch"] or m["total"])
@@ -61,18 +56,6 @@ def _numbers(m: re.Match[str]) -> dict[str, Any]:
     }
 
 
-_COUNTS = _PATTERNS["counts"]
-_OPEN = _PATTERNS["open"]
-_MEGATRON = _PATTERNS["megatron"]
-_NEMO = _PATTERNS["nemo"]
-_VISION = _PATTERNS["vision"]
-_HF = _PATTERNS["hf"]
-_EPOCH_LOSS = _PATTERNS["epoch_loss"]
-_STEP = _PATTERNS["step"]
-_ABOUT = _PATTERNS["about"]
-_FINISH = _PATTERNS["finish"]
-_TRAINING = _PATTERNS["training"]
-_NO_TRAINING = _PATTERNS["no_training"]
 _MEASURED = lazy(r"^[^\]\n]{0,400}[,\s][\w/]{0,40}(?:loss|grad_norm|lr|ppl|reward)\s?[=:]", re.IGNORECASE)
 _NOT_STEPS = ("eartbeat", "time (ms) | ", " CANCELLED AT ")
 """Where *step* is no training step: heartbeats have a parser of their own, DeepSpeed times the optimizer's step, and
@@ -105,9 +88,9 @@ def _counted(label: str | None, behind: str) -> str:
 
     *Epoch 3* counts steps, and so does any bar that shows a loss; *Loading checkpoint shards*, *Map* and *Validation* count other work.
     """
-    if label and _NO_TRAINING.search(label):
+    if label and _PATTERNS["no_training"].search(label):
         return "work"
-    if _MEASURED.search(behind) or (label and _TRAINING.search(label)):
+    if _MEASURED.search(behind) or (label and _PATTERNS["training"].search(label)):
         return "steps"
     return "work" if label else ""
 
@@ -122,7 +105,7 @@ def _bar_fields(text: str) -> dict[str, Any] | None:
         if at < 0:
             return None
         bar = text.find("|", at + 2, at + 400) if text[at + 1 : at + 2] == "|" else at
-        m = _COUNTS.match(text, bar + 1) if bar >= at else None
+        m = _PATTERNS["counts"].match(text, bar + 1) if bar >= at else None
         if m:
             before = text[max(0, at - 160) : at].rstrip("0123456789. ")
             label = re.split(r"[\]|]", before)[-1].strip(" :\t")[-80:]
@@ -157,62 +140,59 @@ def _step_fields(m: re.Match[str]) -> dict[str, Any]:
     return {"step": _whole(m["n"]), "total": _whole(m["total"])}
 
 
-_FORMS: tuple[tuple[str, lazy[str], Callable[[re.Match[str]], dict[str, Any]]], ...] = (
+_FORMS: tuple[tuple[str, str, Callable[[re.Match[str]], dict[str, Any]]], ...] = (
     # each is tried where its mark stands in the line
     (
         "raining epoch",
-        _NEMO,
+        "nemo",
         lambda m: {
             "step": int(m["n"] or m["i"]),
             "epoch": int(m["epoch"]),
             "total": None if m["n"] else int(m["total"]),
         },
     ),
-    ("iteration ", _MEGATRON, _megatron_fields),
-    ("eta:", _VISION, _vision_fields),
-    ("epoch", _HF, lambda m: {"epoch": int(m["epoch"])}),
-    (" [", _OPEN, _open_fields),
+    ("iteration ", "megatron", _megatron_fields),
+    ("eta:", "vision", _vision_fields),
+    ("epoch", "hf", lambda m: {"epoch": int(m["epoch"])}),
+    (" [", "open", _open_fields),
 )
 
 
-@line_parser
-class Trainer(LineParser):
+@reads(
+    *("it/s", "s/it", "?it", "/s]", "%|", "eta:"),
+    *("iteration ", "Iteration", "iter", "Iter", "step", "Step", "STEP", "batch", "Batch"),
+    *("{'loss'", '{"loss"', "'epoch'", "poch ", "poch: ", "] loss: ", "]\tLoss_D: ", "finish", "processed"),
+    sampled=True,
+)
+def trainer(line: Line) -> Iterable[Event]:
     """A bar, or the step line of a trainer."""
+    body = line.body
+    if line.mark.is_native or any(words in body for words in _NOT_STEPS) or is_of_person(body):
+        return
+    state = _step_of(body, line.mark.rank is not None)
+    if state is None or (any(words in body for words in _LEFT_OUT) and is_left_out_by_error(body)):
+        return
+    rank = line.mark.rank if line.mark.rank is not None else rank_in(body[:40])  # Rank 0 | Epoch 2 | Batch 10
+    yield Progress(**common(line, rank=rank), **state)
 
-    sampled = True
-    literals = (
-        *("it/s", "s/it", "?it", "/s]", "%|", "eta:"),
-        *("iteration ", "Iteration", "iter", "Iter", "step", "Step", "STEP", "batch", "Batch"),
-        *("{'loss'", '{"loss"', "'epoch'", "poch ", "poch: ", "] loss: ", "]\tLoss_D: ", "finish", "processed"),
-    )
 
-    def parse(self, line: Line) -> Iterable[Event]:
-        body = line.body
-        if line.mark.is_native or any(words in body for words in _NOT_STEPS) or is_of_person(body):
-            return
-        state = self._fields(body, line.mark.rank is not None)
-        if state is None or (any(words in body for words in _LEFT_OUT) and is_left_out_by_error(body)):
-            return
-        rank = line.mark.rank if line.mark.rank is not None else rank_in(body[:40])  # Rank 0 | Epoch 2 | Batch 10
-        yield Progress(**common(line, rank=rank), **state)
-
-    def _fields(self, body: str, is_of_rank: bool) -> dict[str, Any] | None:
-        text = body[-1200:]  # bars may stand behind each other on one line: the last one counts
-        state = _bar_fields(text)
-        if state is not None:
-            return state
-        for mark, pattern, fields in _FORMS:
-            m = pattern.search(text) if mark in text else None
-            if m:
-                return fields(m)
-        m = _STEP.search(text)
-        if m and _ABOUT.search(text):
-            return _step_fields(m) | {"epoch": epoch_of(text)}
-        if plain := plain_step(body, is_of_rank):
-            return plain
-        if m := _EPOCH_LOSS.search(text):
-            return {"epoch": int(m["epoch"])}
-        m = _FINISH.search(text)
-        if m and re.search(r"taken|elapsed|seconds|\bs\b|examples|samples", text):
-            return _step_fields(m) | {"label": m["word"], "counts": "work"}
-        return None
+def _step_of(body: str, is_of_rank: bool) -> dict[str, Any] | None:
+    text = body[-1200:]  # bars may stand behind each other on one line: the last one counts
+    state = _bar_fields(text)
+    if state is not None:
+        return state
+    for mark, name, fields in _FORMS:
+        m = _PATTERNS[name].search(text) if mark in text else None
+        if m:
+            return fields(m)
+    m = _PATTERNS["step"].search(text)
+    if m and _PATTERNS["about"].search(text):
+        return _step_fields(m) | {"epoch": epoch_of(text)}
+    if plain := plain_step(body, is_of_rank):
+        return plain
+    if m := _PATTERNS["epoch_loss"].search(text):
+        return {"epoch": int(m["epoch"])}
+    m = _PATTERNS["finish"].search(text)
+    if m and re.search(r"taken|elapsed|seconds|\bs\b|examples|samples", text):
+        return _step_fields(m) | {"label": m["word"], "counts": "work"}
+    return None

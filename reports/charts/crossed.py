@@ -21,10 +21,7 @@ TITLE, SMALL = 12.5, 11.0
 
 
 class CallBox(Struct, frozen=True):
-    """One call of one rank, or an empty slot.
-
-    ``differs`` where the other rank issued it elsewhere or not at all.
-    """
+    """One call of one rank, or an empty slot. It ``differs`` where the other rank issued it elsewhere or not at all."""
 
     x: int
     y: int

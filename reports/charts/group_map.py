@@ -109,10 +109,7 @@ def _places(diagnosis: Diagnosis) -> dict[int, _Place]:
 
 
 def _positions(groups: Sequence[Group], kind: str) -> Mapping[int, int]:
-    """The position of each rank among the members of its group of a kind.
-
-    Empty where a rank is in two such groups.
-    """
+    """The position of each rank among the members of its group of a kind. Empty where a rank is in two."""
     out: dict[int, int] = {}
     for group in groups:
         if names.kind_name(group.desc) != kind or len(group.members) < 2:

@@ -141,10 +141,7 @@ class StallPicture(Struct, frozen=True):
 
 
 class _Scale(Struct, frozen=True):
-    """Seconds to pixels, and to the clock of the page.
-
-    The clock is UTC, or what the logs print where they name no zone.
-    """
+    """Seconds to pixels, and to the clock of the page: UTC, or that of logs that name no zone."""
 
     start: float
     end: float
@@ -314,10 +311,7 @@ def _flag_lines(marks: Sequence[Mark], scale: _Scale) -> tuple[Flag, ...]:
 
 
 def _placed_flag(moment: Sequence[Mark], x: float, used: float, following: float, scale: _Scale) -> tuple[Flag, float]:
-    """A flag with its label to the right of its line or to the left, where there is room.
-
-    With it comes the x up to which it reaches.
-    """
+    """A flag with its label on the side that has room, and the x up to which it reaches."""
     clock = scale.time(moment[0].at)
     is_calculated = all(mark.kind == "limit" for mark in moment)
     right, left = following - x - 12, x - used - 12

@@ -150,10 +150,7 @@ def _time_of_waits(diagnosis: Diagnosis) -> Fact | None:
 
 
 def _silence(diagnosis: Diagnosis) -> Fact | None:
-    """How long a log was silent when somebody noticed, where nothing tells how long the stall lasted.
-
-    The page shows the same length beside the last lines of that log.
-    """
+    """How long a log was silent when somebody noticed, where nothing tells how long the stall lasted."""
     side = incident_time.silent_log(diagnosis)
     if side is None or side.gap_ms is None:
         return None

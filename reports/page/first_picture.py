@@ -45,10 +45,7 @@ Drawing = FieldTable | SnapshotTable | CrossedCalls | LinkPicture | ChainPicture
 
 
 class FirstPicture(Struct, frozen=True):
-    """The picture with its title and a line below it.
-
-    ``kind`` is its template: fields, order, link, snapshots, gap, chain.
-    """
+    """The picture with its title and a line below it; ``kind`` is its template: fields, order, link, snapshots, gap, chain."""
 
     kind: str
     title: str

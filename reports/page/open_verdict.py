@@ -67,10 +67,7 @@ def checks(diagnosis: Diagnosis) -> tuple[Check, ...]:
 
 
 def _state_of_job(diagnosis: Diagnosis) -> Check:
-    """How the job stands, with the first line that shows it.
-
-    It finished, goes on, or was stopped by a person.
-    """
+    """Whether the job finished, goes on, or was stopped by a person, with the first line that shows it."""
     proven = [evidence for evidence in diagnosis.verdict.evidence if evidence.supports]
     places = {evidence.where for evidence in proven[1:]}
     more = f" {numbers.plural(len(places), 'more place')} cited." if places else ""

@@ -64,10 +64,7 @@ def _cells(row: Standing, diagnosis: Diagnosis) -> list[str]:
 
 
 def _code(row: Standing) -> str:
-    """The function and its place, by the stack or the traceback.
-
-    It is the place alone where the function is in the column before.
-    """
+    """The function and its place, by the stack or the traceback; its place alone where another column has the function."""
     if row.call is not None and not row.frame:
         return line(row.call.site or row.frame_at, 80)
     if row.call is None:

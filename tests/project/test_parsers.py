@@ -22,11 +22,10 @@ FEWEST_LINES = 40
 SMALL = {
     "inference/engines.py": "functions for the tables of two engines",
     "nccl/topics.py": "asked by parsers of three families",
-    "training/nan_and_overflow.py": "takes the rank of a message only where no prefix names one",
 }
 """Modules that are smaller, each with the reason."""
 
-REGISTERS = {"line_parser", "reads", "finds", "for_rows"}
+REGISTERS = {"reads", "finds", "for_rows"}
 
 
 def registers(source: str) -> bool:

@@ -14,7 +14,7 @@ import click
 from msgspec import Struct
 
 from nccldoctor.cli import terminal
-from nccldoctor.cli.report_file import SUFFIXES
+from nccldoctor.cli.report_file import SUFFIXES, check_target
 from nccldoctor.collect.bundle import Answer, BundleResult
 from nccldoctor.collect.gather import gather_bundle, planned_commands
 from nccldoctor.collect.node_options import NodeOptions
@@ -108,14 +108,10 @@ def bundle_path(output: Path | None, force: bool) -> Path:
     """Where the bundle goes. Raises :class:`OutputError` where a file is there already, or the name is of another kind."""
     if output is None:
         return Path(f"nccldoctor-{datetime.now():%Y%m%d-%H%M%S}{SUFFIX}")
-    if not output.name.endswith(SUFFIX):
-        hint = f"choose a name that ends in {SUFFIX}"
-        report = f"; a report is written by live --report {output}" if output.suffix in SUFFIXES else ""
-        raise OutputError(f"{output} isn't named like a bundle", hint + report)
-    if output.exists() and not force:
-        raise OutputError(f"{output} is there already", "choose another name, or add --force")
-    if not output.parent.is_dir():
-        raise OutputError(f"{output.parent} is no folder", "create it first")
+    if output.suffix in SUFFIXES:
+        hint = f"choose a name that ends in {SUFFIX}; a report is written by live --report {output}"
+        raise OutputError(f"{output} isn't named like a bundle", hint)
+    check_target(output, force, (SUFFIX,))
     return output
 
 

@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 from typing import ClassVar
 
-from nccldoctor.collect.reach.way import Command, LookUp, Target, Way, checked_name
+from nccldoctor.collect.reach.way import Command, Target, Way, checked_name
 from nccldoctor.model.errors import InputError
 
 _OPTIONS = ("-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
@@ -22,16 +22,8 @@ class Ssh(Way, frozen=True):
         for host in self.hosts:
             checked_name(host, "a host")
 
-    def listing(self) -> tuple[Command, ...]:
-        """No command: the hosts are given."""
-        return ()
-
-    def find_targets(self, look_up: LookUp, python: Command) -> tuple[Target, ...]:
-        """One ``ssh`` for each host; the remote shell reads the last word."""
-        return self.planned_targets(python)
-
     def planned_targets(self, python: Command) -> tuple[Target, ...]:
-        """All targets: the hosts are given."""
+        """One ``ssh`` for each host; the remote shell reads the last word."""
         return tuple(Target(host, ("ssh", *_OPTIONS, "--", host, shlex.join(python))) for host in self.hosts)
 
 

@@ -37,23 +37,20 @@ class Target(Struct, frozen=True):
 
 
 class Way(Struct, frozen=True):
-    """One way to reach the nodes of a job.
-
-    ``reaches_all_jobs`` is true of one that names nodes and no job.
-    """
+    """One way to reach the nodes of a job. ``reaches_all_jobs`` is true of one that names nodes and no job."""
 
     reaches_all_jobs: ClassVar[bool] = False
 
-    @abstractmethod
     def listing(self) -> tuple[Command, ...]:
         """The commands that list the nodes; none where their names are given."""
+        return ()
 
-    @abstractmethod
     def find_targets(self, look_up: LookUp, python: Command) -> tuple[Target, ...]:
         """Every node, with the command that runs ``python`` there.
 
         Raises :class:`~nccldoctor.model.errors.InputError` where the job has no nodes, or a name is unsafe.
         """
+        return self.planned_targets(python)
 
     @abstractmethod
     def planned_targets(self, python: Command) -> tuple[Target, ...]:

@@ -73,10 +73,7 @@ class _World(Struct):
 
 
 def one_world(read: Ingested) -> Ingested:
-    """What was read, without the processes of other worlds.
-
-    Those are a Gap, and so are worlds that cannot be told apart.
-    """
+    """What was read, without the processes of other worlds. Those are a Gap, and so are worlds that cannot be told apart."""
     worlds = _worlds(read)
     clashes = [
         pair for pair in combinations(sorted(worlds)[:MOST], 2) if _has_same_rank(worlds[pair[0]], worlds[pair[1]])

@@ -12,6 +12,7 @@ from msgspec import Meta, Struct, field
 
 from nccldoctor.prescribe.conditions import PREDICATES
 from nccldoctor.prescribe.conditions.base import catalogue_name
+from nccldoctor.questions.backends import Needs
 
 TOPICS = ("lateness", "divergence", "process", "gpu", "node", "network", "versions", "folklore")
 """The folders of the catalogue."""
@@ -25,11 +26,15 @@ _Identifier = Annotated[str, Meta(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", max_lengt
 _Link = Annotated[str, Meta(pattern=r"^https://[^\s<>\"]+$", max_length=300)]
 
 
+_NEEDS = "For jobs on GPUs, on no GPU, or over NCCL. A job whose library no file shows may have GPUs and NCCL."
+
+
 class Warn(Struct, frozen=True, forbid_unknown_fields=True):
     """Something that is often advised here and does not help, and why."""
 
     what: Line
     why: Line
+    needs: Annotated[Needs | None, Meta(description=_NEEDS)] = None
 
 
 class Reference(Struct, frozen=True, forbid_unknown_fields=True):
@@ -58,6 +63,7 @@ class Step(Struct, frozen=True, forbid_unknown_fields=True):
     ] = None
     expect: Annotated[Line | None, Meta(description="What the output shows if this is the cause.")] = None
     read_only: Annotated[bool, Meta(description="Whether the command changes nothing.")] = True
+    needs: Annotated[Needs | None, Meta(description=_NEEDS)] = None
     while_: Annotated[
         Literal["running", "ended"] | None,
         Meta(description="The step is for a job that still runs, or for one that has ended; else for both."),
@@ -90,6 +96,7 @@ class Remedy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Literal["often", "sometimes", "rarely"],
         Meta(description="How often this cause occurs at all. Orders guesses when no specific sign is in the input."),
     ] = "sometimes"
+    needs: Annotated[Needs | None, Meta(description=_NEEDS)] = None
     general: Annotated[
         bool, Meta(description="A fallback, listed after every more specific remedy of the same finding.")
     ] = False

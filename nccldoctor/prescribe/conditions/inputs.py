@@ -2,47 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import Annotated, Literal
 
-from nccldoctor.events import (
-    AbsenceReport,
-    AbsenceWarning,
-    CollectiveTimeout,
-    CommInit,
-    ExceptionRaised,
-    NcclError,
-    NcclWarn,
-    Note,
-    PeerTimeout,
-    StoreError,
-    WorkStatus,
-)
-from nccldoctor.identify.case import Case
 from nccldoctor.model import SourceKind
 from nccldoctor.prescribe.conditions.base import Context, OneOf, Who, listed, predicate
 from nccldoctor.questions.answers import Answer, Met, NotCheckable, Unmet
+from nccldoctor.questions.backends import BACKENDS
 
 SourceName = Annotated[str, OneOf(tuple(kind.value for kind in SourceKind))]
-
-BACKENDS = {"horovod": "horovod", "hccl": "hccl", "oneccl": "ccl_error|", "jax": "jax", "gloo": "gloo", "nccl": "nccl"}
-"""Libraries that carry collectives, each with what its lines hold, in lower case; the first that fits a line is meant."""
-
-_WRITERS = (
-    NcclWarn,
-    NcclError,
-    CommInit,
-    CollectiveTimeout,
-    WorkStatus,
-    PeerTimeout,
-    AbsenceReport,
-    AbsenceWarning,
-    ExceptionRaised,
-    StoreError,
-)
-"""Events whose lines come from such a library, or quote it."""
-_LINES = 2_000
-"""Lines of each kind that are looked at: a library that is in use says so early."""
 
 
 @predicate(weight=0.1)
@@ -76,24 +43,7 @@ def log_read(context: Context, *, is_: Literal["yes", "no"], of: Who = "culprit"
 def backend(context: Context, *, is_: tuple[Annotated[str, OneOf(tuple(BACKENDS))], ...]) -> Answer:
     """One of these libraries carried the collectives, by flight recorder dumps and the lines of the libraries."""
     asked = f"the job uses {listed(is_)}"
-    seen = backends_of(context.survey.case)
+    seen = context.survey.backends
     if not seen:
         return NotCheckable(asked, "a dump or a line of the library that carries the collectives")
     return (Met if seen & set(is_) else Unmet)(asked, f"it uses {', '.join(sorted(seen))}")
-
-
-def backends_of(case: Case) -> frozenset[str]:
-    """The libraries of :data:`BACKENDS` that the input shows at work, and others that recorded calls name.
-
-    Empty where none is shown. Where only the build of PyTorch tells, it is gloo.
-    """
-    seen = {dump.backend.lower() for dump in case.dumps if dump.entries and dump.backend}
-    for kind in _WRITERS:
-        for event in islice(case.of(kind), _LINES):
-            text = f"{event.text} {getattr(event, 'by', '')}|".lower().replace(" xla|", " jax")
-            seen |= {next((name for name, sign in BACKENDS.items() if sign in text), "")}
-    for note in islice(case.of(Note), _LINES):
-        if note.what == "backend":
-            seen |= {name for name in BACKENDS if name in note.detail}
-    is_without_gpus = (case.torch or "").endswith("+cpu")  # such a build of PyTorch has no NCCL
-    return frozenset(seen - {""} or ({"gloo"} if is_without_gpus else ()))

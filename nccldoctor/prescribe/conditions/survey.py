@@ -15,6 +15,7 @@ from nccldoctor.identify.case import Case
 from nccldoctor.model import Source, SourceKind
 from nccldoctor.model.hosts import host_key
 from nccldoctor.model.ranks import Ranks, ranks_by
+from nccldoctor.questions.backends import Needs, backends_of, met_needs
 
 _E = TypeVar("_E", bound=Event)
 
@@ -41,6 +42,16 @@ class Survey(Struct, frozen=True, dict=True):
     def stacks(self) -> Mapping[int, tuple[Stack, ...]]:
         """The stacks of each rank that left one, those of the newest look first."""
         return {rank: own.stacks for rank, own in self.facts.liveness.by_rank.items() if own.stacks}
+
+    @cached_property
+    def backends(self) -> frozenset[str]:
+        """The libraries that carry the collectives; empty where no file shows any."""
+        return backends_of(self.case)
+
+    @cached_property
+    def met_needs(self) -> frozenset[Needs]:
+        """What remedies need that this job may have."""
+        return met_needs(self.case, self.backends)
 
     @cached_property
     def ranks_of_pids(self) -> Mapping[int, Ranks]:

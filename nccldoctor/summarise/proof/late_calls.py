@@ -26,10 +26,7 @@ class _LateCall(Struct, frozen=True):
 
 
 def late_calls_of_rank(facts: Facts, finding: Finding) -> Exhibit | None:
-    """The newest late calls of the straggler that costs most.
-
-    None for a verdict on one stalled call, and where the clocks of hosts hide the lateness.
-    """
+    """The newest late calls of the costliest straggler. None where one call stalls, and where the clocks of hosts hide the lateness."""
     found = [facts.lateness.late[rank] for rank in finding.ranks if rank in facts.lateness.late]
     if finding.stalled is not None or not found:
         return None

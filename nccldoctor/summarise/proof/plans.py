@@ -20,10 +20,7 @@ from nccldoctor.model import CauseClass
 
 
 class Record(StrEnum):
-    """Kinds of record that serve as an exhibit; the first six are formatted, the others are quoted.
-
-    A line that is of several kinds counts as the first of them.
-    """
+    """Kinds of record that serve as an exhibit: the first six are formatted, the others quoted. A line counts as the first that fits."""
 
     ORDER = "order of calls"
     TRANSFERS = "transfers of two ranks"

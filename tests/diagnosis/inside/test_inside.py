@@ -40,6 +40,14 @@ def test_lines_alone_show_it_less_surely(seed: int) -> None:
     innocent(ruling)
 
 
+def test_no_device_stops_in_a_call_over_gloo() -> None:
+    files = make(2, scenario="device_stopped", evidence="fr").files
+    dumps = {name: dump for name, dump in files.items() if isinstance(dump, bytes)}
+    over_gloo = {name: dump.replace(b"nccl:", b"gloo:") for name, dump in dumps.items()}
+    assert read({**dumps}).cause == "device-stalled"
+    assert all(f["class"] != "device-stalled" for f in read({**over_gloo}).document["findings"])
+
+
 def test_what_all_wait_in_is_no_single_devices_fault() -> None:
     files = {f"logs/rank_{r}.log": gave_up(r, 50, enqueued=53) for r in range(4)}
     assert read(files).cause != "device-stalled"  # type: ignore[arg-type]

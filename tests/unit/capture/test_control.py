@@ -137,6 +137,21 @@ def test_only_what_torchrun_starts_itself_is_captured_by_its_plug_in(tmp_path: P
         shutil.rmtree(tmp_path / "run", ignore_errors=True)
 
 
+@pytest.mark.parametrize("before", [None, "", "/elsewhere"])
+def test_what_a_wrapper_adds_to_the_path_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str | None
+) -> None:
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    if before is not None:
+        monkeypatch.setenv("PYTHONPATH", before)
+    ours = for_hook(1, "run")
+    (tmp_path / "train.py").write_text("import os\nprint(os.environ.get('PYTHONPATH'))\n")
+    for added in ("", "/site:"):
+        variables = ours | {"PYTHONPATH": added + ours["PYTHONPATH"]}
+        done = python("train.py", folder=tmp_path, **variables)
+        assert done.stdout == f"{added + (before or '') if added or before is not None else None}\n"
+
+
 @pytest.mark.parametrize("seconds", ["-1", "soon"])
 def test_a_variable_that_is_no_time_costs_the_evidence_and_not_the_job(tmp_path: Path, seconds: str) -> None:
     done = captured(tmp_path, "print('trained')\n", **{STALL_AFTER: seconds})

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from nccldoctor.parsers import registry
-from nccldoctor.parsers.base import FILE_PARSERS, LINE_PARSERS, FileParser, LineParser, line_parser
+from nccldoctor.parsers.base import FILE_PARSERS, LINE_PARSERS, FileParser, LineParser, reads
 
 WORDINGS = Path(registry.parsers.__path__[0]) / "wordings"
 
@@ -53,15 +53,12 @@ def test_every_parser_is_there_once_and_has_its_wordings():
 def test_an_installed_package_adds_parsers(monkeypatch):
     class Points(EntryPoint):
         def load(self):
-            @line_parser
-            class Lustre(LineParser):
-                literals = ("LustreError",)
-
-                def parse(self, line):
-                    return ()
+            @reads("LustreError")
+            def lustre(line):
+                return ()
 
     monkeypatch.setattr(registry, "entry_points_of", lambda group: [Points("lustre", "a.b", group)])
-    assert "Lustre" in {type(parser).__name__ for parser in registry.line_parsers()}
+    assert "lustre" in {type(parser).__name__ for parser in registry.line_parsers()}
     assert registry.load_parsers() == ()
 
 

@@ -19,6 +19,7 @@ from nccldoctor.diagnose.signs.watchdog_diffs import EARLY
 from nccldoctor.identify.clock_skew import SHARED
 from nccldoctor.model import CauseClass
 from nccldoctor.model.ranks import Ranks
+from nccldoctor.questions.backends import ON_CPU
 
 FAR_BEHIND = 8
 """Completed calls between a rank and its peers that no snapshot of a running job shows."""
@@ -35,6 +36,8 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """Concludes that a device stands still: a minority is still in a call that the majority completed."""
     call = stall.call
     if stall.kind is not StallKind.FULL or call is None or call.pair is not None or not call.completed:
+        return None
+    if call.row >= 0 and facts.case.dumps[facts.case.calls.dump[call.row]].backend in ON_CPU:
         return None
     if len(call.inside) > len(call.completed) or stall.is_scattered or _is_mere_snapshot(facts, call):
         return None

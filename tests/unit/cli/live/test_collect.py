@@ -131,7 +131,7 @@ def test_print_runs_nothing(cluster: shims.Cluster, tmp_path: Path, monkeypatch:
         (["--ssh", "missing.txt"], "No such file"),
         (["--local", "-o", "bundle.zip"], "isn't named like a bundle"),
         (["--local", "-o", "live.html"], "a report is written by live --report live.html"),
-        (["--local", "-o", "missing/b.tar.zst"], "is no folder"),
+        (["--local", "-o", "missing/b.tar.zst"], "the folder missing does not exist"),
     ],
 )
 def test_what_does_not_fit_is_two_and_says_why(words: list[str], says: str) -> None:

@@ -10,11 +10,12 @@ from builders.logs.log_reading import events_of, parser_named, text_around_liter
 from hypothesis import given, settings
 
 from nccldoctor.parsers.base import LineParser
-from nccldoctor.parsers.nccl import communicators, log, network, sockets
+from nccldoctor.parsers.kernel.driver import board
+from nccldoctor.parsers.nccl import log, network, sockets
 from nccldoctor.parsers.nccl.prefix import messages
 
 PARSERS: tuple[LineParser, ...] = (
-    communicators.communicator,
+    parser_named("communicator"),
     parser_named("nccl-settings"),
     log.nccl_warn,
     parser_named("nccl-calls-made"),
@@ -72,7 +73,7 @@ def test_rank_of_a_communicator_is_no_global_rank():
     ],
 )
 def test_bus_id(number, address):
-    assert communicators.pci_address(number) == address
+    assert board(number) == address
 
 
 def test_retries_of_a_refused_connection_are_no_error_but_giving_up_is():
