@@ -153,9 +153,10 @@ def phase(name: str) -> Iterator[None]:
 
 
 def remark(text: str) -> None:
-    """Put one line into the log of this rank."""
+    """Put one line into the log of this rank, behind a heartbeat with what it does now."""
     for session in _RUNNING:
         with suppress(OSError):
+            session.beat()
             session.log.say(text)
 
 

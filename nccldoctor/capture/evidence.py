@@ -40,6 +40,11 @@ class Evidence:
         return self.top / "dumps"
 
     @property
+    def stalled(self) -> Path:
+        """The folder of the dumps of a stall, which those on the way out do not replace."""
+        return self.recorder / "at-stall"
+
+    @property
     def looks(self) -> Path:
         """The folder with one folder for each look."""
         return self.top / "stacks"
@@ -145,7 +150,7 @@ def prepare(folder: Path, identity: Identity) -> Evidence:
     if not _is_of_capture(evidence.log, identity):
         raise FileExistsError(f"{evidence.log} is no log of a capture: give another folder")
     _put_aside(evidence, identity)
-    for place in (evidence.recorder, evidence.looks, evidence.state.parent):
+    for place in (evidence.stalled, evidence.looks, evidence.state.parent):
         place.mkdir(parents=True, exist_ok=True)
     return evidence
 
@@ -180,4 +185,5 @@ def _own_files(evidence: Evidence, identity: Identity) -> Iterator[Path]:
     yield evidence.log.with_suffix(".1.log")
     yield evidence.state
     yield from (evidence.stack(look) for look in evidence.known_looks())
-    yield from (evidence.recorder / f"{stem}{identity.suffix}" for stem in RECORDERS)
+    for folder in (evidence.stalled, evidence.recorder):
+        yield from (folder / f"{stem}{identity.suffix}" for stem in RECORDERS)

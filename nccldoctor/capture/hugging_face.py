@@ -36,6 +36,7 @@ class HuggingFaceCapture(TrainerCallback):  # type: ignore[misc]
         self._evaluation.close()
 
     def on_train_end(self, args: Any, state: Any, ctrl: Any, **kwargs: Any) -> None:
-        """Say that the training came to its end."""
+        """Say that the training came to its end. What follows, such as a last gather, is a phase of its own."""
         self._evaluation.close()
+        self._evaluation.enter_context(control.phase("train-end"))
         control.remark("training finished")

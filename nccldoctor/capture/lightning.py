@@ -44,6 +44,7 @@ class LightningCapture(Callback):  # type: ignore[misc]
         self._outside.enter_context(control.phase("checkpoint"))
 
     def on_train_end(self, trainer: Any, *args: Any, **kwargs: Any) -> None:
-        """Say that the training came to its end."""
+        """Say that the training came to its end. What follows, such as a last gather, is a phase of its own."""
         self._outside.close()
+        self._outside.enter_context(control.phase("train-end"))
         control.remark("training finished")

@@ -15,7 +15,7 @@ from _thread import allocate_lock, start_new_thread
 from collections.abc import Callable
 from contextlib import suppress
 
-from nccldoctor.capture.evidence import Evidence, RankLog, Scratch
+from nccldoctor.capture.evidence import RECORDERS, Evidence, RankLog, Scratch
 from nccldoctor.capture.identity import Identity
 from nccldoctor.capture.sidecar import WELL
 from nccldoctor.capture.stacks import LateStacks, StackFile, write_stacks
@@ -53,6 +53,7 @@ class Session:
         self._listed = -math.inf
         self._told_groups = 0
         self._has_dumped = False
+        self._stalled_step: int | None = None
         self._beaten: tuple[int | None, str] = (None, "")
         self._has_ended = False
         self._waits, self._runs = allocate_lock(), allocate_lock()  # held until the end, and while the thread runs
@@ -119,6 +120,8 @@ class Session:
         step, was_looked_at = self.current_step, bool(self._standstill.looks)
         has_moved = self._standstill.has_changed((step, self.phase, self.torch.signs()), now)
         self.beat()
+        if has_moved:
+            self._keep_stall()
         if has_moved and was_looked_at:
             self.dump()  # the calls that the stall delayed, now with their ends
         self._tell_error()
@@ -191,6 +194,7 @@ class Session:
     def take_part(self, look: str) -> None:
         """Stacks first: the recorder may wait for a device that hangs."""
         write_stacks(self.evidence.stack(look))
+        self._stalled_step = self.current_step
         self.dump()
 
     def dump(self) -> None:
@@ -202,6 +206,20 @@ class Session:
             unfinished = target.with_name(f".{target.name}")
             unfinished.write_bytes(content)
             unfinished.replace(target)
+
+    def _keep_stall(self) -> None:
+        """Put the dumps of a stall aside until the next step.
+
+        A call that failed is followed by others, of the way out, at the same step.
+        """
+        for name in (f"{stem}{self.identity.suffix}" for stem in RECORDERS):
+            kept, dump = self.evidence.stalled / name, self.evidence.recorder / name
+            if self._stalled_step not in (None, self.current_step):
+                kept.unlink(missing_ok=True)
+            elif self._stalled_step is not None and dump.exists() and not kept.exists():
+                dump.replace(kept)
+        if self._stalled_step != self.current_step:
+            self._stalled_step = None
 
     def leave(self) -> None:
         """Write the last words and the last dump, once, and let go of everything."""
@@ -215,8 +233,9 @@ class Session:
             self._tell_error()
             self.beat()
             if self.torch.has_group or self._has_dumped:
+                self._keep_stall()
                 self.dump()
-            self.log.say(WELL if self._has_ended_well() else "the interpreter exits")
+            self.log.say("the interpreter exits", *([WELL] if self._has_ended_well() else []))
         finally:
             self.release()
 

@@ -209,14 +209,15 @@ class ProcessId(Event):
 
 @kind("capture", wording="is under capture", is_testimony=False)  # what it does is no part of what happened to the job
 class CaptureNotice(Event):
-    """A rank says that nccldoctor's capture watches it, or that it asks all ranks for their stacks.
+    """A rank says that nccldoctor's capture watches it, asks all ranks for their stacks, or leaves.
 
     ``look`` is the time that names the look asked for, None where the rank only says that it is watched; ``within_s`` are the
-    seconds in which every rank that runs answers.
+    seconds in which every rank that runs answers. ``last_words`` say that its interpreter exits.
     """
 
     look: str | None = None
     within_s: int | None = None
+    last_words: str | None = None
 
     def _phrase(self) -> str:
         return f"asked all ranks for look {self.look}" if self.look is not None else self.wording

@@ -13,6 +13,7 @@ _PARTS = ("/torch/", "site-packages/", "dist-packages/", "lib/python3")
 _PACKAGES = _set_of_names(
     "torch tqdm numpy transformers trl peft accelerate deepspeed megatron nemo ray lightning pytorch_lightning lightning_fabric",
     "datasets evaluate safetensors huggingface_hub fsspec wandb mlflow horovod vllm sglang jax fastai composer",
+    "filelock fasteners portalocker requests urllib3 aiohttp boto3 botocore pandas pyarrow scipy sklearn tensorboard",
     "multiprocessing concurrent importlib asyncio http urllib json logging",
 )
 """Installed packages and those of Python's library: py-spy leaves out the folder in which they stand."""

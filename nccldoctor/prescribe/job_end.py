@@ -1,6 +1,7 @@
 """Decides whether the job still ran when the newest input was written.
 
-Any recorded end of a process counts as the end of the job: what is left of it only waits to be torn down. A job that was slow and says
+Any recorded end of a process counts as the end of the job: what is left of it only waits to be torn down. So do the last words of all
+ranks to capture: one alone may have left a job that hangs. A job that was slow and says
 that its training is finished went on to that end; of a job that hangs, the same line only says when it began to.
 """
 
@@ -10,6 +11,7 @@ from datetime import timedelta
 
 from nccldoctor.events import (
     CallTimeout,
+    CaptureNotice,
     DumpNote,
     Event,
     ExceptionRaised,
@@ -35,6 +37,9 @@ def job_end(case: Case, finding: Finding) -> JobEnd:
         (e for e in case.events if is_end_of_job(e) or (is_slow and isinstance(e, Phase) and e.what == "finished")),
         None,
     )
+    left = {event.rank: event for event in case.of(CaptureNotice) if event.last_words}
+    if end is None and case.world and left.keys() >= case.world:
+        end = next(iter(left.values()))
     shown = case.events.of_kind(DumpNote, ProcessState, RasStatus, Stack)  # what only a running process can show
     looks = [event for event in shown if not isinstance(event, DumpNote) or event.what == "on-request"]
     call = finding.stalled

@@ -32,7 +32,7 @@ DUMP_SETTINGS = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
 
 
 def files_to_collect(finding: Finding, survey: Survey, state: JobState) -> tuple[Step, ...]:
-    """The logs, dumps and stacks that the input lacks, in the order of their worth.
+    """The logs, dumps and stacks that the input lacks, in the order of their worth. Dumps come first where those of some ranks are there.
 
     Stacks are asked for only while a job may still run: afterwards nobody can take them. They come first where it does, and where
     nobody complained and ``nccldoctor live`` brings the rest as well. Where a look found no tool for them, that tool comes before all.
@@ -43,8 +43,10 @@ def files_to_collect(finding: Finding, survey: Survey, state: JobState) -> tuple
     steps = []
     if not world or world - survey.facts.liveness.log_read:
         steps.append(_logs(survey, world - survey.facts.liveness.log_read))
-    if (not world or world - dumped) and _is_of_torch(survey) and can_have_dumps(finding, survey, state):
-        steps.append(_dumps(survey, world - dumped))
+    lacking = (world or Ranks(range(max(dumped, default=-1) + 1))) - dumped
+    is_of_torch = bool(dumped) or _is_of_torch(survey)
+    if (not world or lacking) and is_of_torch and can_have_dumps(finding, survey, state):
+        steps.insert(0 if dumped and lacking else len(steps), _dumps(survey, lacking))
     if state is not JobState.ENDED and (not world or world - Ranks(survey.stacks)):
         live = live_command(survey)
         missing = list(another_look(finding, survey)) if is_captured(survey) else []
@@ -108,7 +110,7 @@ def can_have_dumps(finding: Finding, survey: Survey, state: JobState) -> bool:
         return True
     if finding.family in (Family.SETUP, Family.NONE):
         return False
-    return has_timed_out(survey) or state is JobState.UNKNOWN
+    return has_timed_out(survey) or state is JobState.UNKNOWN or any(rank is not None for rank in survey.case.dump_rank)
 
 
 def has_timed_out(survey: Survey) -> bool:

@@ -26,7 +26,7 @@ class NextRun(Struct, frozen=True):
 
     @property
     def has_nccl(self) -> bool:
-        """Whether NCCL's watchdog may run in it, which alone writes dumps by itself; not where other libraries alone are seen."""
+        """Whether NCCL's watchdog may run in it, which alone writes dumps by itself. Not where other libraries alone are seen."""
         return "nccl" in self.backends or not self.backends
 
     @property

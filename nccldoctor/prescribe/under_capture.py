@@ -35,11 +35,13 @@ def wait_for_look(survey: Survey, state: JobState) -> Step | None:
 
 
 def another_look(finding: Finding, survey: Survey) -> Iterator[Step]:
-    """To ask one rank for stacks and dumps of all. Nothing where a look is owed, or no process is known."""
+    """To ask one rank for stacks and dumps of all. Nothing where a look is owed, or no process is known to live."""
     case = survey.case
     if owed_look(case.events, case.world) is not None:
         return
-    able = [rank for rank in (*finding.victims, *case.world) if rank in case.rank_pid and rank in case.rank_host]
+    left = {event.rank for event in case.of(CaptureNotice) if event.last_words}
+    known = (case.rank_pid.keys() & case.rank_host.keys()) - left
+    able = [rank for rank in (*finding.victims, *case.world) if rank in known]
     rank = next((rank for rank in able if not stopped(survey.facts, [rank]).holds), None)
     if rank is None:  # nobody to ask
         return

@@ -5,22 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import Literal
 
-from nccldoctor.events import (
-    AbsenceReport,
-    AbsenceWarning,
-    CollectiveTimeout,
-    CommInit,
-    CudaError,
-    ExceptionRaised,
-    GpuError,
-    NcclError,
-    NcclWarn,
-    Note,
-    PeerTimeout,
-    Stack,
-    StoreError,
-    WorkStatus,
-)
+from nccldoctor.events import KINDS, CudaError, GpuError, Note, Stack
 from nccldoctor.identify.case import Case
 
 BACKENDS = {"horovod": "horovod", "hccl": "hccl", "oneccl": "ccl_error|", "jax": "jax", "gloo": "gloo", "nccl": "nccl"}
@@ -35,18 +20,10 @@ WITHOUT_GPU = ON_CPU | {"oneccl", "hccl"}
 """Those, and libraries between other devices than GPUs."""
 
 _WRITERS = (
-    NcclWarn,
-    NcclError,
-    CommInit,
-    CollectiveTimeout,
-    WorkStatus,
-    PeerTimeout,
-    AbsenceReport,
-    AbsenceWarning,
-    ExceptionRaised,
-    StoreError,
+    *("nccl-warn", "nccl-error", "comm-init", "collective-timeout", "work-status", "peer-timeout", "absence-report"),
+    *("absence-warning", "exception", "store-error"),
 )
-"""Events whose lines come from such a library, or quote it."""
+"""Kinds of events whose lines come from such a library, or quote it."""
 _LINES = 2_000
 """Lines of each kind that are looked at: a library that is in use says so early."""
 
@@ -61,7 +38,7 @@ def backends_of(case: Case) -> frozenset[str]:
     """
     seen = {dump.backend.lower() for dump in case.dumps if dump.entries and dump.backend}
     for kind in _WRITERS:
-        for event in islice(case.of(kind), _LINES):
+        for event in islice(case.of(KINDS[kind]), _LINES):
             text = f"{event.text} {getattr(event, 'by', '')}|".lower().replace(" xla|", " jax")
             seen |= {next((name for name, sign in BACKENDS.items() if sign in text), "")}
     for note in islice(case.of(Note), _LINES):
@@ -73,7 +50,7 @@ def backends_of(case: Case) -> frozenset[str]:
 
 
 def met_needs(case: Case, backends: frozenset[str]) -> frozenset[Needs]:
-    """What remedies need that this job may have, by the libraries at work: all but *no-gpu* where none is known."""
+    """What remedies need that this job may have, by the libraries at work. Where none is known: all but *no-gpu*."""
     is_on_gpu = not backends or bool(backends - WITHOUT_GPU) or "cuda" in _in_stacks(case)
     is_on_gpu = is_on_gpu or any(True for kind in (CudaError, GpuError) for _ in case.of(kind))
     met: set[Needs] = {"gpu" if is_on_gpu else "no-gpu"}

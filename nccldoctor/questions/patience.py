@@ -41,6 +41,15 @@ def limit_ms(case: Case, stalled: int | None = None) -> int | None:
     return None
 
 
+def has_waited_long(facts: Facts) -> bool:
+    """True where the looks, or the lines before them, show a wait longer than work may take. Without times they show none."""
+    lines = [own.printed for own in facts.liveness.by_rank.values() if not math.isnan(own.printed)]
+    steps = [at for at, _ in facts.looks.steps if not math.isnan(at)]
+    limit = (limit_ms(facts.case) or min(DEFAULT_LIMIT_MS.values())) / 1000
+    waits = (facts.looks.last_at - at for at in (facts.looks.first_at, max(steps or lines, default=math.nan)))
+    return any(wait > limit / SHARE for wait in waits)
+
+
 def is_on_its_way(facts: Facts, standing: Standing) -> bool:
     """True where ranks outside the call of their peers hold them up no longer than work may.
 
@@ -49,13 +58,10 @@ def is_on_its_way(facts: Facts, standing: Standing) -> bool:
     seen = [facts.looks.did(s.process) for s in standing.outside]
     if not (standing.waiting and seen) or None in seen or any(s.posture.is_gone for s in standing.outside):
         return False
-    steps = [at for at, _ in facts.looks.steps if not math.isnan(at)]
-    lines = [own.printed for own in facts.liveness.by_rank.values() if not math.isnan(own.printed)]
-    limit = (limit_ms(facts.case) or min(DEFAULT_LIMIT_MS.values())) / 1000
     idle = 4 * max((did.threads for s in standing.waiting if (did := facts.looks.did(s.process))), default=0)
     works = all(d is not None and (d.is_progress or (2 * d.threads >= d.ms and d.threads > idle)) for d in seen)
     starts = not facts.looks.steps and (works or all(s.posture is Posture.SET_UP for s in standing.waiting))
     is_usual = (
         facts.looks.is_quiet is False or starts or (works and all(s.words or not s.path for s in standing.outside))
     )
-    return is_usual and not facts.looks.last_at - max(steps or lines, default=math.nan) > limit / SHARE
+    return is_usual and not has_waited_long(facts)

@@ -129,7 +129,7 @@ def _heading(diagnosis: Diagnosis) -> str:
     shown = _numbered(diagnosis)
     if not shown:
         return ""
-    if shown[0].kind is not StepKind.SEND:
+    if any(step.kind is not StepKind.SEND for step in shown):
         return "Do now"
     return "Collect this" if len(shown) == 1 else f"Collect these {_COUNTS[len(shown)]} things"
 

@@ -180,10 +180,11 @@ def summary(diagnosis: Diagnosis) -> str:
 
 
 def waiting_ranks(diagnosis: Diagnosis) -> Ranks:
-    """The victims of all findings, and the ranks that the pictures draw as waiting."""
+    """The victims of all findings, and the ranks that the pictures draw as waiting. Suspects that are in the call wait, too."""
     drawn = {rank for row in diagnosis.standings if row.distance for rank in row.ranks}
     named = {rank for finding in diagnosis.findings for rank in finding.victims}
-    at_fault = diagnosis.verdict.ranks | diagnosis.verdict.suspects
+    inside = diagnosis.verdict.stalled.entered if diagnosis.verdict.stalled is not None else Ranks()
+    at_fault = diagnosis.verdict.ranks | (diagnosis.verdict.suspects - inside)
     return Ranks(drawn | named) - at_fault if diagnosis.verdict.family is not Family.NONE else Ranks()
 
 

@@ -19,6 +19,7 @@ from nccldoctor.align.standing.stances import STATES, Posture, Stance, python_fr
 from nccldoctor.events import Event, ExceptionRaised, ProcessState, ProcessWork, Stack
 from nccldoctor.identify.case import Case
 from nccldoctor.identify.looks import process_of
+from nccldoctor.model.stack_frames import parse_frame
 
 USUAL = 3.0
 """Times the longest pause between two steps after which a job counts as quiet."""
@@ -92,12 +93,14 @@ class Looks(Struct, frozen=True, dict=True):
         before, now = seen[0], seen[-1]
         if len(seen) < 2 or not before.posture.is_wait or now.posture in (Posture.STOPPED, Posture.GONE):
             return False
-        return not now.posture.is_wait or bool(before.path and now.path and before.path != now.path)
+        is_other = not now.posture.is_wait or bool(before.path and now.path and before.path != now.path)
+        return is_other and _is_elsewhere(before, now)
 
     def has_arrived(self, process: Hashable) -> bool:
         """True when the process began its wait between two looks: the job moved then."""
         seen = self.seen(process)
-        return seen[-1].posture.is_wait and not seen[0].posture.is_wait and bool(seen[0].path)
+        is_new = seen[-1].posture.is_wait and not seen[0].posture.is_wait and bool(seen[0].path)
+        return is_new and _is_elsewhere(seen[0], seen[-1])
 
     @property
     def has_gone_on(self) -> bool:
@@ -145,6 +148,17 @@ class Looks(Struct, frozen=True, dict=True):
         if math.isnan(self.first_at) or self.is_quiet:
             return []
         return [event for at, event in self.steps if at > self.first_at]
+
+
+def _is_elsewhere(before: Stance, now: Stance) -> bool:
+    """True where a function of both stacks is at another line. A stack that lost frames shows fewer of them alone.
+
+    So it is where no frame tells a line, and where no function is in both.
+    """
+    frames = [s.event.frames if isinstance(s.event, Stack) else () for s in (before, now)]
+    one, two = ([f for f in map(parse_frame, shown) if f is not None and f[2] is not None] for shown in frames)
+    shared = {f[:2] for f in one} & {f[:2] for f in two}
+    return not shared or any({f for f in one if f[:2] == at}.isdisjoint(two) for at in shared)
 
 
 def collect_looks(case: Case, liveness: Liveness) -> Looks:

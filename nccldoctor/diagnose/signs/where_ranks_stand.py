@@ -34,16 +34,12 @@ from nccldoctor.questions.process import ASKS_A_PERSON
 BLOCKED = frozenset({"is in a debugger", "waits for input", "waits for a file lock", "sleeps"})
 """Activities that hardly ever end by themselves, or not soon."""
 
-RARE = ASKS_A_PERSON | {
-    *(
-        "waits for a file lock",
-        "writes a checkpoint",
-        "loads a checkpoint",
-        "evaluates",
-        "compiles",
-        "builds an extension",
-    )
-}
+ENDS = frozenset(
+    {"writes a checkpoint", "loads a checkpoint", "evaluates", "compiles", "builds an extension", "prepares data"}
+)
+"""Work that ends by itself, and may hold up the other ranks of a healthy job."""
+
+RARE = ASKS_A_PERSON | {"waits for a file lock"} | (ENDS - {"prepares data"})
 """Activities that are not part of every step: a rank that is late in each step is not caught in one twice."""
 
 MOST = 3

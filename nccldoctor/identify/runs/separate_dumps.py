@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,8 @@ from msgspec import Struct
 from nccldoctor.ingest.ingest import Ingested
 from nccldoctor.model import Gap, Source
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.model.recorded_calls import EARLIEST_NS, Batch, Calls
+from nccldoctor.model.recorded_calls import COMPLETED, EARLIEST_NS, Batch, Calls
+from nccldoctor.words.lists import first_of
 
 APART = 300.0
 """Seconds by which all shared calls of two dumps, or their whole recorded times, must differ; no clock is that wrong."""
@@ -183,6 +185,46 @@ def without_copied_dumps(read: Ingested) -> Ingested:
         Gap(f"{paths[i]}: a copy", f"its calls are those of {paths[kept]}", Ranks()) for i, kept in originals.items()
     ]
     return Ingested(read.parsed, without_dumps(read.batch, originals), (*read.gaps, *gaps))
+
+
+def without_other_moments(read: Ingested) -> Ingested:
+    """One dump of each process: the later one, unless a call of the earlier one never ended.
+
+    Example: rank 3 waited in #92 at a look, lost its peer, and called #93 in its clean-up. The earlier dump shows the stall, since another
+    rank never made #92: the recorder of gloo lets go of a call that failed as of one that ended.
+    """
+    calls, dumps = read.batch.calls, read.batch.dumps
+    ranks = {one.source.id: one.source.rank for one in read.parsed}
+    alike: dict[Hashable, list[int]] = defaultdict(list)
+    for number, dump in enumerate(dumps):
+        if dump.entries:
+            alike[dump.path.rpartition("/")[2], ranks[dump.source], dump.version].append(number)
+    doubtful = [numbers for numbers in alike.values() if len(numbers) > 1]
+    if not doubtful:
+        return read
+    rows, made = dict(calls.by_dump()), calls.created_ns
+    ordered = (pairwise(sorted(numbers, key=lambda i: int(made[rows[i]].max()))) for numbers in doubtful)
+    moments = {
+        earlier: later
+        for earlier, later in chain.from_iterable(ordered)
+        if dumps[earlier].config == dumps[later].config
+        and np.intersect1d(made[rows[earlier]], made[rows[later]]).max(initial=0) > EARLIEST_NS
+    }
+    is_open = ~calls.retired & (calls.state != COMPLETED) & (calls.completed_ns <= 0) & ~calls.is_p2p & (calls.seq >= 0)
+    reached: dict[int, int] = {}
+    for number, own in rows.items():
+        for group in np.unique(calls.group[own]).tolist() if number not in moments else ():
+            newest = int(calls.seq[own][calls.group[own] == group].max())
+            reached[group] = min(newest, reached.get(group, newest))
+    left = set()
+    for earlier, later in moments.items():
+        open_rows = np.flatnonzero(is_open[rows[earlier]]) + rows[earlier].start
+        never = any(calls.seq[row] > reached.get(int(calls.group[row]), calls.seq[row]) for row in open_rows)
+        still = np.isin(made[open_rows], made[rows[later]][is_open[rows[later]]]).any()
+        left.add(later if never or still else earlier)
+    paths = sorted(dumps[i].path for i in left)
+    gaps = [Gap(f"{first_of(paths)}: other moments", "we used the other dump of each process", Ranks())] if left else []
+    return Ingested(read.parsed, without_dumps(read.batch, left), (*read.gaps, *gaps))
 
 
 def _copies(

@@ -43,6 +43,7 @@ from nccldoctor.identify.runs.separate_dumps import (
     main_run,
     without_copied_dumps,
     without_dumps,
+    without_other_moments,
 )
 from nccldoctor.ingest.ingest import Ingested
 from nccldoctor.model import Gap, Source, SourceKind
@@ -66,7 +67,7 @@ _NO_DIGITS = str.maketrans("", "", "0123456789")
 def one_job(read: Ingested) -> Ingested:
     """What was read, without the files of other runs; what was left out is a Gap."""
     newest = newest_job_of_each_file(without_copied_dumps(_of_last_folders(read)))
-    return without_other_steps(without_earlier_sruns(_one_of_logs(_one_of_dumps(newest))))
+    return without_other_steps(without_earlier_sruns(_one_of_logs(without_other_moments(_one_of_dumps(newest)))))
 
 
 def _of_last_folders(read: Ingested) -> Ingested:

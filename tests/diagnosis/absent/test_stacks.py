@@ -23,6 +23,8 @@ BARRIER = (
 BACKWARD = ("_engine_run_backward (torch/autograd/graph.py:979)", "backward (torch/_tensor.py:623)", "main (job.py:88)")
 READS = ("read_rows (job.py:12)", "main (job.py:85)")
 PROMPT = ("cmdloop (cmd.py:126)", "interaction (pdb.py:435)", "before_step (job.py:30)", "main (job.py:85)")
+MAIN = "main (job.py:85)"
+EVALUATES = ("evaluate (job.py:30)", "main (job.py:85)")
 COMPUTES = ("augment (job.py:20)", "main (job.py:84)")
 NEW_GROUP = (
     "_new_process_group_helper (torch/distributed/distributed_c10d.py:2100)",
@@ -154,12 +156,28 @@ def test_steps_without_a_clock_do_not_doubt_a_prompt_seen_twice(tmp_path: Path) 
 def test_the_name_of_an_own_function_does_not_make_its_work_rare(
     tmp_path: Path, inside: tuple[str, ...], confidence: str
 ) -> None:
-    """``evaluate`` may be what every step calls, unless a library that evaluates stands in it."""
-    for number in (1, 2):
-        look(tmp_path / f"stacks-{number}", WAITS, WAITS, (*inside, "evaluate (job.py:30)", "main (job.py:85)"), WAITS)
+    """``evaluate`` may be what every step calls, unless a library that evaluates stands in it. The looks are ten minutes apart."""
+    for at in ("2026-03-04_10-00-00", "2026-03-04_10-10-00"):
+        look(tmp_path / f"stacks-{at}", WAITS, WAITS, (*inside, *EVALUATES), WAITS)
     clockless_steps(tmp_path)
     verdict = nccldoctor.analyze(tmp_path).verdict
     assert (verdict.cause, str(verdict.ranks), verdict.confidence_in.ranks) == ("not-arrived", "2", confidence)
+
+
+@pytest.mark.parametrize(
+    "names", [("stacks-1", "stacks-2"), ("stacks-2026-03-04_10-00-00", "stacks-2026-03-04_10-01-00")]
+)
+@pytest.mark.parametrize("is_logged", [True, False])
+def test_an_evaluation_whose_length_no_file_shows_may_end(
+    tmp_path: Path, names: tuple[str, str], is_logged: bool
+) -> None:
+    for name in names:
+        look(tmp_path / name, EVALUATES, WAITS, WAITS, WAITS)
+    if is_logged:
+        clockless_steps(tmp_path)
+    incident = nccldoctor.analyze(tmp_path)
+    assert told(incident) == ("not-arrived", "0", "low")
+    assert "look again in 30 s" in str(incident.verdict.doubts)
 
 
 def test_an_own_function_that_is_called_like_a_collective_may_be_none(tmp_path: Path) -> None:
@@ -261,6 +279,16 @@ def test_waits_that_ended_between_two_looks_are_progress(tmp_path: Path) -> None
     look(tmp_path / "stacks-1", BACKWARD, COMPUTES, COMPUTES)
     look(tmp_path / "stacks-2", COMPUTES, BACKWARD, COMPUTES)
     assert told(nccldoctor.analyze(tmp_path))[:2] == ("none", "")
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_wait_whose_frames_are_lost_has_not_ended(tmp_path: Path, lost: int) -> None:
+    call = "synchronize (torch/cuda/__init__.py:985)"
+    looks = [(call, "finish_step (job.py:80)", MAIN), ("finish_step (job.py:80)", MAIN)]
+    for name, frames in zip(("stacks-1", "stacks-2"), looks[:: 1 - 2 * lost], strict=True):
+        look(tmp_path / name, frames, frames, READS, frames)
+    verdict = nccldoctor.analyze(tmp_path).verdict
+    assert verdict.cause != "none", verdict.headline
 
 
 def test_a_rank_that_arrives_between_two_looks_shows_a_job_in_motion(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
     """A session that remembers what it is told, in place of one with threads."""
     lines: list[str] = []
     session = SimpleNamespace(step=None, phase="", lines=lines, log=SimpleNamespace(say=lines.append))
+    session.beat = lambda: lines.append(f"step={session.step} phase={session.phase}")
     monkeypatch.setattr(control, "_RUNNING", [session])
     monkeypatch.setattr(control, "start", lambda folder, stall_after=None: lines.append(f"start {folder}"))
     yield session
@@ -51,7 +52,8 @@ def test_hugging_face_tells_steps_and_evaluations(monkeypatch: pytest.MonkeyPatc
     made.on_evaluate(None, state, None)
     assert told.phase == ""
     made.on_train_end(None, state, None)
-    assert told.lines == ["start run", "training finished"]
+    assert told.lines == ["start run", "step=7 phase=train-end", "training finished"], "at once: the next call may hang"
+    assert told.phase == "train-end"
 
 
 @pytest.mark.parametrize("framework", ["lightning.pytorch.callbacks", "pytorch_lightning.callbacks"])
@@ -73,4 +75,5 @@ def test_lightning_tells_steps_validations_and_checkpoints(
     made.on_train_batch_end(trainer, None)
     assert told.phase == ""
     made.on_train_end(trainer)
-    assert told.lines == ["start run", "training finished"]
+    assert told.lines == ["start run", "step=7 phase=train-end", "training finished"], "at once: the next call may hang"
+    assert told.phase == "train-end"

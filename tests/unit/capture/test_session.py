@@ -93,6 +93,30 @@ def test_a_stall_leaves_two_looks_and_a_dump(job: Job) -> None:
     assert (job.evidence.recorder / "fr_trace_3").read_bytes() == b"calls"
 
 
+def test_the_dump_of_a_stall_outlives_that_of_the_way_out_and_gives_way_to_the_next_stall(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = [b"#92 stuck"]
+    monkeypatch.setattr(module, "recorder_dumps", lambda: iter([("fr_trace_", held[0])]))
+    job.session.step = 40
+    job.pass_time(20)
+    assert not (job.evidence.recorder / "at-stall" / "fr_trace_3").exists(), "one dump while it stands"
+    for call, content in ((93, b"#93 of the clean-up"), (94, b"#94")):
+        held[0], job.calls = content, (call,)
+        job.pass_time(20)
+    dumps = job.evidence.recorder
+    assert (dumps / "fr_trace_3").read_bytes() == b"#94"
+    assert (dumps / "at-stall" / "fr_trace_3").read_bytes() == b"#92 stuck"
+    job.session.step, held[0] = 41, b"#99 stuck"
+    job.pass_time(1)
+    assert not (dumps / "at-stall" / "fr_trace_3").exists(), "the rank went on"
+    job.pass_time(60)
+    held[0] = b"#100 of the way out"
+    job.session.leave()
+    assert (dumps / "at-stall" / "fr_trace_3").read_bytes() == b"#99 stuck"
+    assert (dumps / "fr_trace_3").read_bytes() == b"#100 of the way out"
+
+
 def test_a_rank_joins_the_look_of_another(job: Job) -> None:
     job.session.step = 1
     job.pass_time(1)

@@ -16,6 +16,7 @@ from nccldoctor.model.stack_frames import innermost, is_library
         ("selectors.py", True),
         ("<frozen runpy>", True),
         ("/job/train.py", False),
+        ("filelock/_api.py", True),
         ("data/queue.py", False),
         ("train.py", False),
     ],

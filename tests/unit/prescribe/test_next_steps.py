@@ -34,9 +34,10 @@ from nccldoctor.events import (
     TearDown,
 )
 from nccldoctor.model import Evidence, Family, Gap, SourceKind
+from nccldoctor.model.recorded_calls import Batch, Calls, DumpHead, Vocabulary
 from nccldoctor.model.steps import JobState, StepKind
 from nccldoctor.prescribe.job_end import job_end
-from nccldoctor.prescribe.missing_files import logs_of_culprits
+from nccldoctor.prescribe.missing_files import files_to_collect, logs_of_culprits
 from nccldoctor.prescribe.next_steps import _PARTS, _SIGNS, MOST, ROWS, _Row
 from nccldoctor.prescribe.remote_commands import quoted_for_shell
 
@@ -591,14 +592,23 @@ def test_nobody_is_waited_for_who_answered_or_cannot(left):
     assert StepKind.WAIT not in {step.kind for step in given}
 
 
+LEFT = [event(CaptureNotice, rank, last_words="the interpreter exits") for rank in range(8)]
+
+
+def test_a_rank_that_left_is_not_asked_for_a_look_while_others_hang():
+    made = fixtures_conditions.case([event(CaptureNotice, 0), answered_by(5)[0], *LEFT[:3]], kinds=BOTH)
+    asked = ask(made, fixtures_conditions.finding("not-arrived")).action.steps
+    assert [step.command for step in asked if "USR1" in (step.command or "")] == ["ssh node0 kill -USR1 1003"]
+
+
 @pytest.mark.parametrize("cause", ["not-arrived", "undetermined"])
-@pytest.mark.parametrize("last", [answered_by(5)[0], GONE], ids=["running", "ended"])
+@pytest.mark.parametrize("last", [[answered_by(5)[0]], [GONE], LEFT], ids=["running", "ended", "left"])
 def test_a_job_under_capture_is_asked_for_another_look_and_needs_no_tool_and_no_setting(cause, last):
-    made = fixtures_conditions.case([event(CaptureNotice, 0), last], kinds=BOTH)
+    made = fixtures_conditions.case([event(CaptureNotice, 0), *last], kinds=BOTH)
     given = ask(made, fixtures_conditions.finding(cause))
     looks = [step.command for step in given.action.steps if "USR1" in (step.command or "")]
 
-    assert looks == ([] if last is GONE else ["ssh node0 kill -USR1 1000"])
+    assert looks == (["ssh node0 kill -USR1 1000"] if last[0] not in (GONE, LEFT[0]) else [])
     assert not [step for step in given.action.steps if "py-spy" in f"{step.text} {step.detail} {step.command}"]
     assert not [line for line in given.capture if "TORCH_" in line or "faulthandler" in line or "torchrun" in line]
 
@@ -646,3 +656,12 @@ def test_dumps_of_a_job_under_capture_have_the_names_that_capture_gives_them():
     (step,) = (step for step in given if "mkdir -p dumps" in (step.command or ""))
     assert '"$h:/shared/run/dumps/*"' in (step.command or "")
     assert "fr_trace_0" in step.detail
+
+
+def test_the_dumps_that_are_missing_among_others_are_asked_for_by_rank_and_first():
+    heads = tuple(DumpHead(n, "dump", "dict", "2.9", 9, False, "nccl", "", (), (), True) for n in range(3))
+    lone = fixtures_conditions.case(world=None, batch=Batch(heads, Calls.empty(), Vocabulary()), dump_rank=(0, 1, 3))
+    asked = files_to_collect(
+        fixtures_conditions.finding("unfinished"), fixtures_conditions.survey(lone), JobState.ENDED
+    )
+    assert asked[0].text == "Collect the flight recorder dumps of rank 2."

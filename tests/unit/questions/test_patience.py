@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from nccldoctor.align.facts import align
 from nccldoctor.align.standing.outside import standing_of
 from nccldoctor.events import Event, Heartbeat, ProcessState, ProcessWork, Setting
-from nccldoctor.questions.patience import is_on_its_way, limit_ms
+from nccldoctor.questions.patience import has_waited_long, is_on_its_way, limit_ms
 
 MAIN = "main (job.py:90)"
 WAITS = ("all_reduce (torch/distributed/distributed_c10d.py:3252)", "sync (job.py:40)", MAIN)
@@ -79,3 +79,12 @@ def test_a_limit_that_a_script_sets_counts() -> None:
 def test_nobody_is_on_the_way_where_nobody_waits() -> None:
     facts = align(case([]))
     assert not is_on_its_way(facts, standing_of(facts.looks, facts.case.world))
+
+
+@pytest.mark.parametrize(("apart", "is_long"), [(None, False), (60.0, False), (900.0, True)])
+def test_two_looks_show_a_long_wait_by_their_times_alone(apart: float | None, is_long: bool) -> None:
+    looks = [
+        replace(stack(rank, *(EVALUATES if rank == 3 else WAITS)), look=look) for look in (1, 2) for rank in range(4)
+    ]
+    times = [math.nan] * 8 if apart is None else [0.0] * 4 + [apart] * 4
+    assert has_waited_long(align(case(looks, times, world=4))) is is_long

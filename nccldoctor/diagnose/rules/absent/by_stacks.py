@@ -24,7 +24,7 @@ from nccldoctor.diagnose.signs import where_ranks_stand as where
 from nccldoctor.events import ProcessState
 from nccldoctor.model import CauseClass, Doubt, Stalled
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.questions.patience import is_on_its_way
+from nccldoctor.questions.patience import has_waited_long, is_on_its_way
 from nccldoctor.questions.process import ASKS_A_PERSON
 
 
@@ -166,6 +166,8 @@ def _doubts_of_outside(facts: Facts, standing: Standing, culprits: Sequence[Stan
         yield doubt_of("no-wait-frame") if any(s.path for s in standing.waiting) else doubt_of("no-call-seen")
     if any((did := facts.looks.did(s.process)) and did.is_progress for s in culprits):
         yield doubt_of("still-works")
+    elif all(s.words in where.ENDS for s in culprits) and not (where.has_stopped(facts) or has_waited_long(facts)):
+        yield doubt_of("work-may-end")
     if unshown := where.known_ranks([s for s in culprits if facts.looks.can_wait(s)]):
         yield doubt_of("may-wait-itself", ranks=unshown)
     if _is_first_end_open(standing, culprits):

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from nccldoctor.model import Avoid, Confidence, ConfidenceIn, Doubt, Evidence, Reason, RunnerUp
 from nccldoctor.model.causes import CauseClass
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.model.steps import JobEnd, JobState
+from nccldoctor.model.steps import JobEnd, JobState, Step, StepKind
 from nccldoctor.reports import html, text, ticket
 from nccldoctor.reports.dialects import GITHUB
 from nccldoctor.reports.page import view
@@ -86,6 +86,13 @@ def test_where_nothing_can_be_judged_the_page_asks_for_files():
     assert "Rank 0 was in ALLREDUCE #7" in page.known[0].text
     assert "World size" in page.known[1].text
     assert page.first is None
+
+
+def test_a_list_that_holds_more_than_files_is_not_called_a_collection():
+    diagnosis = fixtures_diagnoses.undetermined()
+    look = Step(StepKind.CHECK, "Look at all its processes.", "", "nccldoctor live --pid all")
+    action = replace(diagnosis.action, steps=(diagnosis.action.steps[0], look, *diagnosis.action.steps[1:]))
+    assert view.build(replace(diagnosis, action=action)).act == "Do now"
 
 
 def test_less_than_high_says_why_and_what_else_it_could_be():

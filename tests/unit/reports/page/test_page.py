@@ -9,9 +9,11 @@ from html import unescape
 import pytest
 from builders.diagnoses import fixtures_diagnoses
 from builders.diagnoses.bundled import FOLDER, SAMPLES, incident
+from msgspec.structs import replace
 
 from nccldoctor.model import Confidence, Diagnosis, Family
 from nccldoctor.model.exhibits import Exhibit
+from nccldoctor.model.ranks import Ranks
 from nccldoctor.reports import html
 from nccldoctor.reports.page import facts, view
 from nccldoctor.reports.parts import incident_facts, wording
@@ -96,6 +98,15 @@ def test_all_views_count_the_same_blocked_ranks(name: str) -> None:
     if " blocked in" in (said := wording.summary(diagnosis)) and said[:1].isdigit():
         assert int(said.split()[0].replace(",", "")) == count
     assert bool(incident_facts.blocked(diagnosis)) == bool(count)
+
+
+def test_suspects_that_are_in_the_call_are_blocked() -> None:
+    diagnosis = replace(fixtures_diagnoses.lagging(), standings=(), ranks=())
+    stalled, victims = diagnosis.verdict.stalled, diagnosis.verdict.victims
+    assert stalled is not None
+    verdict = replace(diagnosis.verdict, suspects=Ranks([0, 1]), stalled=replace(stalled, entered=Ranks([0])))
+    waiting = wording.waiting_ranks(replace(diagnosis, findings=(verdict,)))
+    assert (0 in victims, 0 in waiting, 1 in waiting) == (True, True, False)
 
 
 @pytest.mark.parametrize("name", SAMPLES)
