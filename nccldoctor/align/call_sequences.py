@@ -99,10 +99,7 @@ class CallSequences:
         return self._outcomes[rank, before]
 
     def kinds(self, rank: int) -> npt.NDArray[np.int64]:
-        """The labels of one rank's calls, oldest first, without the role of the group.
-
-        They compare between ranks whose groups have no description.
-        """
+        """The labels of a rank's calls, oldest first, without roles. They compare between ranks whose groups have no description."""
         return self.labels[self.rows(rank)] & KIND_MASK
 
 
@@ -158,10 +155,7 @@ def call_chain(frames: Sequence[Frame]) -> tuple[tuple[str, int], ...]:
 
 
 def _same_context(labels: npt.NDArray[np.int64], before: int, fewest: int) -> npt.NDArray[np.int64]:
-    """Earlier positions that stand behind the same calls as position ``before`` does.
-
-    The longest run of calls that occurs at least ``fewest`` times counts.
-    """
+    """Earlier positions behind the same calls as position ``before``: the longest run that occurs at least ``fewest`` times counts."""
     none = np.empty(0, dtype=np.int64)
     if before < SHORTEST:
         return none

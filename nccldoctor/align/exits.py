@@ -67,10 +67,7 @@ def can_precede_alarm(liveness: Liveness, event: Event) -> bool:
 
 
 def has_aborted_after(case: Case, event: Event) -> bool:
-    """True when a process aborts further down in the same file and no rank gave up on a call.
-
-    An exception that was caught may have led to the abort.
-    """
+    """True when a process aborts further down, and no rank gave up on a call. An exception that was caught may lead to it."""
     aborts = (t.place for t in case.of(TearDown) if t.what in ABORTS)
     return any(at.is_below(event.place) for at in aborts) and not any(case.of(CollectiveTimeout))
 

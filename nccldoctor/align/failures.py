@@ -245,10 +245,7 @@ def _peer_ranks(case: Case, hosts: Hosts, events: tuple[IbError | SocketError, .
 
 
 def _exceptions(case: Case, liveness: Liveness) -> Iterator[Failure]:
-    """The first exception of each rank that can be a cause.
-
-    It ended the rank's own work, or is a CUDA error that a faulty program makes.
-    """
+    """The first exception of each rank that can be a cause. It ended the rank's work, or is a faulty program's CUDA error."""
     newest = max((a.step for a in liveness.by_rank.values() if a.step is not None), default=-1)
     candidates: list[ExceptionRaised | CudaError] = [
         e

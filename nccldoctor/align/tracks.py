@@ -64,10 +64,7 @@ class Bounds(Struct, frozen=True):
 
 
 class Span(Struct, frozen=True):
-    """One thing that a rank did, with the line or the recorder row that shows it.
-
-    ``key`` and ``row`` are those of a stuck call (None and -1: no call, no recorder entry).
-    """
+    """What a rank did, with its line or recorder row. ``key`` and ``row`` are of a stuck call (None, -1: no call, no entry)."""
 
     doing: Doing
     what: str

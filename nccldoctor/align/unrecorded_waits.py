@@ -16,6 +16,8 @@ from msgspec import Struct
 
 from nccldoctor.align.call_sequences import CallSequences, in_issue_order
 from nccldoctor.align.liveness import Liveness
+from nccldoctor.align.stack_activity import split_frame, user_frames, wait_of
+from nccldoctor.align.standing.stances import is_transfer
 from nccldoctor.align.wait_graph import Key, WaitGraph
 from nccldoctor.events import StoreError
 from nccldoctor.identify.case import Case
@@ -53,12 +55,23 @@ def find_unrecorded_waits(sequences: CallSequences, liveness: Liveness, graph: W
     lost = Ranks(r for r, d in dumps if hidden and r is not None and d.problem and d.status)
     own = liveness.activity  # a stack shows the rank inside a call, or such a call raised
     waiting = Ranks(r for r in roots if own(r).waiting_stack or own(r).has_failed_on_gloo or r in lost)
+    waiting |= _exchanging(liveness, roots) if hidden else ()
     explained = bool(graph.entered_by_all or graph.cycles)
     if roots and not explained and (roots <= lost or (hidden and all(_has_waited_in_vain(liveness, r) for r in roots))):
         return UnrecordedWaits(Ranks(), hidden=True)
     left = roots - waiting if waiting != roots or explained else roots
     first = _first_by_past_steps(sequences, graph, left) if hidden and len(left) > 1 else left
     return UnrecordedWaits(roots - first, inferred=first != left)
+
+
+def _exchanging(liveness: Liveness, roots: Ranks) -> Ranks:
+    """Roots that stand idle in a function in which another rank sends or receives: ``isend().wait()`` leaves no frame."""
+    waits = [own.waiting_stack.frames for own in liveness.by_rank.values() if own.waiting_stack is not None]
+    exchanges = {next(user_frames(f), "") for f in waits if is_transfer((wait_of(f) or ("", ""))[1])}
+    mains = [(rank, stack) for rank in roots if (stack := liveness.activity(rank).busy_stack) is not None]
+    idle = [(r, s) for r, s in mains if not any(s.state == "running" for s in liveness.activity(r).states)]
+    functions = {split_frame(frame)[0] for frame in exchanges} - {""}
+    return Ranks(rank for rank, stack in idle if split_frame(stack.frames[0])[0] in functions)
 
 
 def has_hidden_transfers(case: Case) -> bool:

@@ -44,14 +44,11 @@ _MOST_MISSING, _MOST_HOST = 2_000, 253
 
 _NAME = re.compile(r"(?!\.)[\w.+=-]{1,120}(?:/(?!\.)[\w.+=-]{1,120}){0,4}")
 _TEXTS = ("kind", "time", "tool", "source", "job")
-_NUMBERS = ("rank", "local_rank", "pid", "of", "look", "cut", "grown")
+_NUMBERS = ("rank", "local_rank", "pid", "of", "look", "cut", "grown", "lines")
 
 
 class Answer(Struct, frozen=True):
-    """What one node gave: the file with its stream, None where there is none.
-
-    ``error`` is why it failed, None where it did not; ``seconds`` is the time it took.
-    """
+    """What one node gave. ``error`` is why it failed, None where it did not; ``stream`` is None of nothing; it took ``seconds``."""
 
     node: str
     stream: Path | None
@@ -170,10 +167,7 @@ def _add_answer(out: Any, folder: str, answer: Answer, rows: list[dict[str, Any]
 
 
 def _copy(out: Any, folder: str, answer: Path, paths: list[str]) -> tuple[dict[str, Any], bool]:
-    """Copy the files of a stream, with the last ``node.json``, and note their paths.
-
-    Returns what that one says, {} without one, and whether the stream is whole.
-    """
+    """Copy the files of a stream and note their paths. Returns its last ``node.json``, {} without one, and whether it is whole."""
     told: dict[str, Any] = {}
     newest, is_whole = b"", False
     seen: set[str] = set()

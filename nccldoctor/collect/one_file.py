@@ -37,10 +37,7 @@ class Part(Struct, frozen=True):
         return self.name.rpartition(".")[2]
 
     def imports(self) -> list[ast.Import | ast.ImportFrom]:
-        """Its imports, which stand at its top.
-
-        Raises :class:`ValueError` for an import of our own modules that cannot be dropped.
-        """
+        """Its imports, which stand at its top. Raises :class:`ValueError` for an import of our own modules that cannot be dropped."""
         top = [node for node in self.tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
         for node in ast.walk(self.tree):
             if isinstance(node, ast.Import | ast.ImportFrom) and _is_ours(node):

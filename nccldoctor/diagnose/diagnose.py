@@ -125,15 +125,12 @@ def _is_confirmed_by_stacks(facts: Facts, stall: Stall) -> bool:
 
 
 def _has_gone_on_between_dumps(facts: Facts) -> bool:
-    """True where an older or newer dump of a rank ends at another call.
-
-    Example: two pages of the debug server, a minute apart: rank 2 ends at #6 in one, at #8 in the other.
-    """
+    """True where another dump of a rank ends at another call: #6 in one page, #8 in the next."""
     case = facts.case
     named = {source.id: source.rank for source in case.sources}
     dumps = ((named.get(case.dumps[dump].source), rows) for dump, rows in case.calls.by_dump())
     ends = {(rank, int(case.calls.seq[rows].max())) for rank, rows in dumps if rank is not None}
-    return len({rank for rank, _ in ends}) < len(ends)
+    return len({rank for rank, _ in ends}) < len(ends) or any(gap.went_on for gap in case.gaps)
 
 
 def _with_doubt(facts: Facts, conclusion: Conclusion, doubt: Doubt) -> Conclusion:

@@ -33,10 +33,7 @@ _LOG = logging.getLogger("nccldoctor")
 
 
 class Proposals(Struct, frozen=True):
-    """All hypotheses about one stall that hold, the best first. There is always one: *undetermined* holds everywhere.
-
-    ``broken`` are the rules that failed.
-    """
+    """All hypotheses about a stall that hold, the best first; *undetermined* holds everywhere. ``broken`` are the rules that failed."""
 
     stall: Stall
     ranked: tuple[Conclusion, ...]

@@ -191,10 +191,7 @@ def reasons(observed: Iterable[Observation], cause: CauseClass, evidence: Sequen
 
 
 def runner_up(facts: Facts, conclusion: Conclusion, rivals: Sequence[Conclusion]) -> RunnerUp | None:
-    """The best other explanation: a hypothesis that held too, else the likeliest sibling where the class is in doubt.
-
-    None where observations contradict them all.
-    """
+    """The best other explanation: what held too, else the likeliest sibling of a doubtful class; None where all are contradicted."""
     row = cause_table()[conclusion.cause]
     named = [c for c in rivals if c.cause not in (CauseClass.NONE, CauseClass.UNDETERMINED)]
     for rival in sorted(named, key=lambda c: c.confidence.depth):

@@ -194,6 +194,7 @@ def _files(document: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Coll
                     taken=_time(row),
                     job=_bounded_text(row, "job", 500) or "",
                     grown=_bounded_number(row, "grown"),
+                    lines=_bounded_number(row, "lines"),
                 ),
             )
 

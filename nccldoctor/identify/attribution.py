@@ -90,10 +90,7 @@ def attribute(parsed: Sequence[Parsed], dumps: Sequence[DumpHead]) -> Attributed
 
 
 def _learn_processes(parsed: Sequence[Parsed], files: _FileRanks, processes: ProcessTable) -> list[Gap]:
-    """Learn where each file's rank runs, from the stacks in it.
-
-    A stack of a process of another rank gives the file to that rank, and makes a gap.
-    """
+    """Learn where each file's rank runs, from its stacks. One of another rank's process gives the file to that rank, with a gap."""
     gaps: list[Gap] = []
     for one in parsed:
         source, rank = one.source, files.rank[one.source.id]

@@ -195,10 +195,7 @@ def _offsets_of_ranks(
 
 
 def lower_medians(values: npt.NDArray[np.float64], sizes: npt.NDArray[np.integer]) -> npt.NDArray[np.float64]:
-    """The median of each run of values, the lower of two in the middle; ``sizes`` are their lengths.
-
-    Runs of one length are sorted as the rows of one table.
-    """
+    """The lower median of each run of values; ``sizes`` are their lengths. Runs of one length are sorted as the rows of a table."""
     starts = np.cumsum(sizes) - sizes
     out = np.empty(len(sizes))
     for size in np.unique(sizes).tolist():

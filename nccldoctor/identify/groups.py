@@ -14,7 +14,7 @@ import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
-from nccldoctor.events import Event, GroupRef, StoreError
+from nccldoctor.events import Event, GroupRef, Note, StoreError
 from nccldoctor.identify.group_members import fill_silent_members, infer_groups
 from nccldoctor.identify.nccl_counters import NcclCounters
 from nccldoctor.model import Group
@@ -62,12 +62,10 @@ DEFAULT = "0"
 def build_groups(
     batch: Batch, dump_rank: Sequence[int | None], events: Sequence[Event], world: Ranks, learned: str
 ) -> tuple[Groups, npt.NDArray[np.int32]]:
-    """Build the groups of the job, and the group of each recorded call (-1 where unknown).
-
-    ``world`` are all ranks of the job; ``learned`` says how they are known.
-    """
+    """Build the groups of the job, and that of each call (-1: unknown). ``world`` are all ranks; ``learned`` is how they are known."""
     registry = _Registry(batch, dump_rank, world)
     registry.add(DEFAULT, "default_pg", world, learned, world)
+    _add_told(events, registry)
     names = _recorded_names(batch.calls)
     group_of = _add_recorded(registry, names)
     _add_printed(events, registry)
@@ -147,10 +145,10 @@ def _add_recorded(registry: _Registry, named: Sequence[tuple[int, int, int]]) ->
         if rank is None or code < 0 or batch.dumps[dump].form == "list":
             continue
         uid, desc = batch.vocabulary.groups[code]
-        if any(c.uid == uid and c.ranks for c in batch.dumps[dump].config):
-            group_of[dump, code, None] = registry.local[rank, uid]
-        elif uid == DEFAULT and desc in ("default_pg", ""):
+        if uid == DEFAULT and desc in ("default_pg", ""):
             group_of[dump, code, None] = registry.local.get((rank, DEFAULT), 0)
+        elif (rank, uid) in registry.local:
+            group_of[dump, code, None] = registry.local[rank, uid]
         else:
             callers[uid, desc].add(rank)
             unconfigured.append((dump, code, rank))
@@ -199,6 +197,14 @@ def _add_numbered(registry: _Registry) -> dict[tuple[int, int, int | None], int]
                 index = registry.add(f"#{pg_id}", "", members[(rank, pg_id)], "assumed", [rank])
             out[(dump, code, pg_id)] = index
     return out
+
+
+def _add_told(events: Sequence[Event], registry: _Registry) -> None:
+    """Adds the groups whose members capture lists in the log of each of them: dumps of gloo name none."""
+    for note in (e for e in events if isinstance(e, Note) and e.what == "backend" and e.rank is not None):
+        if note.rank is not None and note.group is not None and note.group.uid not in (None, DEFAULT):
+            members = Ranks.parse(note.detail.rpartition(" ranks ")[2])
+            registry.add(note.group.uid or "", note.group.desc or "", members, "config", [note.rank])
 
 
 def _add_printed(events: Sequence[Event], registry: _Registry) -> None:

@@ -69,7 +69,7 @@ class CollectedFile(Struct, frozen=True):
     ``kind`` is a word of the collector (``stack``, ``log``, ``environment``). ``parent`` is the pid of the rank whose worker is process
     ``pid``, None for a rank's own process. ``look`` counts looks from 1 on; ``taken`` has the offset of the host's clock.
     ``job`` tells jobs on the same hosts apart, empty where the manifest does not. ``grown`` are the bytes that were written to a log
-    between two looks.
+    between two looks, ``lines`` what it had at the first.
     """
 
     kind: str
@@ -82,6 +82,7 @@ class CollectedFile(Struct, frozen=True):
     taken: datetime | None = None
     job: str = ""
     grown: int | None = None
+    lines: int | None = None
 
 
 class Source(Struct, frozen=True):
@@ -180,7 +181,8 @@ class Gap(Struct, frozen=True):
     the format of a file that is recognised and not understood. ``holes`` is true where lines or calls are missing between others: what is
     left shows no order. ``of_worlds`` is true where ranks of several worlds share their numbers; ``apart`` too where they were separated.
     ``beside`` is true of another job that ran on the same hosts at the same time: no attempt of this one. ``in_folders`` is true where
-    folders tell it apart. ``failed`` is true of another run in which something went wrong.
+    folders tell it apart. ``failed`` is true of another run in which something went wrong, ``went_on`` where a dump that
+    was left out ends at an earlier call of its rank.
     """
 
     what: str
@@ -196,6 +198,7 @@ class Gap(Struct, frozen=True):
     beside: bool = False
     in_folders: bool = False
     failed: bool = False
+    went_on: bool = False
 
     @property
     def is_of_other_run(self) -> bool:

@@ -7,7 +7,7 @@ def _set_of_names(*lines: str) -> frozenset[str]:
     return frozenset(name for line in lines for name in line.split())
 
 
-_PARTS = ("/torch/", "site-packages/", "dist-packages/", "lib/python3")
+_PARTS = ("/torch/", "nccldoctor/capture/", "site-packages/", "dist-packages/", "lib/python3")
 """Parts of the paths of installed code."""
 
 _PACKAGES = _set_of_names(

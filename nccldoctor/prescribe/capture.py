@@ -148,10 +148,7 @@ def _recorder(case: Case, backends: Collection[str]) -> list[str]:
 
 
 def _own_recorder(case: Case, backends: Collection[str]) -> list[str]:
-    """Our own recorder, where a rank left no stack or no dump.
-
-    It takes both when a job stalls, on gloo as well.
-    """
+    """Our own recorder, where a rank left no stack or no dump. It takes both when a job stalls, on gloo as well."""
     dumped = {rank for rank, head in zip(case.dump_rank, case.dumps, strict=False) if rank is not None and head.entries}
     seen = {event.rank for event in case.of(Stack)}
     if case.world and set(case.world) <= dumped & seen:

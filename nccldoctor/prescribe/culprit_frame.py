@@ -25,10 +25,7 @@ DIFFERS_AT_CALL = (CauseClass.OP_MISMATCH, CauseClass.SIZE_MISMATCH, CauseClass.
 
 
 class CulpritFrame(Struct, frozen=True):
-    """A function of the user's code, and its file with the line.
-
-    ``worker`` is the pid of the data loader's worker that was there, None of a rank itself.
-    """
+    """A function of the user's code, its file and line. ``worker`` is the pid of a data loader's worker there, None of a rank itself."""
 
     function: str
     place: str

@@ -179,10 +179,7 @@ def _dumps(survey: Survey, missing: Ranks) -> Step:
 
 
 def live_command(survey: Survey) -> str:
-    """The command that looks at a job of Slurm, or of one host.
-
-    Empty for pods, and for several hosts without Slurm.
-    """
+    """The command that looks at a job of Slurm, or of one host. Empty for pods, and for several hosts without Slurm."""
     launcher, job = survey.launcher, survey.case.job_id
     if launcher == "slurm" and job:
         return look_at_slurm(job)

@@ -99,10 +99,7 @@ def prescribe(findings: tuple[Finding, ...], facts: Facts, catalogue: Catalogue)
 
 
 def _is_quiet(findings: tuple[Finding, ...], survey: Survey) -> bool:
-    """True of an open verdict without a call where no rank complains, fails or was looked into.
-
-    Such a job may well be healthy.
-    """
+    """True of an open verdict without a call where no rank complains, fails or was looked into. Such a job may well be healthy."""
     facts = survey.facts
     is_told = facts.liveness.first_alarm or facts.failures or survey.stacks or survey.events_of(AbsenceReport)
     is_open = any(f.cause is CauseClass.UNDETERMINED and f.stalled is None for f in findings[:1])
@@ -165,10 +162,7 @@ def weigh(entry: Entry, context: Context) -> Fit | None:
 
 
 class _Sign(Struct, frozen=True):
-    """A condition that is met, and what it weighs.
-
-    ``is_hint`` where the name of a user's own function is all that shows it.
-    """
+    """A condition that is met, and what it weighs. ``is_hint`` where the name of a user's own function is all that shows it."""
 
     weight: float
     is_hint: bool

@@ -97,10 +97,7 @@ def _cordoned(finding: Finding, survey: Survey) -> tuple[str, ...]:
 
 
 def _link_hosts(finding: Finding, survey: Survey) -> tuple[str, ...]:
-    """Culprit hosts whose own port failed :data:`REPEATED` times or more.
-
-    A peer's time-out says nothing about one's own port.
-    """
+    """Culprit hosts whose own port failed :data:`REPEATED` times or more. A peer's time-out says nothing about one's own port."""
     ports = [error for error in survey.events_of(IbError) if error.what in ("port", "adapter")]
     links = [event for event in survey.events_of(KernelEvent) if event.what == "link-down"]
     counts = Counter(map(survey.host_of, (*ports, *links)))

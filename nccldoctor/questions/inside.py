@@ -88,8 +88,8 @@ def child_inside(facts: Facts, rank: int) -> Inside | None:
 
 
 def busy_workers(facts: Facts, ranks: Collection[int | None], doing: Iterable[str]) -> list[Stack]:
-    """The workers of a data loader that are at work while one of these ranks waits for them."""
-    are_waited_for = any("data loader" in words for words in doing)
+    """The workers of a loader or a pool that are at work while one of these ranks waits."""
+    are_waited_for = any(words.endswith(("data loader", "child process", "thread that it started")) for words in doing)
     helpers = facts.looks.helpers if are_waited_for else ()
     return [h for h in helpers if h.rank in ranks and not is_waiting(h.frames) and not _is_idle(h)]
 
@@ -97,7 +97,7 @@ def busy_workers(facts: Facts, ranks: Collection[int | None], doing: Iterable[st
 def _is_idle(worker: Stack) -> bool:
     """True of a worker that waits for its next order."""
     inner = [frame.partition(" (")[0] for frame in worker.frames]
-    at = inner.index("_worker_loop") if "_worker_loop" in inner else 0
+    at = next((at for at, name in enumerate(inner) if name in ("_worker_loop", "worker")), 0)
     return any(name.endswith("Queue.get") or name == "get" for name in inner[:at])
 
 

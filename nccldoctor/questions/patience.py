@@ -60,8 +60,11 @@ def is_on_its_way(facts: Facts, standing: Standing) -> bool:
         return False
     idle = 4 * max((did.threads for s in standing.waiting if (did := facts.looks.did(s.process))), default=0)
     works = all(d is not None and (d.is_progress or (2 * d.threads >= d.ms and d.threads > idle)) for d in seen)
+    moving = [d is not None and d.manner == "moves data" for d in seen]
     starts = not facts.looks.steps and (works or all(s.posture is Posture.SET_UP for s in standing.waiting))
     is_usual = (
-        facts.looks.is_quiet is False or starts or (works and all(s.words or not s.path for s in standing.outside))
+        facts.looks.is_quiet is False
+        or starts
+        or (works and all(s.words or not s.path or moves for s, moves in zip(standing.outside, moving, strict=True)))
     )
     return is_usual and not has_waited_long(facts)

@@ -215,10 +215,7 @@ NO_PREFIX: Key = (None, None, None, "")
 
 
 class Writer(Struct, frozen=True):
-    """The writer of some lines of a file.
-
-    ``known`` are lines that are its own for sure, ``foreign`` those of other ranks. ``alone`` is true where nobody else writes there.
-    """
+    """The writer of lines of a file: ``known`` are surely its own, ``foreign`` other ranks'; ``alone``: nobody else writes there."""
 
     known: frozenset[int]
     alone: bool

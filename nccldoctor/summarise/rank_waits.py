@@ -37,10 +37,7 @@ Disputed = tuple[str, int, str]
 def rank_waits(
     facts: Facts, findings: tuple[Finding, ...], roles: Mapping[int, Role], disputed: Mapping[int, Disputed]
 ) -> dict[int, RankWait]:
-    """The wait of each rank that waits or timed out.
-
-    ``roles`` are those of the rank table, ``disputed`` what :func:`own_operations` gives.
-    """
+    """The wait of each rank that waits or timed out. ``roles`` are the rank table's, ``disputed`` by :func:`own_operations`."""
     links = {rank: link for finding in findings for link in _links(facts, finding) for rank in link.waiting}
     known = cache(partial(_known_of, facts))
     waits = {rank: _rank_wait(facts, rank, role, links.get(rank), known) for rank, role in roles.items()}

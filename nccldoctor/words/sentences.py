@@ -20,10 +20,7 @@ def uncapitalized(text: str) -> str:
 
 
 def sentence(text: str) -> str:
-    """``text`` with a capital first letter and a full stop: ``rank 1 exited`` is ``Rank 1 exited.``; "" stays "".
-
-    A text that ends in another mark keeps it.
-    """
+    """``rank 1 exited`` as ``Rank 1 exited.``; "" stays "". A text that ends in another mark keeps it."""
     shown = text.rstrip()
     return capitalized(shown) + ("" if not shown or shown.endswith((".", "!", "?", "…", ":")) else ".")
 

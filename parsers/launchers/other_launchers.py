@@ -1,7 +1,4 @@
-"""Actors of Ray that died, and what shells print when a command does.
-
-Sources: Ray ``gcs`` and ``exceptions.py``, bash ``jobs.c``, dash, zsh.
-"""
+"""Actors of Ray that died. Sources: Ray ``gcs`` and ``exceptions.py``."""
 
 from __future__ import annotations
 
@@ -9,8 +6,7 @@ import re
 from collections.abc import Iterator
 
 from nccldoctor.events import Event, ProcessExit
-from nccldoctor.parsers.base import Line, common, reads
-from nccldoctor.parsers.exit_codes import WORDS, number_of, signal_named
+from nccldoctor.parsers.base import Line, common
 from nccldoctor.parsers.rows import for_rows
 from nccldoctor.patterns import lazy
 
@@ -45,31 +41,3 @@ def dead_actor(line: Line, hit: re.Match[str]) -> Iterator[Event]:
         name=told.get("name"),
         reporter="ray",
     )
-
-
-_SHELL = lazy(
-    rf"(?:: line \d{{1,7}}: {{1,6}}(?P<pid>\d{{1,10}}) (?P<signal>{WORDS})\b"
-    rf"|^(?:\S{{1,100}}: )?(?P<alone>{WORDS})(?: \(core dumped\))?\s*$)"
-)
-
-
-@reads(
-    "Killed",
-    "Aborted",
-    "Segmentation fault",
-    "Bus error",
-    "Illegal instruction",
-    "Floating point exception",
-    "Terminated",
-    needs=(_SHELL,),
-)
-def shell(line: Line) -> Iterator[Event]:
-    """What a shell prints when a command died by a signal; *Killed* alone is often the host's memory."""
-    match = _SHELL.search(line.raw) if "line " in line.raw else _SHELL.search(line.body)
-    if match is None:
-        return
-    signal = signal_named(match["signal"] or match["alone"])
-    number = number_of(signal) if signal else None
-    pid = int(match["pid"]) if match["pid"] else None
-    code = 128 + number if number is not None else None
-    yield ProcessExit(**common(line, pid=pid), exitcode=code, signal=signal, reporter="shell")

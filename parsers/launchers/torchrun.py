@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from nccldoctor.events import Event, Note, ProcessExit, RendezvousError
+from nccldoctor.events import Event, Note, RendezvousError
 from nccldoctor.parsers.base import Line, common, ranks_in
-from nccldoctor.parsers.exit_codes import exit_and_signal
 from nccldoctor.parsers.rows import for_rows
 from nccldoctor.patterns import lazy
 
@@ -19,9 +18,10 @@ _LIST = lazy(
 
 
 @for_rows
-def agent_line(line: Line, hit: re.Match[str]) -> dict[str, Any]:
-    """The common fields, with the agent that closes a process."""
-    return common(line, **({"agent": line.mark.pid} if "closing signal" in line.body else {}))
+def agent_line(line: Line, hit: re.Match[str]) -> dict[str, Any] | None:
+    """The common fields, with the agent that closes or reports a process. None where the failure table below tells it too."""
+    is_of_process = "closing signal" in line.body or "failed (exitcode: " in line.body
+    return None if is_in_failure_table(line) else common(line, **({"agent": line.mark.pid} if is_of_process else {}))
 
 
 @for_rows
@@ -30,20 +30,6 @@ def is_in_failure_table(line: Line) -> bool:
     hit = _FAILED.search(line.body)
     pid = f"(pid: {hit['pid']})" if hit else ""
     return hit is not None and any("exitcode" in below.body and pid in below.body for below in line.following(400))
-
-
-@for_rows
-def failed_worker(line: Line, hit: re.Match[str]) -> Iterator[Event]:
-    """*process-exit* of the first worker that failed."""
-    if not is_in_failure_table(line):
-        yield ProcessExit(
-            **common(line, pid=int(hit["pid"])),
-            **exit_and_signal(int(hit["code"])),
-            local_rank=int(hit["local"]),
-            first=True,
-            reporter="torchrun",
-            agent=line.mark.pid,
-        )
 
 
 @for_rows

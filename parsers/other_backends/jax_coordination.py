@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from nccldoctor.events import AbsenceReport, Event, GpuError, ProcessExit, SocketError, TearDown
+from nccldoctor.events import AbsenceReport, Event, GpuError, ProcessExit, SocketError
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.base import Line, common, ranks_in
 from nccldoctor.parsers.rows import for_rows
@@ -96,14 +96,6 @@ def silent_nodes(line: Line, hit: re.Match[str]) -> Iterator[Event]:
     """*process-exit* of each node that MindSpore's scheduler misses, as above."""
     for node in ranks_in(hit["nodes"]):
         yield ProcessExit(**common(line, rank=node, pid=None), reporter="mindspore")
-
-
-@for_rows
-def jax_termination(line: Line, hit: re.Match[str]) -> Iterator[Event]:
-    """*tear-down* of a process, and *absence-report* of the leader where that is gone."""
-    if "Failed to send RPC to coordination service" in line.body:
-        yield AbsenceReport(**common(line), by="JAX", what="leader", call="coordination service")
-    yield TearDown(**common(line), what="process-down", detail=line.body.rpartition("absl::Status: ")[2][:300])
 
 
 @for_rows

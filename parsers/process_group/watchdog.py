@@ -21,7 +21,7 @@ from nccldoctor.events import (
     Note,
     WorkStatus,
 )
-from nccldoctor.parsers.base import Line, common, reads
+from nccldoctor.parsers.base import Line, common, ranks_in, reads
 from nccldoctor.parsers.process_group.nccl_error import code_and_last_error
 from nccldoctor.parsers.process_group.prefix import PATTERN, group_of, grouped, member
 from nccldoctor.parsers.rows import for_rows
@@ -242,3 +242,10 @@ def group_options(line: Line, hit: re.Match[str]) -> Iterator[Event]:
         group = group or (GroupRef(uid=options["name"]) if "name" in options else None)
         detail = " ".join(f"{name}={value}" for name, value in options.items())
         yield Note(**common(line, rank=rank, group=group, group_rank=group_rank), what="group-options", detail=detail)
+
+
+@for_rows
+def listed_group(line: Line, hit: re.Match[str]) -> Iterator[Event]:
+    """A group with its library and all its members, as ``nccldoctor.capture`` lists it."""
+    group = GroupRef(uid=hit["uid"], desc=hit["desc"])
+    yield Note(**common(line, group=group), what="backend", detail=f"{hit['backend']}, ranks {ranks_in(hit['ranks'])}")

@@ -26,10 +26,7 @@ ENDS = ("epoch-end", "finished")
 
 
 class StepCount(Struct, frozen=True):
-    """What one rank counts in lines of one wording.
-
-    ``newest`` is its last line and ``cadence`` the usual difference between two (0: one line only).
-    """
+    """What one rank counts in lines of one wording. ``cadence`` is how far two usually differ (0: one line), ``newest`` the last."""
 
     newest: Heartbeat | Progress
     cadence: int
@@ -55,10 +52,7 @@ def comparable_counts(by_rank: Mapping[int, RankActivity]) -> list[dict[int, Ste
 
 
 def _cadence(counts: Sequence[int]) -> int | None:
-    """The usual difference between successive counters; 0 where there is none yet, None where they differ.
-
-    A counter that starts anew with an epoch counts as no difference.
-    """
+    """The usual difference between counters; 0 where there is none yet, None where they differ. A new epoch's start counts as none."""
     differences = Counter(b - a for a, b in itertools.pairwise(counts) if b > a)
     if not differences:
         return 0

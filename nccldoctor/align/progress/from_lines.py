@@ -16,10 +16,7 @@ from nccldoctor.model.ranks import Ranks
 
 
 def add_watchdog_lines(case: Case, progress: dict[tuple[int, int], GroupProgress]) -> None:
-    """Adds what the watchdog printed, where no dump says more.
-
-    A rank that gave up on ALLREDUCE #18 had enqueued #18 and not completed it.
-    """
+    """Adds what the watchdog printed, where no dump says more. Giving up on ALLREDUCE #18, a rank enqueued it, not completed."""
     for event in case.events.of_kind(WorkStatus, CallTimeout, DumpSignal):
         key = line_key(event)
         counts = (None, None) if isinstance(event, CallTimeout) else (event.last_enqueued, event.last_completed)

@@ -7,7 +7,7 @@ prove progress: a late rank moves inside its evaluation while it holds up all ot
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 
@@ -174,7 +174,8 @@ def collect_looks(case: Case, liveness: Liveness) -> Looks:
     looks = [_look(number, events, liveness) for number, events in sorted(by_number.items())]
     if always:
         looks = [_with_states(look, always) for look in looks] or [_look(1, always, liveness, states)]
-    steps = tuple((liveness.time(step), step) for step in steps_among(case.events))
+    lines = {s.id: s.collected.lines for s in case.sources if s.collected is not None and s.collected.grown}
+    steps = tuple((_made_at(step, liveness, lines, looks), step) for step in steps_among(case.events))
     helpers = {(process_of(e), e.pid): e for e in case.of(Stack) if e.helper}  # a rank has several
     # steps were logged, and no log that holds one grew between the looks of the collector
     logs = {step.place.source for _, step in steps}
@@ -182,6 +183,13 @@ def collect_looks(case: Case, liveness: Liveness) -> Looks:
     is_unlogged = bool(told) and all(file is not None and file.grown == 0 for file in told)
     work = {process_of(e): e for e in states if e.did is not None}
     return Looks(tuple(_without_doubles(looks)), tuple(helpers.values()), work, steps, is_unlogged=is_unlogged)
+
+
+def _made_at(step: Event, liveness: Liveness, lines: Mapping[int, int | None], looks: Sequence[Look]) -> float:
+    """When a step was made. A line without a time that the log got after the first look is of the last."""
+    at, known = liveness.time(step), lines.get(step.place.source)
+    is_new = math.isnan(at) and known is not None and (step.place.line or 0) > known
+    return max((look.at for look in looks if not math.isnan(look.at)), default=at) if is_new else at
 
 
 def _without_doubles(looks: Iterable[Look]) -> list[Look]:

@@ -101,18 +101,12 @@ def _logs_of_hosts(case: Case, known: Iterable[Ranks]) -> list[Ranks]:
 
 
 def is_usual_block(ranks: Ranks) -> bool:
-    """True when one host may hold the ranks: 4, 8 or 16 in a row.
-
-    The first is a multiple of that number: ranks 8-15 are a block, ranks 4-11 are not.
-    """
+    """True when one host may hold the ranks: 4, 8 or 16 in a row. Their number divides the first: 8-15 are a block, 4-11 are not."""
     return len(ranks) in USUAL and max(ranks) - min(ranks) + 1 == len(ranks) and min(ranks) % len(ranks) == 0
 
 
 def slots_of_hosts(case: Case, hosts: Hosts) -> dict[str, int]:
-    """The place of each GPU among the ranks of its host, by PCI address.
-
-    Addresses that have different places on different hosts are left out.
-    """
+    """The place of each GPU among the ranks of its host, by PCI address. Left out are those whose places differ between hosts."""
     firsts = {rank: min(block) for block in hosts.blocks for rank in block}
     places = ranks_by((address, rank - firsts[rank]) for rank, address in case.rank_device.items() if rank in firsts)
     return {address: next(iter(found)) for address, found in places.items() if len(found) == 1}

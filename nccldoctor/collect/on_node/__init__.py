@@ -15,6 +15,6 @@ the machine in ``node/``. ``node.json`` comes several times, so that a stream th
 
 TIME is ISO 8601 with the offset of the node's clock. A file of a worker of a rank's data loader has the rank and ``"of"``, the pid of
 the rank's process. ``"job"`` tells the files of several jobs apart. ``rank`` and ``pid`` are null where a file is of the whole node,
-``look`` is 1 or 2 for what was looked at once or twice, ``grown`` the bytes that a log grew by between two looks. Secrets are masked in
-commands, variables, stacks and logs.
+``look`` is 1 or 2 for what was looked at once or twice, ``grown`` the bytes that a log grew by between two looks, and
+``lines`` what it had at the first. Secrets are masked in commands, variables, stacks and logs.
 """

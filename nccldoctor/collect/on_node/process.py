@@ -88,7 +88,7 @@ class Process:
     def _identity(self) -> tuple[int | None, int | None]:
         for names in RANK_VARIABLES:
             rank, size, *more = (number_in(self.env.get(name, "")) for name in names)
-            if rank is not None and size is not None and None not in more:
+            if rank is not None and size is not None and None not in more and (names[0] != "LOCAL_RANK" or more == [0]):
                 return rank, size
         return None, None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from functools import partial
@@ -40,6 +41,7 @@ class ProcessTree:
         self.children: dict[int, list[Process]] = {}
         for process in self.all.values():
             self.children.setdefault(process.parent, []).append(process)
+        self.ranks: list[Process] = []
         self.ranks = self._wanted(wanted, answer) if wanted is not None else self._ranks(where, answer)
         if not self.ranks and wanted is None:
             self.ranks = self._unnamed(where)
@@ -48,14 +50,15 @@ class ProcessTree:
             own = (folder for user, folder in told if user == rank.user and folder.pid == rank.pid)
             rank.capture = next(own, None)
             rank.rank = rank.capture.rank if rank.rank is None and rank.capture is not None else rank.rank
+        number_spawned(self.ranks)
         self.looked_at = of_one_job(self.ranks, job)
         workers = (worker for rank in self.ranks for worker in self._workers(rank))
         self.workers = list(islice(workers, MOST_WORKERS))
         answer.secrets = self._secrets_of_jobs()
 
     def below(self, process: Process) -> Iterator[Process]:
-        """All descendants, each before its own."""
-        seen, waiting = {process.pid}, [process]
+        """All descendants but other ranks, each before its own."""
+        seen, waiting = {process.pid, *(rank.pid for rank in self.ranks)}, [process]
         while waiting:
             fresh = [child for child in self.children.get(waiting.pop().pid, ()) if child.pid not in seen]
             seen.update(child.pid for child in fresh)
@@ -94,7 +97,17 @@ class ProcessTree:
         ]
         pids = {p.pid for p in named}
         ranks = [p for p in named if not any(a.pid in pids for a in self.above(p))]
+        ranks += self._first_ranks(ranks)
         return sorted(self._of_its_user(ranks, answer), key=lambda p: (p.rank, p.pid))[:MOST_PROCESSES]
+
+    def _first_ranks(self, others: list[Process]) -> Iterator[Process]:
+        """The processes that started all ranks but the first: under Lightning they are it, and have no variables."""
+        for pid in sorted({rank.parent for rank in others if "RANK" not in rank.env} & set(self.all)):
+            first, ranks = self.all[pid], [rank for rank in others if rank.parent == pid]
+            is_missing = {rank.rank for rank in ranks} == set(range(1, len(ranks) + 1))
+            if is_missing and first.is_python and has_torch_mapped(pid):
+                first.rank, first.local_rank, first.world_size, first.job = 0, 0, ranks[0].world_size, ranks[0].job
+                yield first
 
     @staticmethod
     def _of_its_user(ranks: list[Process], answer: TarAnswer) -> list[Process]:
@@ -170,6 +183,17 @@ class ProcessTree:
                     process.job = rank.job
                     out[process.pid] = process
         return list(out.values())
+
+
+def number_spawned(ranks: list[Process]) -> None:
+    """Number what one ``mp.spawn`` has started, by the pipes that it opens in turn; a gap shows one that ended."""
+    hits = [(re.search(r"pipe_handle=([0-9]{1,9})", " ".join(rank.words)), rank) for rank in ranks if rank.rank is None]
+    pipes = {int(hit.group(1)): rank for hit, rank in hits if hit}
+    order = sorted(pipes)
+    is_whole = len({after - before for before, after in zip(order, order[1:])}) == 1 and len(order) == len(ranks)
+    for place, pipe in enumerate(order if is_whole and len({rank.parent for rank in ranks}) == 1 else ()):
+        pipes[pipe].rank = pipes[pipe].local_rank = place
+        pipes[pipe].world_size = len(order)
 
 
 def of_one_job(ranks: list[Process], name: str = "") -> list[Process]:

@@ -12,10 +12,12 @@ RANK_VARIABLES: tuple[tuple[str, ...], ...] = (
     ("PMI_RANK", "PMI_SIZE"),
     ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"),
     ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_STEP_ID"),
+    ("LOCAL_RANK", "WORLD_SIZE", "NODE_RANK"),
 )
 """Variables in which launchers give a process its rank and the number of ranks, the surest first.
 
 Slurm's count in a step alone: whatever a batch script starts beside ``srun`` has those of task 0 too (22.05).
+Lightning's launcher sets the last: on the first node both numbers of a rank are one.
 """
 
 JOB_VARIABLES = ("SLURM_JOB_ID", "TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE")

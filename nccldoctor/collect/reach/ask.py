@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shutil
 import signal
 import subprocess
 import tarfile
 import threading
 import time
+import tomllib
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -22,14 +24,13 @@ from pathlib import Path
 from msgspec import Struct
 
 from nccldoctor.collect.bundle import Answer
-from nccldoctor.collect.reach.failures import failure_words
 from nccldoctor.collect.reach.way import Command, Target
 from nccldoctor.model.errors import InputError
 from nccldoctor.words.numbers import size
+from nccldoctor.words.sanitize import line
 
 LOOK_UP_S = 30.0
 """Seconds that a command may take to list the nodes."""
-
 
 GRACE_S = 2.0
 """Seconds between SIGTERM, which ``srun`` passes on to its step, and SIGKILL."""
@@ -40,6 +41,8 @@ _MAGIC, _MAGIC_AT = b"ustar", 257
 _CHUNK = 1 << 16
 _ERRORS = 8_000
 """Bytes kept of the end of what a command writes to its standard error."""
+
+_CAUSES = tomllib.loads(Path(__file__).with_name("failures.toml").read_text(encoding="utf-8"))["causes"]
 
 
 class Limits(Struct, frozen=True):
@@ -56,10 +59,7 @@ class Limits(Struct, frozen=True):
 
 
 def look_up(command: Command) -> str:
-    """The output of a command that lists nodes.
-
-    Raises :class:`InputError` where it is not installed, fails, or takes longer than 30 s.
-    """
+    """The output of a command that lists nodes. Raises :class:`InputError` where it is not installed, fails, or takes longer than 30 s."""
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=LOOK_UP_S, check=False)
     except subprocess.TimeoutExpired:
@@ -151,7 +151,7 @@ async def _run_collector(command: Command, collector: Path, file: Path, limits: 
                 return f"more than {size(limits.size)}: the rest was not taken"
             code = await process.wait()
             has_ended = True
-            return failure_words(command, code, await _within_grace(errors)) if code else ""
+            return _failure_words(command, code, await _within_grace(errors)) if code else ""
     except TimeoutError:
         came = file.stat().st_size if file.exists() else 0
         words = f"cut off after {limits.seconds:.0f} s, when {size(came)} had arrived"
@@ -162,6 +162,14 @@ async def _run_collector(command: Command, collector: Path, file: Path, limits: 
         errors.cancel()
         if not has_ended:
             await _end_group(process)
+
+
+def _failure_words(command: Command, code: int, errors: str) -> str:
+    """Why ``command`` failed, in one line: the cause where it is known, and the last line that it printed."""
+    last = next((text for text in reversed(errors.splitlines()) if text.strip()), "")
+    said = line(last, 200) or f"{command[0]} ended with {f'signal {-code}' if code < 0 else f'exit code {code}'}"
+    cause = next((cause["means"] for cause in _CAUSES if re.search(cause["printed"], errors)), "")
+    return f"{cause} ({said})" if cause else said
 
 
 async def _has_stored_all(process: Process, file: Path, limits: Limits) -> bool:

@@ -306,10 +306,7 @@ def places_by_peers(facts: Facts, call: StuckCall, rank: int, start: int, stop: 
 
 
 def _sister_rows(facts: Facts, call: StuckCall) -> dict[int, int]:
-    """Maps a rank of each sister group to its row of the same call there.
-
-    Sister groups have the same description and size; one rank stands for each group.
-    """
+    """Maps one rank of each sister group to its row of the same call. Sister groups are alike in description and size."""
     case, group = facts.case, facts.case.groups[call.group]
     others = (g for g in case.groups if g.index != call.group)
     alike = [g.index for g in others if g.desc == group.desc and len(g.members) == len(group.members)]
@@ -376,10 +373,7 @@ def _newest_call(facts: Facts, rank: int) -> tuple[str, int, int] | None:
 
 
 def _transfer_count(facts: Facts, group: int, rank: int) -> int | None:
-    """Counts the transfers that a rank posted in a group; None where its record does not show it.
-
-    The rank's own numbers count first; a record that is whole is counted out.
-    """
+    """Counts the transfers that a rank posted in a group. Its own numbers count, else a record that is whole; None without either."""
     case, rows = facts.case, facts.sequences.rows(rank)
     mine = rows[(case.call_group[rows] == group) & ~facts.progress.collective[rows]]
     numbers = case.calls.p2p_seq[mine]

@@ -34,10 +34,7 @@ _OPEN = {
 
 
 def open_reports(troubles: Iterable[Event]) -> list[Absence]:
-    """The newest report of each process among the troubles that nothing answers: no later step, and no good end.
-
-    One file may hold those of several ranks.
-    """
+    """The newest report of each process, unless a later step or a good end answers it. One file may hold those of several ranks."""
     by_process: dict[tuple[int, int | None], list[Absence]] = defaultdict(list)
     for event in troubles:
         if isinstance(event, Absence):

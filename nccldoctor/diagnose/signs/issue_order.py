@@ -75,10 +75,7 @@ class IssueOrders(Struct, frozen=True):
 
 
 class _Stream(Struct, frozen=True):
-    """The collectives of one rank, oldest first: role of the group, number in it, and row.
-
-    ``starts`` is the lowest recorded number of each role.
-    """
+    """The collectives of one rank, oldest first: role, number, row. ``starts`` is the lowest recorded number of each role."""
 
     roles: _Numbers
     seqs: _Numbers
@@ -94,10 +91,7 @@ class _Stream(Struct, frozen=True):
 
 
 class _Pair(Struct, frozen=True):
-    """Two streams from their first common calls on; they are equal up to ``place``.
-
-    ``is_whole``: both have calls of the same roles, so that no call was left out.
-    """
+    """Two streams from their first common calls on, equal up to ``place``. ``is_whole``: their roles are the same, none was left out."""
 
     one: _Stream
     other: _Stream
@@ -177,10 +171,7 @@ def _changed(facts: Facts, rank: int, pair: _Pair, witnesses: Ranks) -> OrderCha
 
 
 def _surpluses(pair: _Pair, role: int) -> list[int]:
-    """Counts how many more calls of a role the one issued than the other.
-
-    One difference for each later call of another role that both issued.
-    """
+    """How many more calls of a role the one issued than the other. It counts at each later call of another role that both issued."""
     at = {(int(r), int(s)): i for i, (r, s) in enumerate(zip(pair.other.roles, pair.other.seqs, strict=True))}
     mine, theirs = np.cumsum(pair.one.roles == role), np.cumsum(pair.other.roles == role)
     found = []

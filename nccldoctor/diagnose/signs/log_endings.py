@@ -52,10 +52,7 @@ def has_clean_end(facts: Facts) -> bool:
 
 
 def find_broken_end(facts: Facts) -> tuple[str, list[Citation]]:
-    """Describes the trouble that ended a job, with the lines that show it; "" without trouble.
-
-    There is none either when the job ended well all the same.
-    """
+    """Describes the trouble that ended a job, with its lines. It is "" without trouble, or when the job ended well all the same."""
     stuck = list(facts.case.of(AbortStuck))
     if has_clean_end(facts) and not stuck:
         return "", []
@@ -141,10 +138,7 @@ def _broken_connection(facts: Facts) -> str:
 
 
 def is_end_of_log(facts: Facts, event: Event) -> bool:
-    """True of the last line of a file that one rank wrote alone.
-
-    In a file of many writers a line of the rank may follow that no parser reads.
-    """
+    """True of the last line of a file of one rank alone. Of many writers, a line of the rank that no parser reads may follow."""
     source = event.place.source
     is_own = any(s.id == source and s.rank is not None and s.rank == event.rank for s in facts.case.sources)
     return is_own and any(r.source == source and (event.place.line or 0) >= r.lines for r in facts.case.readings)

@@ -234,10 +234,7 @@ def can_have_obeyed(facts: Facts, rank: int) -> bool:
 
 
 def is_cut_short(facts: Facts) -> bool:
-    """True when a single log ends amid the first complaints, and nothing else was read.
-
-    The complaint of the silent rank may have followed.
-    """
+    """True when the only log ends amid the first complaints. The complaint of the silent rank may have followed."""
     first, liveness = facts.liveness.first_alarm, facts.liveness
     if first is None or liveness.dumped or liveness.exited or liveness.per_rank_logs:
         return False

@@ -41,10 +41,7 @@ _NOUNS = {"op": "operation", "size": "size", "dtype": "dtype"}
 
 
 def from_lines(facts: Facts, aspect: str) -> Hypothesis | None:
-    """The mismatch that lines show in one aspect: the first that names ranks.
-
-    One that names none confirms it.
-    """
+    """The mismatch that lines show in one aspect: the first that names ranks. One that names none confirms it."""
     first: Hypothesis | None = None
     for look in (_from_fingerprints, _from_analyser, _from_timeouts, from_counts):
         found = look(facts, aspect)

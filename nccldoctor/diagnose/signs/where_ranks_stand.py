@@ -47,10 +47,7 @@ MOST = 3
 
 
 def was_taken_before_alarm(facts: Facts, stall: Stall) -> bool:
-    """True where complaints name no call and no stack follows the first of them.
-
-    A rank that gave up its wait stands elsewhere afterwards.
-    """
+    """True where complaints name no call and no stack follows the first. A rank that gave up its wait stands elsewhere then."""
     stacks = [s.event for look in facts.looks.all for s in look.stances.values()]
     is_open = has_given_up(facts) and has_no_record(facts, stall)
     return is_open and not any(map(facts.liveness.is_after_alarm, stacks))
@@ -268,6 +265,12 @@ def show_asked_in_vain(facts: Facts, ranks: Ranks) -> list[Line]:
     return [Line(e, say("absent.no-answer", rank=e.rank, detail=e.detail), observer="debug server") for e in notes]
 
 
+def is_later(few: Stance, most: Stance) -> bool | None:
+    """True where a rank parted from its peers at a later line of a function; None for two functions."""
+    pairs = zip(few.path[::-1], most.path[::-1], strict=False)
+    return next((is_later_line(mine, theirs) for mine, theirs in pairs if mine != theirs), None)
+
+
 def mismatch(few: Stance, most: Stance) -> CauseClass:
     """The class of two calls that wait for each other, by where the own code of the two parts.
 
@@ -276,11 +279,8 @@ def mismatch(few: Stance, most: Stance) -> CauseClass:
     """
     if is_transfer(few.op) or is_transfer(most.op):
         return CauseClass.UNMATCHED_P2P
-    mine, theirs = few.path[::-1], most.path[::-1]
-    at = next((i for i, (a, b) in enumerate(zip(mine, theirs, strict=False)) if a != b), -1)
-    later = is_later_line(mine[at], theirs[at]) if at >= 0 else None
-    is_known = Posture.DEVICE not in (few.posture, most.posture)
-    if is_known and few.op != most.op and (later is None or at == len(mine) - 1 == len(theirs) - 1):
+    later, is_known = is_later(few, most), Posture.DEVICE not in (few.posture, most.posture)
+    if is_known and few.op != most.op and (later is None or few.path[1:] == most.path[1:]):
         return CauseClass.OP_MISMATCH
     return CauseClass.EXTRA_CALL if later is False else CauseClass.MISSED_CALL
 

@@ -93,10 +93,7 @@ def _outlived(told: Sequence[SchedulerEvent], events: Events) -> dict[int, str]:
 
 
 def _of_many_jobs(read: Ingested) -> dict[int, str]:
-    """Why lines of files in which Slurm alone speaks, and of several jobs, are left out, by their ``id``.
-
-    A job that another file names is ours.
-    """
+    """Why lines of files of Slurm alone, on several jobs, are left out, by ``id``. A job that another file names is ours."""
     jobs = [
         {e.job.partition("+")[0] for e in one.events if isinstance(e, SchedulerEvent) and e.job} for one in read.parsed
     ]

@@ -97,10 +97,7 @@ def _emptied_gaps(case: Case, numbered: Sequence[int], keep: Sequence[int]) -> l
 
 
 def _undated_gaps(case: Case, keep: Sequence[int], begins: Mapping[int, int]) -> list[Gap]:
-    """Gaps for files without any time, where other files are of several attempts: theirs is not known.
-
-    Settings and versions are alike in all attempts.
-    """
+    """Gaps for untimed files beside files of several attempts: theirs is not known. Settings and versions are alike in all."""
     timed = {case.events[i].place.source for i in keep if not math.isnan(case.seconds[i])}
     untimed = {e.place.source for i in keep if not isinstance(e := case.events[i], Setting | Version)} - timed
     untimed -= {gap.source for gap in case.gaps if gap.odd}
@@ -141,10 +138,7 @@ def _is_of_job(event: Event) -> bool:
 
 
 def _has_begun(case: Case, keep: Sequence[int], begins: Mapping[int, int]) -> bool:
-    """True where the newest attempt has a line of the job.
-
-    Example: one of two launchers starts its workers again, and finds that the rendezvous is closed.
-    """
+    """True where the newest attempt has a line of the job. One launcher may restart its workers and find the rendezvous closed."""
     timed = zip(case.seconds.tolist(), case.events, strict=True)
     starts = [at for at, e in timed if e.place.line == begins[e.place.source] and not math.isnan(at)]
     last = max(starts, default=math.nan)
@@ -171,10 +165,7 @@ def _restarted_at(case: Case, keep: Sequence[int], begins: Mapping[int, int]) ->
 
 
 def _after(case: Case, keep: list[int], ended: float) -> list[int]:
-    """The events after ``ended``.
-
-    One without a time goes with the timed line before it, else with the next one; a file without any time with its folder.
-    """
+    """The events after ``ended``. One without a time goes with the timed line before, else the next; an untimed file with its folder."""
     if math.isnan(ended):
         return keep
     lines: dict[int, list[tuple[int, bool]]] = defaultdict(list)

@@ -222,9 +222,10 @@ def without_other_moments(read: Ingested) -> Ingested:
         never = any(calls.seq[row] > reached.get(int(calls.group[row]), calls.seq[row]) for row in open_rows)
         still = np.isin(made[open_rows], made[rows[later]][is_open[rows[later]]]).any()
         left.add(later if never or still else earlier)
-    paths = sorted(dumps[i].path for i in left)
-    gaps = [Gap(f"{first_of(paths)}: other moments", "we used the other dump of each process", Ranks())] if left else []
-    return Ingested(read.parsed, without_dumps(read.batch, left), (*read.gaps, *gaps))
+    went_on = any(a in left and calls.seq[rows[a]].max() < calls.seq[rows[b]].max() for a, b in moments.items())
+    what = first_of(sorted(dumps[i].path for i in left)) if left else ""
+    gap = Gap(f"{what}: other moments", "we used the other dump of each process", went_on=bool(went_on))
+    return Ingested(read.parsed, without_dumps(read.batch, left), (*read.gaps, *([gap] if left else [])))
 
 
 def _copies(

@@ -258,10 +258,7 @@ class _Run(Struct):
         )
 
     def likeness(self, unit: _Unit) -> tuple[int, bool, int]:
-        """A sort key: the folders that both share, whether both tell of trouble, and how names begin alike.
-
-        Dumps are written in trouble.
-        """
+        """A sort key: folders in common, trouble in both (when dumps are written), and how names begin alike."""
         own = unit.sources[0].path
         paths = [one.sources[0].path for one in self.units[:_LOOKED_AT]]
         folders = max(commonprefix([own, path]).count("/") for path in paths)  # noqa: RUF071

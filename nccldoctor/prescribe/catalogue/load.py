@@ -35,10 +35,7 @@ _INLINE = re.compile(r"[{,]\s*([A-Za-z0-9_\-]{1,60})\s*=")
 
 
 class Entry(Struct, frozen=True):
-    """A remedy with its topic (its folder) and the name of its catalogue.
-
-    ``origin`` is ``ours, over built-in`` where one catalogue changes a remedy of another.
-    """
+    """A remedy with its topic (its folder) and catalogue; ``origin`` is ``ours, over built-in`` where ours changes another's remedy."""
 
     remedy: Remedy
     topic: str
@@ -90,10 +87,7 @@ class Collected(Struct, frozen=True):
 
 
 def load_catalogue(folders: Sequence[Path] = ()) -> Catalogue:
-    """The built-in remedies with those of ``folders`` laid over them, in order.
-
-    Raises :class:`CatalogueError` with every mistake of every file.
-    """
+    """The built-in remedies with those of ``folders`` over them; raises :class:`CatalogueError` with all mistakes of all files."""
     collected = collect(*(Folder(Path(folder).name, Path(folder)) for folder in folders))
     if mistakes := collected.mistakes:
         more = [f"and {len(mistakes) - _MISTAKES_SHOWN} more"] if len(mistakes) > _MISTAKES_SHOWN else []
@@ -104,10 +98,7 @@ def load_catalogue(folders: Sequence[Path] = ()) -> Catalogue:
 
 @cache
 def collect(*folders: Folder) -> Collected:
-    """As :func:`load_catalogue`, but a file with a mistake is left out and nothing is raised.
-
-    What the file would have changed stays as it was.
-    """
+    """As :func:`load_catalogue`, but a file with a mistake is left out, what it would change stays, and nothing is raised."""
     layers: dict[str, _Layers] = {}
     mistakes: list[str] = []
     for position, folder in enumerate((Folder(BUILT_IN_NAME, BUILT_IN), *folders)):
@@ -193,10 +184,7 @@ def _lay(path: Path, folder: Folder, layers: dict[str, _Layers], *, released: bo
 
 
 def _read_remedy(data: dict[str, Any], text: str, name: str, *, released: bool) -> tuple[Remedy | None, list[str]]:
-    """A remedy, or the mistakes in its fields.
-
-    Files of ours are looked at closely where they do not fit; the tests do so with each of them.
-    """
+    """A remedy, or the mistakes in its fields. Files of ours are looked at closely where they do not fit, and by the tests."""
     if not released and (mistakes := _refused(data, text, name)):
         return None, mistakes
     try:

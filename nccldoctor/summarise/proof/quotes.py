@@ -50,10 +50,7 @@ ASKED = 8
 
 
 class Quotable(Struct, frozen=True):
-    """A line that an exhibit may quote: what it says, of which rank.
-
-    ``number`` counts the finding's evidence; None for a line that no rule cites.
-    """
+    """A line that an exhibit may quote: what it says, of which rank. ``number`` counts its evidence, None where no rule cites it."""
 
     record: Record
     rank: int | None

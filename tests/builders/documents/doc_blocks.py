@@ -23,8 +23,8 @@ _SUBSTITUTED = re.compile(r"\$\(([^()]*)\)")
 _VARIABLE = re.compile(r"\$\{?\w+\}?")
 _OPERATOR = re.compile(r"[|&;<>()]+")
 
-_OTHER_PROGRAMS = ("pip", "uv", "docker", "conda")
-"""Programs that take the name of the package or of the image, which is no call of the command."""
+_OTHER_PROGRAMS = ("pip", "uv", "docker", "conda", "torchrun")
+"""Programs that take the name of the package, of the image or of the plug-in, which is no call of the command."""
 
 
 @dataclass(frozen=True)

@@ -308,8 +308,24 @@ def test_one_rank_in_another_call_is_named(tmp_path: Path) -> None:
     assert told(nccldoctor.analyze(tmp_path))[:2] == ("missed-call", "2")
 
 
-def test_a_rank_that_receives_while_all_others_reduce_gets_no_message(tmp_path: Path) -> None:
+def test_one_line_may_make_calls_of_several_groups(tmp_path: Path) -> None:
+    """Rank 1 waits in its pair and the others in the whole job, by one loop over groups."""
+    for number in (1, 2):
+        look(tmp_path / f"stacks-{number}", WAITS, WAITS, WAITS, WAITS)
+    assert told(nccldoctor.analyze(tmp_path)) == ("unfinished", "", "medium")
+
+
+def test_a_rank_that_receives_behind_its_peers_may_wait_for_any_of_them(tmp_path: Path) -> None:
+    """Rank 1 did not send to rank 2, and went on with the others."""
     receives = ("recv (torch/distributed/distributed_c10d.py:2799)", "main (job.py:70)")
+    for number in (1, 2):
+        look(tmp_path / f"stacks-{number}", WAITS, WAITS, receives, WAITS)
+    verdict = nccldoctor.analyze(tmp_path).verdict
+    assert (verdict.cause, str(verdict.ranks), str(verdict.suspects)) == ("unmatched-p2p", "", "0-3")
+
+
+def test_a_rank_that_receives_while_all_others_reduce_gets_no_message(tmp_path: Path) -> None:
+    receives = ("recv (torch/distributed/distributed_c10d.py:2799)", "main (job.py:97)")
     look(tmp_path / "stacks-1", WAITS, WAITS, receives, WAITS)
     assert told(nccldoctor.analyze(tmp_path)) == ("unmatched-p2p", "2", "low")
     look(tmp_path / "stacks-2", WAITS, WAITS, receives, WAITS)
@@ -329,7 +345,7 @@ def test_two_calls_of_one_operation_may_both_wait_for_a_rank_without_a_stack(tmp
     other = ("all_reduce (torch/distributed/distributed_c10d.py:3252)", "forward (job.py:30)", "main (job.py:88)")
     for number in (1, 2):
         look(tmp_path / f"stacks-{number}", WAITS, WAITS, WAITS, other)
-    assert told(nccldoctor.analyze(tmp_path))[1:] == ("3", "medium")
+    assert told(nccldoctor.analyze(tmp_path)) == ("extra-call", "3", "low")
     for number in (1, 2):
         (tmp_path / f"stacks-{number}" / "rank_2.txt").unlink()
     (tmp_path / "train.log").write_text("[rank0]: world_size=4\n")

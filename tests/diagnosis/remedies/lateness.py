@@ -101,7 +101,7 @@ CASES = {
     ),
     "gc-pause": (
         lambda: late(5).stack(5, "collect (gc.py:1)", "step (train.py:77)"),
-        lambda: late(5).stack(5, "collector (train.py:78)"),
+        lambda: late(5).stack(5, "collect (ppo.py:10)", "train (ppo.py:33)"),
     ),
     "left-in-debugger": (
         lambda: late(5).stack(5, "readline (codeop.py:2)", "cmdloop (cmd.py:126)", "interaction (pdb.py:360)", "user_line (pdb.py:262)", "train_step (train.py:9)"),

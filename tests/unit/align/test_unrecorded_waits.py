@@ -69,6 +69,18 @@ def test_never_all_of_them() -> None:
 
 # ---- gloo: sends are not recorded, the past tells who comes first
 
+
+def test_a_rank_beside_a_peer_that_receives_in_the_same_function_waits_for_its_send() -> None:
+    """``isend().wait()`` leaves no frame; rank 1, whose stack is elsewhere, has sent and received nothing."""
+    exchange = ("exchange (/opt/train/sim.py:39)", "main (/opt/train/sim.py:9)")
+    receives = ("recv (/usr/lib/python3/dist-packages/torch/distributed/distributed_c10d.py:2799)", *exchange)
+    recorded_ranks = [RecordedRank(r, backend="gloo").calls(2) for r in range(4)]
+    recorded_ranks[3].call(done=False)
+    logs = [stacks(0, exchange), stacks(1, BUSY), stacks(2, receives)]
+    found = facts(*recorded_ranks, logs=logs)
+    assert Ranks(r for s in found.stalls for r in s.ranks) == Ranks([1])
+
+
 PIPE = world(2)
 FRONT, BACK = Team("1", "tp_a", (0, 2)), Team("2", "tp_b", (1, 3))
 

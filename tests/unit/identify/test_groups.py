@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from builders.jobs.cases import WORLD, Log, RecordedRank, Team, case, gave_up, group_named, ingested, said, world
 
-from nccldoctor.events import GroupRef, Heartbeat, WorkStatus
+from nccldoctor.events import GroupRef, Heartbeat, Note, WorkStatus
 from nccldoctor.identify.case import Case
 from nccldoctor.identify.groups import build_groups
 from nccldoctor.model.ranks import Ranks
@@ -55,6 +55,17 @@ def test_without_configuration_the_callers_are_the_members() -> None:
     found = case(*recorded_ranks, *others)
     assert members(found) == {"0": "0-3", "7": "1,3"}
     assert found.groups[group_named(found, "7")].learned == "entries"
+
+
+def test_capture_lists_members_that_made_no_call_of_their_group() -> None:
+    """Dumps of gloo hold no configuration: rank 1 is in the pair of rank 0 and skipped its barrier."""
+    pair = Team("7", "undefined", (0, 1))
+    called = without_config(RecordedRank(0, WORLD, pair).call().call(team=pair))
+    others = [without_config(RecordedRank(r).call()) for r in range(1, 4)]
+    told = said(Note, 0, what="backend", detail="gloo, ranks 0-1", group=GroupRef(uid="7", desc="undefined"))
+    assert members(case(called, *others))["7"] == "0", "without the line the callers alone are known"
+    found = case(called, *others, logs=[Log("rank_0.log", [told], rank=0)])
+    assert members(found)["7"] == "0-1"
 
 
 def test_a_silent_rank_fills_the_hole_in_a_family_of_groups() -> None:

@@ -49,6 +49,7 @@ def job(does: ProcessWork | None, frames: tuple[str, ...], waits: tuple[str, ...
         (replace(STILL, threads=9000), EVALUATES, 20.0, 10, True),  # a compiler with threads of its own
         (replace(STILL, threads=300), EVALUATES, 20.0, 10, False),  # those of the libraries
         (COMPUTES, SPINS, 20.0, 10, False),  # no name says that this is not of every step
+        (MOVES, SPINS, 20.0, 10, True),  # what writes a file is at work, whatever its function is called
         (COMPUTES, SPINS, 20.0, 0, True),  # the first step compiles
         (STILL, SPINS, -2.0, 10, True),  # no longer than steps have taken so far
         (None, EVALUATES, 20.0, 10, False),  # nobody measured it

@@ -23,6 +23,9 @@ LOG_TAIL = 5_000_000
 MOST_LOGS = 512
 """Logs that are taken from one node."""
 
+ONE_PAINT = re.compile(rb"\r[^\r\n]*[0-9]/[0-9][^\r\n]*")
+"""A bar of progress, painted once: tqdm's own thread does so each ten seconds, and no step has to follow."""
+
 _LOG_NAME = re.compile(
     r"(?:\.(?:log|out|err|txt|jsonl|stdout|stderr)(?:\.\d+)?|(?:^|[._-])(?:std(?:out|err)|log))$", re.IGNORECASE
 )
@@ -150,5 +153,12 @@ def _add_tail(answer: TarAnswer, path: str, link: str, process: Process | None, 
         data = data.partition(b"\n")[2]
         answer.lacks(f"the first {cut:,} bytes of {log['path']}", "only the end of a log is collected")
     before = log["before"]
-    grown = {"grown": int(head) - before} if before is not None and before <= int(head) else {}
+    grown = {}
+    if before is not None and before <= int(head):
+        at = max(0, len(data) + before - int(head))
+        old, new = data[:at], data[at:]
+        grown = {
+            "grown": 0 if ONE_PAINT.fullmatch(new) else len(new),
+            "lines": old.count(b"\n") + (old[-1:] not in (b"", b"\n")),
+        }
     answer.add(path, "log", data, process, source=log["path"], cut=cut, job=log["job"], **grown)

@@ -228,10 +228,14 @@ def _apart(facts: Facts, standing: Standing) -> Hypothesis:
     waits = [where.waits_in(few, most), where.waits_in(most, few)]
     is_even = len(few) == len(most)
     is_behind = few[0].posture is Posture.DEVICE and cause is CauseClass.EXTRA_CALL  # one rank may read its loss alone
-    is_open = is_even or is_behind or (bool(standing.silent) and few[0].op == most[0].op)
+    # the peers have passed the line: one of them may have sent nothing, and which one a stack doesn't tell
+    lacks_end = is_transfer(few[0].op) and where.is_later(few[0], most[0]) is False
+    is_open = is_even or is_behind or lacks_end or (bool(standing.silent) and few[0].op == most[0].op)
     doubts = list(_doubts_of_all(facts, standing))
     if any(s.posture is Posture.DEVICE for s in (few[0], most[0])):
         doubts.append(doubt_of("device-queue", behind=is_behind))
+    elif cause is CauseClass.EXTRA_CALL and few[0].posture is not Posture.SET_UP:
+        doubts.append(doubt_of("may-be-a-step-ahead", ranks=ranks))
     if standing.silent:
         doubts.insert(0, doubt_of("may-all-wait-for", silent=standing.silent))
     return Hypothesis(
@@ -239,7 +243,8 @@ def _apart(facts: Facts, standing: Standing) -> Hypothesis:
         [*where.show(facts, few, most), *where.show(facts, most, few)[:4]],
         doubts,
         ranks=Ranks() if is_open else ranks,
-        suspects=standing.silent | where.known_ranks(standing.waiting if is_even else few if is_open else ()),
+        suspects=standing.silent
+        | where.known_ranks(standing.waiting if is_even or lacks_end else few if is_open else ()),
         stalled=_stalled(most, ranks),
         victims=where.known_ranks(most),
         cause=cause,
@@ -283,7 +288,7 @@ def _all_inside(facts: Facts, standing: Standing) -> Hypothesis | None:
     return Hypothesis(
         headline_of("stacks.all-wait", who=where.who(facts.case, waiting), wait=where.waits_in(waiting)),
         where.show(facts, waiting)[:6],
-        tuple(_doubts_of_all(facts, standing)),
+        (*_doubts_of_all(facts, standing), *(() if setting_up else (doubt_of("one-line"),))),
         stalled=_stalled(waiting, Ranks()),
         victims=ranks,
         cause=CauseClass.INIT if setting_up else CauseClass.UNFINISHED,

@@ -247,10 +247,7 @@ def _words_of_end(facts: Facts, stall: ObservedStall, found: Sequence[Failure], 
 
 
 def _processes(found: Sequence[Failure], name: str) -> str:
-    """The process that ended; more of them where no record says how.
-
-    A line without a pid adds none: Ray tells of one end in several places.
-    """
+    """The process that ended; more where no record says how. A line without a pid adds none: Ray tells of one end repeatedly."""
     end = found[0].events[0]
     is_unsaid = isinstance(end, ProcessExit) and end.exitcode is None and ending_signal(end) is None
     if not is_unsaid or (isinstance(end, ProcessExit) and end.is_heartbeat_loss):

@@ -35,10 +35,7 @@ from nccldoctor.model.ranks import Ranks
 
 @rule(CauseClass.MISSED_CALL, refuted_by="that rank had an entry for the call")
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
-    """Concludes that a rank skipped a call.
-
-    By alignment of recorded calls, by the rank's own order, by its steps, or by the counts of NCCL's own observers.
-    """
+    """Concludes that a rank skipped a call. By aligned calls, its own order, its steps, or counts of NCCL's own observers."""
     return (
         moved_calls(facts, stall, Way.MISSED)
         or _left_own_order(facts, stall)
@@ -261,10 +258,7 @@ def _step_ahead(facts: Facts, stall: ObservedStall, rank: int, counts: Mapping[i
 
 
 def _left_the_loop(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
-    """Concludes that ranks left the loop early: they report its end while the others wait for them.
-
-    The last line of such a rank says that its epoch, or its work, is over.
-    """
+    """Concludes that ranks left the loop early, and others wait for them. Their last line says that the epoch, or the work, is over."""
     if stall.kind not in (StallKind.ABSENT, StallKind.FULL):
         return None
     done = ranks_past_loop(facts.liveness.by_rank)

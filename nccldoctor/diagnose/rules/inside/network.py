@@ -114,10 +114,7 @@ def _common_peer(events: Sequence[Event]) -> str | None:
 
 
 def _lost_way_to_peer(facts: Facts, stall: ObservedStall, failure: Failure, end: str) -> Hypothesis:
-    """Concludes a broken way to one peer that several ranks lost without any end of its processes.
-
-    The fault is in its adapter, its path, or the whole host.
-    """
+    """Concludes a broken way to a peer that several ranks lost without an end of its processes. Adapter, path or host is at fault."""
     evidence: list[Citation] = [*(Line(e, _says(e)) for e in failure.events[:6]), Waiting(stall.call)]
     call, error = stall.what if stall.call is not None else "", _error_alone(failure.events[0])
     return Hypothesis(

@@ -6,10 +6,12 @@ import math
 
 import pytest
 from builders.remedies.fixtures_conditions import at, case, stack
+from msgspec.structs import replace
 
 from nccldoctor.align.liveness import collect_liveness
 from nccldoctor.align.standing.looks import Looks, collect_looks
 from nccldoctor.events import Event, Heartbeat, ProcessState, Stack
+from nccldoctor.model.inputs import CollectedFile
 
 WAITS = ("all_reduce (torch/distributed/distributed_c10d.py:3252)", "sync (job.py:40)", "main (job.py:90)")
 ELSEWHERE = ("read_rows (job.py:12)", "main (job.py:85)")
@@ -98,3 +100,13 @@ def test_two_looks_at_once_are_one_unless_something_moved(pause: float, after: t
     found = looks((seen(0, 1, *ELSEWHERE), 10.0), (seen(0, 2, *after), 10.0 + pause))
     assert len(found.all) == number
     assert (found.has_moved(0) is None) == (number == 1)
+
+
+@pytest.mark.parametrize(("line", "grown", "count"), [(7, 40, 0), (8, 40, 1), (8, 0, 0)])
+def test_a_step_without_a_time_follows_where_its_line_is_new(line: int, grown: int, count: int) -> None:
+    """The log had seven lines at the first look. A bar that is painted once more is no growth."""
+    step = Heartbeat(place=at(line=line), text="step", rank=0, step=9)
+    found = [(seen(0, 1, *WAITS), 10.0), (seen(0, 2, *WAITS), 14.0), (step, math.nan)]
+    built = case([event for event, _ in found], [second for _, second in found])
+    log = replace(built.sources[0], collected=CollectedFile("log", grown=grown, lines=7))
+    assert len(collect_looks(replace(built, sources=(log,)), collect_liveness(built)).later_steps) == count

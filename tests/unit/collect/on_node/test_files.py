@@ -60,7 +60,10 @@ def test_two_looks_tell_by_how_much_a_log_grew(ranks: Ranks, tmp_path: Path) -> 
     log = tmp_path / "0.log"
     path = tool(tmp_path / "bin", "py-spy", [f"echo 'step 2' >> {log}", *PYSPY])
     stream = ranks.collect("--twice", "0.1", PATH=f"{path}:{os.environ['PATH']}")
-    rows = {row["path"]: row.get("grown") for row in stream.told()["files"] if row["kind"] == "log"}
+    files = [row for row in stream.told()["files"] if row["kind"] == "log"]
+    counts = {row["lines"] for row in files if row["path"].endswith(("/0.log", "/1.log"))}
+    assert counts == {1}, "the first look saw one line of each"
+    rows = {row["path"]: row.get("grown") for row in files}
     assert rows["rank-1/logs/1.log"] == 0
     assert rows["rank-0/logs/0.log"] > 0
     rows = {row["path"]: row for row in ranks.collect().told()["files"]}

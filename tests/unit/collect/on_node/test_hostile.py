@@ -19,7 +19,7 @@ from builders.live.fake_ranks import MARK, PYSPY, SOURCE, Ranks, state, tool
 
 from nccldoctor.collect.on_node import children, masking, network
 from nccldoctor.collect.on_node.process import Process
-from nccldoctor.collect.on_node.process_tree import ProcessTree
+from nccldoctor.collect.on_node.process_tree import ProcessTree, number_spawned
 from nccldoctor.collect.on_node.tar_answer import TarAnswer
 
 
@@ -81,7 +81,42 @@ def test_a_chain_of_thousands_of_processes_and_a_circle_are_no_trouble(root_pare
     chain = [process(2, root_parent), *(process(pid, pid - 1) for pid in range(3, 4001))]
     tree.all = {one.pid: one for one in chain}  # type: ignore[assignment]
     tree.children = {one.parent: [one] for one in chain}
+    tree.ranks = []
     assert [one.pid for one in tree.below(chain[0])] == list(range(3, 4001))
+
+
+def spawned(*pipes: int) -> list[Process]:
+    """What one parent started by ``mp.spawn``, in no order."""
+    found = [process(pid, 2) for pid, _ in enumerate(pipes, 30)]
+    for one, pipe in zip(found, pipes, strict=True):
+        one.words = [
+            "python",
+            "-c",
+            f"from multiprocessing.spawn import spawn_main; spawn_main(tracker_fd=4, pipe_handle={pipe})",
+        ]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("pipes", "ranks"),
+    [
+        ((10, 6, 8), [2, 0, 1]),
+        ((6, 8, 12), [None, None, None]),  # one between them has ended
+        ((6,), [None]),
+    ],
+)
+def test_ranks_of_mp_spawn_are_numbered_by_the_pipes_of_their_parent(
+    pipes: tuple[int, ...], ranks: list[int | None]
+) -> None:
+    found = spawned(*pipes)
+    number_spawned(found)
+    assert [one.rank for one in found] == ranks
+
+
+def test_what_lightning_starts_has_a_rank_on_the_first_node_alone() -> None:
+    variables = {"LOCAL_RANK": "2", "WORLD_SIZE": "4", "NODE_RANK": "0"}
+    assert (process(7, 1, **variables).rank, process(7, 1, **variables).world_size) == (2, 4)
+    assert process(7, 1, **variables | {"NODE_RANK": "1"}).rank is None
 
 
 def claims(*users_and_ranks: tuple[int, int]) -> list[Process]:

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nccldoctor.events import ProcessExit, SchedulerEvent
-from nccldoctor.parsers.launchers.other_launchers import shell
 
 KUBERNETES = parsers_of("schedulers.kubernetes")
 SCHEDULER = parser_named("scheduler")
+SHELL = parser_named("shell")
 
 
 def exits(text: str) -> list[tuple[int | None, int | None, str | None, str | None]]:
@@ -87,6 +87,7 @@ def test_time_of_a_cancellation() -> None:
     [
         ("./run.sh: line 12: 88123 Killed                  python train.py", [(88123, "SIGKILL", 137)]),
         ("/bin/bash: line 1:    42 Aborted                 (core dumped) python t.py", [(42, "SIGABRT", 134)]),
+        ("bash: line 1: 42 Killed", [(42, "SIGKILL", 137)]),
         ("Killed", [(None, "SIGKILL", 137)]),
         ("Segmentation fault (core dumped)", [(None, "SIGSEGV", 139)]),
         ("Killed process 88123 (python)", []),
@@ -94,7 +95,7 @@ def test_time_of_a_cancellation() -> None:
     ],
 )
 def test_shells(text: str, expected: list[tuple[object, ...]]) -> None:
-    found = [(e.pid, e.signal, e.exitcode) for e in events_of(shell, text) if isinstance(e, ProcessExit)]
+    found = [(e.pid, e.signal, e.exitcode) for e in events_of(SHELL, text) if isinstance(e, ProcessExit)]
     assert found == expected
 
 
@@ -123,7 +124,7 @@ def test_kubernetes(text: str, expected: list[object]) -> None:
 
 
 LITERALS = [
-    *(literal for parser in (SCHEDULER, shell, *KUBERNETES) for literal in parser.literals),
+    *(literal for parser in (SCHEDULER, SHELL, *KUBERNETES) for literal in parser.literals),
     "srun: error: n: tasks 0-",
     "99999999,",
 ]
@@ -132,5 +133,5 @@ LITERALS = [
 @given(st.lists(st.one_of(st.sampled_from(LITERALS), st.text(max_size=30)), max_size=8))
 @settings(max_examples=40, deadline=None)
 def test_never_raises(pieces: list[str]) -> None:
-    for parser in (SCHEDULER, shell, *KUBERNETES):
+    for parser in (SCHEDULER, SHELL, *KUBERNETES):
         events_of(parser, "".join(pieces))
